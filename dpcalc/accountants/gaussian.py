@@ -34,7 +34,7 @@ _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) of Gaussians, one step, or a large delta; else None.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) of Gaussians, of one step, 0 for a large delta; else None.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -292,7 +292,7 @@ def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
 
 
 def epsilon_of_mu(mu: float, *, delta: float) -> float:
-    """Return epsilon of one Gaussian release of sensitivity mu and noise 1, uncertified; inf if mu^2 overflows.
+    """Return epsilon of N(0, 1) against N(mu, 1), uncertified; 0 if delta is met there, inf if mu^2 overflows.
 
     Args:
         mu: > 0.

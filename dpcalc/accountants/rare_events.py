@@ -257,7 +257,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: fl
 
 
 def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, width: float) -> _Attempt | None:
-    """Return the next attempt: more digits, else another guess, else a finer grid; None if two grids agree."""
+    """Return the next attempt: more digits, else another guess, else a finer grid; None if two agree, or at the end."""
     attempt = replace(attempt, steepness=bound.steepness)
     if bound.roundoff > ROUNDED * bound.steepness and attempt.precision is as_float64:
         return replace(attempt, precision=as_longdouble)

@@ -109,7 +109,7 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
-    """Yield (lower bounds on P, upper bounds on log Q) of two kinds of event; nothing if no step is known."""
+    """Yield (P rounded down, log Q rounded up) that some, then that many steps lose much, by threshold; or nothing."""
     of_values = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
     known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
     if not known:

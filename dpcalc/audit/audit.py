@@ -297,7 +297,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
 
 
 def _times(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
-    """Return the periods that count: whole cycles, or all, without a cut last one where a drawn unit may be hidden."""
+    """Return how many periods count: of whole cycles, else all, without a cut last one if drawn units may hide."""
     # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
     if isinstance(scheme, CyclicPoisson):
         return steps - steps % scheme.groups

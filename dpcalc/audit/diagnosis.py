@@ -213,7 +213,7 @@ def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _joint(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for units that come together otherwise than by chance; else ""."""
+    """Return the sentence for neighbouring units, or the same ones, that come together against chance; else ""."""
     units = f"units of level {logged.level.name}"
     if Kind.NEIGHBOURS in by_kind:
         return f"neighbouring {units} come together more or less often than by chance: are batches cut from blocks?"

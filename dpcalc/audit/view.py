@@ -121,7 +121,12 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
             json_only("scores", path),
             Field("agrees", result.agrees),
             Field("test", kind, label="test", row=kind),
-            Field("canaries", result.canaries, label="canaries", row=_canaries(result)),
+            Field(
+                "canaries",
+                result.canaries,
+                label="canaries",
+                row=f"{result.canaries:,}, of which {result.included:,} were in",
+            ),
             Field("included", result.included),
             Field(
                 "rules",
@@ -157,11 +162,6 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
 
 
 _ROC = ("false_positive_rate", "true_positive_rate", "certified")
-
-
-def _canaries(result: ScoreAudit) -> str:
-    """Return the numbers of canaries for people."""
-    return f"{result.canaries:,}, of which {result.included:,} were in"
 
 
 def _rule_fields(test: ScoreTest) -> dict[str, object]:

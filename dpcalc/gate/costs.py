@@ -127,7 +127,8 @@ class Costs:
         """Report the file of the next request, then, if above 0, the share `part` of them that is done."""
         done = round(part * len(requests))
         if done < len(requests):
-            self._on_file(self._files.get(_plan_of(requests[done]), ""))
+            request = requests[done]
+            self._on_file(self._files.get(request if isinstance(request, Plan) else request.plan, ""))
         if part:
             self._on_progress(part)
 
@@ -176,11 +177,6 @@ class Costs:
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-
-def _plan_of(request: Request) -> Request:
-    """Return the plan that a request is about."""
-    return request if isinstance(request, Plan) else request.plan
 
 
 def cost_relevant(plan: Plan) -> Plan:

@@ -138,7 +138,7 @@ class IncreaseRule:
 
 
 def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
-    """Yield weaker limits, promises, sources (notes if allowed), changed claims, epsilon risen by over 1e-6 of it.
+    """Yield problems: raised limits, weaker promises, moved sources, changed claims, and a rise, judged by `rule`.
 
     Args:
         pair: a config and its base.
@@ -376,7 +376,7 @@ class Case:
 
 
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
-    """Return a Case for each path, in order, with any base; a wrong file's holds its error; or UnknownRevisionError.
+    """Return a Case for each path, in order, with its base or its error; UnknownRevisionError for the base revision.
 
     Args:
         paths: config files; "-" is standard input.
@@ -421,7 +421,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the Case of a config with its base, or DPC406 if missing, wrong there; InputError: stdin, submodule."""
+    """Return the Case of a config with its base, or with DPC406 why it has none; InputError: stdin, a submodule."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     revision = find(Path(path).absolute().parent)

@@ -313,7 +313,7 @@ def _concentrated(fields: dict[str, Any]) -> str:
 
 
 def _response(fields: dict[str, Any]) -> str:
-    """Return the keys of randomized response; noise may hit the truth: its probability, rounded up if no decimal."""
+    """Return the keys of randomized response, the true answer's chance (noise may hit it too) rounded up."""
     noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
     # With probability `noise` the answer is uniform over all buckets, the true one among them.
     buckets = whole_number(fields["num_buckets"], "RandomizedResponseDpEvent num_buckets", low=2)

@@ -180,15 +180,10 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
     """
     times, apart = participation.times(steps), participation.separation
     # In whole numbers up to the end, so that the only rounding is that of the conversion to a float.
-    before = apart * sum_of_squares(times - 1)
+    before = apart * (times - 1) * times * (2 * times - 1) // 6  # apart times 1 + 4 + 9 + ... + (times - 1)^2
     ends = _ends(float(before + times**2 * (steps - (times - 1) * apart)), 2)
     how = "coefficients >= 0, the earliest steps cost most"
     return _sensitivity(ends, _ends(float(steps), 1), is_exact=True, how=how)
-
-
-def sum_of_squares(count: int) -> int:
-    """Return 1 + 4 + 9 + ... + count^2."""
-    return count * (count + 1) * (2 * count + 1) // 6
 
 
 # Tree aggregation: a row of C for each node of binary trees over the steps, 1 for the steps below it.

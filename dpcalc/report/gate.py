@@ -185,7 +185,7 @@ FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up
 
 
 def problem_sentence(problem: Problem, result: Result) -> str:
-    """Return the message of a finding; numbers rounded up, with more digits where a comparison is close.
+    """Return the message of a finding by its rule, else its detail; numbers rounded up, with digits that tell apart.
 
     Args:
         problem: the finding; its `detail` is the message of rules that are not in `_SENTENCES`.
@@ -481,7 +481,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def _entry_fields(entry: LockEntry) -> dict[str, object]:
-    """Return one entry for the file; an infinite epsilon is None, `sources` is left out where it is None."""
+    """Return one entry for the file, epsilon rounded up to six digits, None if infinite; `sources` left out if None."""
     finite = math.isfinite(entry.epsilon)
     return {
         "config_hash": entry.config_hash,

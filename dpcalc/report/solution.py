@@ -79,7 +79,7 @@ def _cheaper_decimal(value: float | Fraction, digits: int) -> Value:
 
 
 def _with_value(solution: Solution, before: Plan, value: Value) -> Plan:
-    """Return the solved plan with another value instead of the solution's; steps follow where the epochs are fixed."""
+    """Return the solved plan with another value (a factor: of the noise of `before`); steps follow fixed epochs."""
     # A factor multiplies the noise of the plan before the search, exactly: the product of two short decimals is short.
     plan = solution.plan
     if solution.name == FACTOR:
