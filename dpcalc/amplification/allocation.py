@@ -92,6 +92,7 @@ def allocated_releases(
         parts = pass_losses(allocation.passes(steps), loss, Estimate.UPPER)
     elif links == "-":
         parts = ((loss(1), allocation.visits(steps)),)
+    # A chain couples losses one by one, so that a continuous loss becomes atoms first: a pass with a single bin.
     else:
         single = loss(1)
         atoms = single if isinstance(single, Atoms) else allocated_pass(((single, 1),), Estimate.UPPER)
@@ -122,6 +123,7 @@ def allocated_gaussian_releases(
 
     def loss(repeats: int) -> PrivacyProfile:
         """Return an upper bound on the loss of so many steps in which the unit takes part."""
+        # Steps of one bin follow each other: Gaussian ones cost as much as one with less noise, others are composed.
         if repeats == 1:
             return single
         if isinstance(bound, StepBound) and bound.inclusion == 1:
@@ -131,7 +133,7 @@ def allocated_gaussian_releases(
     if not phase_bound.is_revealed:
         try:
             return allocated_releases(phase_bound, steps, loss)
-        except WorkExceededError:
+        except WorkExceededError:  # a TooLargeError, too; but where work has run out the other bound has none either
             raise
         except TooLargeError:
             revealed = replace(phase_bound, is_revealed=True)
@@ -164,14 +166,14 @@ def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
     if not isinstance(curve, Atoms):
         raise TypeError(f"links: expected a loss with finitely many values, got {curve!r}")
     runs = ((curve, links.count("-")), (curve.swapped, links.count("+")))
-    return chain_of([_run(pair, number) for pair, number in runs if number])
+    return chain_of([_chained_times(pair, number) for pair, number in runs if number])
 
 
-def _run(pair: Atoms, number: int) -> Atoms:
-    """Return `pair` chained `number` times, by halves if over 16."""
+def _chained_times(pair: Atoms, number: int) -> Atoms:
+    """Return the chain of `number` equal pairs, over 16 of them by halves, so that work grows with the logarithm."""
     if number <= _SHORT_CHAIN:
         return chain_of([pair] * number)
-    half = _run(pair, number // 2)
+    half = _chained_times(pair, number // 2)
     return chain_of([half, half, *[pair] * (number % 2)])
 
 

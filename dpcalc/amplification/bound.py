@@ -67,6 +67,7 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
     Returns:
         eta N(0) + sum_j v_j N(d_j) and eta N(s) + sum_j v_j N(d_j), the pair of (K) at epsilon >= 0.
     """
+    # Levels at the same distance share a center: all later work grows with the number of centers.
     common: dict[int, Fraction] = {}
     for weight, distance in zip(bound.missed, distances, strict=True):
         if weight:
@@ -129,6 +130,8 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
     Source: docs/theory.md, Theorem 4.4.
     """
+    # Clipped above the unit, all of it enters through one vector of norm 1, which turns around at most. A batch of D',
+    # from which the unit was removed, is itself one that misses it: seen from D' the distance is 0.
     unit = len(path.counts)
     if clip < unit:
         shift, near, near_swapped = 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
@@ -171,6 +174,8 @@ def _ancestor_distance(path: Path, number: int, clip: int) -> int:
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
     """Return d_j - d'_j in clip norms: the unit's contributions; 0 if clipped above, replaced or fixed and removed."""
+    # Seen from D', in whose batch nothing of the unit is left, a missed ancestor takes away so much less. A replaced
+    # unit contributes in D' too, and a removed one under a fixed draw has a stand-in there.
     if clip < len(path.counts) or adjacency is Adjacency.REPLACE_ONE:
         return 0
     if adjacency is Adjacency.ADD_REMOVE and isinstance(path.schemes[-1], Fixed):

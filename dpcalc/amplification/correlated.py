@@ -51,12 +51,15 @@ def independent_steps(
     noise, number = mechanism.joint_noise_multiplier, min(steps, 1)
     drawn: Scheme = All()
     match level.scheme:
+        # A unit takes part in the steps of its group alone. These are so far apart that their columns do not overlap:
+        # they are independent steps, of which for a lower bound only those with a whole column count.
         case CyclicPoisson() as cyclic:
             number, drawn = -(-steps // cyclic.groups), cyclic.group_draw(level.min_count, level.count)
             if attained and steps:
                 number, noise = strategy.full_steps(steps, cyclic.groups), noise * (1 + ALMOST)
         case BallsInBins() as drawn if not steps:
             pass
+        # For a lower bound the steps at the end, whose columns are cut short, are left out.
         case BallsInBins() as drawn if attained:
             number = max(1, steps - strategy.bands(steps) + 1)
             noise *= strategy.even_noise(steps, drawn.bins)[1]
@@ -66,10 +69,12 @@ def independent_steps(
             is_kept = bins.is_held or steps <= bins.bins
             if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
                 noise *= strategy.even_noise(steps, bins.bins)[0]
+        # In any order: the whole run is one release of the strategy's sensitivity.
         case _ if steps:
             sensitivity = mechanism.sensitivity(steps)
             # 1e-15 covers the rounding of the quotient, to the side that is asked for.
             noise *= (1 + 1e-15) / sensitivity.ratio_lower if attained else (1 - 1e-15) / sensitivity.ratio
+    # Below `any-order` everything is drawn, which `_faults` makes sure of; other levels keep their draws.
     levels = tuple(
         replace(each, scheme=drawn if each is level else All() if isinstance(each.scheme, AnyOrder) else each.scheme)
         for each in hierarchy.levels
@@ -120,7 +125,7 @@ def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> 
 
 
 def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[KeyedInputError]:
-    """Yield what `correlated_fault` returns the first of; a later one holds only if there is no earlier one."""
+    """Yield the reasons why nothing is proved here, gravest first; later ones presume that no earlier one applies."""
     outer, *inner = hierarchy.levels
     spanning = [level for level in hierarchy.levels if isinstance(level.scheme, AnyOrder | CyclicPoisson)]
     if not isinstance(mechanism, MatrixFactorization):

@@ -131,14 +131,12 @@ RevealedCounts = list[tuple[Fraction, CountDistribution]]
 
 
 def unamplified(bound: Bound) -> StepBound | CountPair:
-    """Return the bound of a step that surely draws the unit, the largest H; of an `Average` the largest part's.
-
-    Args:
-        bound: any one-step bound; of an `Average` the part with the largest `max_shift` counts.
+    """Return the bound of a step that draws the unit for sure, H at its largest; of an Average the longest part's.
 
     Returns:
         An upper bound with inclusion probability 1, at least as large as `bound`.
     """
+    # H at its largest for sure is above every law of it, and the part with the largest shift above every other.
     match bound:
         case StepBound():
             return replace(bound, inclusion=Fraction(1), missed=tuple(Fraction(0) for _ in bound.missed))
@@ -209,9 +207,8 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Merge over 64 StepBounds to about 64, each no smaller than those it stands for; a CountPair stops it."""
-    # Averages with a `CountPair` are returned as they are. Each merged part takes the largest distances and inclusion
-    # of its members, with which (K) grows.
+    """Merge more than 64 StepBounds to about 64, each above those it stands for; unchanged with any CountPair."""
+    # Each merged part takes the largest distances and inclusion of its members, with which (K) grows.
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
         return parts
@@ -247,7 +244,7 @@ def average_over_counts(
         distance_swapped: that distance seen from D'.
 
     Returns:
-        (Pr[H = h | H >= 1], bound) for each h >= 1, ascending; an upper bound in both directions.
+        An upper bound in both directions.
 
     Source: docs/theory.md, Theorem 6.2.
     """
@@ -285,8 +282,7 @@ def revealed_count_distributions(
         each: distribution of the contributions that a drawn member makes; None counts each drawn member once.
 
     Returns:
-        (probability, distribution of H given it); probabilities sum to at most 1. Where exact sums need too much work,
-        a looser bound.
+        A looser bound where exact sums need too much work.
     """
     try:
         laws = [
@@ -338,6 +334,8 @@ def _exact_counts(
 
 def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:
     """Return the law of H in episodes: tasks or members hit; of a clipped record given the tasks with its class."""
+    # A task holds a class at most once, so that its protected classes are those of one draw without replacement. A
+    # task clipped as one vector counts once, however many of them it holds.
     if len(path.counts) == 1:
         in_task = hypergeometric(path.counts[0], min(group.size, path.counts[0]), built.ways)
         if clip == 1:
@@ -409,6 +407,7 @@ def hidden_group_bound(
     inclusion, missed, drawn = hidden_draws(path, placement, each)
     if not inclusion:
         return None
+    # h members move the mean by their own contributions, but no more than the g units above them can turn around.
     parts = []
     for (g, h), chance in drawn:
         distances = missed_distances(path, placement, member, (g, h))
@@ -438,7 +437,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return the law of the outermost units and members that a step draws; of units more than 2 count as all occupied.
+    """Return the law of the outermost units and members that a step draws; more than 2 such units count as all.
 
     Args:
         path: as of `hidden_group_bound`.
@@ -495,6 +494,6 @@ def missed_distances(
     else:
         each = contributions
         redrawn = (g + occupied) * contributions
-    if occupied == 1 and len(path.counts) == 2:
+    if occupied == 1 and len(path.counts) == 2:  # members are exchanged for others of the same frame alone
         redrawn = min(redrawn, h * member.distance)
     return g * each, redrawn

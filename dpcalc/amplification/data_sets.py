@@ -87,12 +87,12 @@ def data_set_pair(
         (P, Q) of D and D' as {center in clip norms / length: exact weight}, without the noise.
     """
     unit, clip, others = len(co_sampled.path.counts), co_sampled.clip, contributions.others
-    own_and_each = contributions.length, others[unit - 1]
+    length_and_sign = contributions.length, others[unit - 1]
     if clip < unit:
-        inner = _clipped_vector_pair(co_sampled, adjacency, own_and_each, members)
+        inner = _clipped_vector_pair(co_sampled, adjacency, length_and_sign, members)
         lowest = clip
     else:
-        inner = _frame_sum_pair(co_sampled, adjacency, own_and_each, members)
+        inner = _frame_sum_pair(co_sampled, adjacency, length_and_sign, members)
         lowest = unit - 1
     summed_up = 1
     for j in range(lowest, 0, -1):
@@ -106,7 +106,6 @@ def data_set_pair(
 
 def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
     """Return the law of the sum of `draws` draws of a sibling at a level; {0: 1} where a random sum is too long."""
-    # {0: 1} also if it is that of more than `_MAX_INDEPENDENT` vectors each of which may be empty.
     vectors, nonempty = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
     if sign and not vectors and draws == 1:
@@ -151,10 +150,10 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
 
 
 def _frame_sum_pair(
-    co_sampled: CoSampled, adjacency: Adjacency, own_and_each: tuple[int, int], members: int
+    co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
     """Return the sum drawn from the members' frame in D and in D'; siblings whose number is hard to count add 0."""
-    length, sign = own_and_each
+    length, sign = length_and_sign
     path, own = co_sampled.path, _scale(_own_contributions(co_sampled), length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
@@ -173,13 +172,9 @@ def _frame_sum_pair(
             elif each.keys() != {0} and count <= _MAX_INDEPENDENT:
                 others = _capped_compound(binomial(min(count - members, _MAX_INDEPENDENT), rate), each)
         case CappedPoisson() as scheme:  # of single units alone
-            replaced: Mixture | None = {0: Fraction(1)}
-            match adjacency:
-                case Adjacency.ADD_REMOVE:
-                    replaced = None
-                case Adjacency.REPLACE_ONE:
-                    replaced = own
-            return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, replaced)
+            zeroed: Mixture = {0: Fraction(1)}
+            swapped = {Adjacency.ADD_REMOVE: None, Adjacency.ZERO_OUT: zeroed, Adjacency.REPLACE_ONE: own}[adjacency]
+            return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
         case _:
             law, others = {members: Fraction(1)}, {0: Fraction(1)}
     in_d, in_d_prime = counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
@@ -264,6 +259,7 @@ def episode_pair(
         return counted_pair(
             law, {length * own: Fraction(1)}, {sign * own: Fraction(1)}, adjacency, drawn=(drawn, drawn)
         )
+    # A vector of several records turns around if any of them is protected: only the number of such vectors counts.
     law = drop_rare_tail(binomial(built.tasks, nonzero_probability(in_task)))
     vectors = built.tasks
     if clip == 0:
@@ -273,12 +269,12 @@ def episode_pair(
 
 
 def _clipped_vector_pair(
-    co_sampled: CoSampled, adjacency: Adjacency, own_and_each: tuple[int, int], members: int
+    co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
     """Return a clipping unit's vector in D and in D', for contributions (length, sign) of members and of others."""
     # It is -length if it holds a record of a member (replaced: +length), else `sign` with any other record, else 0.
     # Zeroed members leave the vector of the others.
-    length, sign = own_and_each
+    length, sign = length_and_sign
     count = co_sampled.path.counts[-1]
     always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
     if co_sampled.is_shuffled and not always_filled:
@@ -317,6 +313,7 @@ def _records_drawn(
         members: number of units whose records matter.
         own_nonempty: probability that a drawn member holds any drawn record.
     """
+    # From the members' frame outwards to the clipping unit: a unit on the path is missed, or drawn and then as below.
     path, unit = co_sampled.path, len(co_sampled.path.counts)
     unseen, empty = _records_drawn_in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
     for j in range(unit - 1, co_sampled.clip, -1):
@@ -489,6 +486,7 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
         for mixture in (p, q)
     )
+    # Losses lowered by their round-off, and masses by a share of 1e-12, are those of a profile nowhere above.
     both = (log_p > -np.inf) & (log_q > -np.inf)
     losses = log_p[both] - log_q[both]
     losses -= _ROUNDED * (1 + np.abs(log_p[both]) + np.abs(log_q[both]))

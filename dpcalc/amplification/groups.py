@@ -53,6 +53,7 @@ def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> 
         hierarchies: one for each phase.
         unit: protected level, from 1.
     """
+    # Where a batch is limited, how many others are drawn depends on which members are: nothing is proved for several.
     phases = tuple(hierarchies) if size > 1 else ()
     for phase in phases:
         limited = (level for level in phase.levels[:unit] if isinstance(level.scheme, Fixed) and level.scheme.at_most)
@@ -95,6 +96,7 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
         adjacency: relation between D and D'; add-remove must leave `min_units_left`.
     """
     phases = tuple(hierarchies)
+    # Members lie in units that stay, so that above the protected level every unit can hold some.
     *above, last = (level.count for level in phases[0].levels[:unit])
     if adjacency is Adjacency.ADD_REMOVE:
         last -= max(min_units_left(phase, unit=unit) for phase in phases)

@@ -303,7 +303,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Merge parts of nearly equal cost upwards, to about `max_centers` centers; 12 parts, or other than (K), stay.
+    """Merge parts of nearly equal cost to about `max_centers` centers, delta never smaller; few parts stay as is.
 
     Args:
         average: its parts are all of the kind of (K).

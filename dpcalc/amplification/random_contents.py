@@ -70,6 +70,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     """
     bound = path_bound(path, clip=clip, adjacency=adjacency)
     laws = _random_contributions(hierarchy, path, clip)
+    # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
     if laws is not None and len(path.counts) == 1 and not isinstance(path.schemes[-1], Fixed):
         own, _ = laws
         law: CountDistribution = {h: path.rate(1) * chance for h, chance in own.items()}
@@ -301,6 +302,7 @@ def member_contribution_distribution(
     unit = len(path.counts)
     if hierarchy.episodes is not None or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
         return None
+    # A member under a fixed draw keeps a stand-in out even where it is empty itself: the mean moves all the same.
     if isinstance(path.schemes[-1], Fixed) and (clip >= unit or adjacency is Adjacency.ADD_REMOVE):
         return None
     if clip >= unit:
@@ -325,6 +327,7 @@ def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
     """Return a UnitCase for each h >= 1, of chance Pr[h | h >= 1]; an empty unit counts as missed by the step."""
+    # The batches that miss the unit differ from D's by h and by what stands in for it, those that hold it empty by h.
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     return [
         UnitCase(
@@ -413,6 +416,7 @@ def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fract
 
 def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
     """Return a lower bound on the probability that no unit drawn with a drawn one holds a record; 0 if unknown."""
+    # With replacement the unit may be drawn again, and a batch of a pass depends on its order: 0 bounds those.
     match scheme:
         case Poisson(probability=rate):
             return power(1 - rate * nonempty, count - 1)

@@ -283,7 +283,7 @@ def _held_profile(phase_bound: PhaseBound, noise_multiplier: float, steps: int) 
 def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Return `length` steps, each `curve` of `hold`, under nested public draws; the last of a period may be shorter.
+    """Return `length` steps as releases `curve(hold)`, nested in public draws (rate, period); remainders are shorter.
 
     Args:
         length: number of steps, >= 0.
@@ -307,7 +307,7 @@ def repeat_under_draws(
 
 
 def _split_by_period(length: int, period: int) -> Iterator[tuple[int, int]]:
-    """Yield (steps of a period, number of such periods): the whole ones, then the remainder as one shorter period."""
+    """Yield (steps, number) of the whole periods, if any or for length 0, then of the shorter one that remains."""
     whole, remaining = divmod(length, period)
     if whole or not remaining:
         yield period, whole

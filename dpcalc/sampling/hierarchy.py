@@ -161,6 +161,7 @@ def drawn_from(scheme: Scheme, count: int) -> Scheme:
         The scheme of that one parent. A shuffle with drop_last stays a shuffle: with one unit fewer it has no batch. A
         capped Poisson draw of so few units that it is never cut is a Poisson draw.
     """
+    # Bounds are tighter for draws of everything and for independent draws, so that those are told apart here.
     if isinstance(scheme, CappedPoisson) and scheme.max_batch_size >= count:
         return Poisson(probability=scheme.probability)
     whole = isinstance(scheme, Fixed) or (isinstance(scheme, Shuffle) and not scheme.drop_last)
@@ -214,6 +215,7 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
         if steps is not None and chosen > steps:
             problem = f"is {chosen}, more than the {steps} steps of the phase"
             yield KeyedInputError(f"{level.name}.{key}", problem, f"lower `{key}`, or train for more steps")
+    # A draw is made out of one drawn parent: it cannot outlast it, nor be cut off in the middle by the next one.
     for above, level in pairwise(levels):
         period = above.redraw_every
         if level.redraw_every > period:
@@ -433,6 +435,7 @@ class Hierarchy:
 
     def _mean_drawn_share(self) -> Fraction:
         """Return the mean share that a step draws of the outermost level not drawn whole; 1 if all are drawn whole."""
+        # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:
                 case Fixed() as fixed if self.tree is not None:

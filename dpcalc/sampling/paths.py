@@ -338,6 +338,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         stands for a range of sizes. What the units contribute is at its maximum.
     """
     hierarchy = draws[0][0]
+    # Rows of the last level stand for the protected units; `up` says where each of their ancestors is.
     levels = level_rows(hierarchy)
     up = _ancestor_rows(levels, unit)
     rows = levels[unit - 1].unit
@@ -409,6 +410,7 @@ def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> li
         hierarchy: levels and schemes.
         clip: clipping level, from 1; 0 is the whole batch, which is clipped as one.
     """
+    # From the clipping level outwards, each draw at its largest. Above `clip` = 0 the batch is one vector: all are 1.
     largest = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
         largest[number - 1] = _largest_draws(levels[number], hierarchy.level(number + 1).scheme, largest[number])

@@ -156,6 +156,7 @@ class WithReplacement:
 
     def rate(self, count: int) -> Fraction:
         """Return 1 - (1 - 1/count)^size, the probability that a child is drawn at least once."""
+        # `power` rounds down, so that a long rate is rounded up.
         return 1 - power(Fraction(count - 1, count), self.size)
 
     def max_drawn(self, count: int) -> int:
@@ -281,6 +282,7 @@ class CyclicPoisson:
             min_count: fewest children in all, >= 1.
             count: most of them.
         """
+        # The smallest group has what the others, each at its largest, leave over.
         largest = min(count, self.max_group_size or count)
         return max(1, min_count - (self.groups - 1) * largest), largest
 

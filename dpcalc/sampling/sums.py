@@ -91,6 +91,7 @@ def _convolve(a: Array, b: Array) -> Array:
 
 def _trimmed(law: Array, start: int, rare: float) -> tuple[Array, int, float]:
     """Return (law without its rare ends, its first count, mass cut off above so far); rare small counts move up."""
+    # Both ends move up, the upper one to the largest sum of all, which the caller adds: an upper law.
     above = np.cumsum(law[::-1])
     end = law.size - int(np.searchsorted(above, _RARE_ABOVE))
     below = np.cumsum(law)
@@ -112,6 +113,7 @@ def quantile_counts(weights: Mapping[int, int | Fraction], deviations: Sequence[
         weights: by count, >= 0, not all 0; they need not sum to 1.
         deviations: quantile numbers: at z the smallest count that is exceeded with probability at most Phi(-z).
     """
+    # Searched from the largest count down, where tails are small and floats keep their digits.
     total, counts = sum(weights.values()), sorted(weights)
     tails, above = [], 0.0  # probability of larger counts, from the largest count downwards
     for count in reversed(counts):
@@ -276,6 +278,8 @@ def cut_sum(
     Raises:
         WorkExceededError: the probability of a full batch needs too much work.
     """
+    # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
+    # the batch, and the unit, if it stays, takes the place of one of them.
     (chance, inclusion), rate, cap = _full_batch(scheme, count), scheme.probability, scheme.max_batch_size
     each = each if count <= _MAX_INDEPENDENT else {0: Fraction(1)}
     of_others = binomial(count - 1, rate) if each.keys() != {0} else {0: Fraction(1)}

@@ -53,6 +53,8 @@ class Tree:
 
     def _nested(self, arranged: Callable[[Iterable[NestedCounts]], list[NestedCounts]]) -> NestedCounts:
         """Return the nested counts, with the list of each unit's children made by `arranged` (`list` or `sorted`)."""
+        # From the records up: each unit takes as many of the lists below it as it has children. Sorted lists are equal
+        # for trees that differ only in the order of siblings, at every level.
         units: list[NestedCounts] = list(self.sizes[-1])
         for sizes in reversed(self.sizes[:-1]):
             below = iter(units)
@@ -66,6 +68,7 @@ class Tree:
             level: from 1; 0 is the top and has no indices.
             unit: among all units of the level, from 0.
         """
+        # From the unit outwards: its parent is the last one whose children begin at or before it.
         indices: list[int] = []
         for sizes in reversed(self.sizes[:level]):
             starts = list(accumulate(sizes, initial=0))
@@ -164,6 +167,8 @@ def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
 
 def _is_sound(counts: object, depth: int) -> bool:
     """Return True if nested lists of this depth are non-empty and end in int counts from 1 to MAX_COUNT (fast test)."""
+    # One flat list a level: a search of every place, which names the fault, takes 0.8 s for a million counts, this .06.
+    # Types are compared themselves, since a bool is an int.
     units: list[Any] = [counts]
     for _ in range(depth - 1):
         if not set(map(type, units)) <= {list, tuple} or not all(units):
