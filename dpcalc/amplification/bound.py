@@ -15,12 +15,10 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
 
-from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
 from dpcalc.records import dataclass
-from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import Path, path_table
+from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed
 
 
@@ -93,27 +91,6 @@ def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
         distances=tuple(map(max, zip(*(bound.distances for bound in bounds), strict=True))),
         distances_swapped=tuple(map(max, zip(*(bound.distances_swapped for bound in bounds), strict=True))),
     )
-
-
-def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency) -> StepBound:
-    """Return the StepBound of any unit of the protected level; raise InputError unless all levels have equal sizes.
-
-    Args:
-        hierarchy: levels and schemes, equal sizes.
-        unit: protected level p, 1 (outermost) to depth.
-        clip: level c whose vectors are clipped, 1 to depth; 0 clips the whole batch as one vector.
-        adjacency: relation between D and D'.
-
-    Returns:
-        The parameters of (K), an upper bound on the privacy loss of one step.
-
-    Raises:
-        InputError: sizes differ above or under the protected level; `worst_paths` handles those.
-    """
-    if not all(level.is_equal for level in hierarchy.levels):
-        raise InputError("levels: expected equal sizes, got levels whose units hold different numbers")
-    (path,) = path_table([(hierarchy, clip)], unit=unit).paths(0)
-    return path_bound(path, clip=clip, adjacency=adjacency)
 
 
 def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:

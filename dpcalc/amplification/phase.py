@@ -318,8 +318,10 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
     slow = [level for level in range(1, unit) if hierarchy.level(level).redraw_every > hold]
     periods = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
     revealed = [(_chance_of_any_member(path, group, [*levels]), period) for period, levels in periods]
+    drawn = pass_as_draw(path, group)
+    schemes = tuple(All() if at in slow else scheme for at, scheme in enumerate(drawn.schemes, start=1))
     return PhaseBound(
-        bound=average_over_cuts(_with_whole_draws(pass_as_draw(path, group), {*slow}), bound),
+        bound=average_over_cuts(replace(drawn, schemes=schemes), bound),
         hold=hold,
         revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
     )
@@ -358,12 +360,6 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
     if not depth or not isinstance(placement, tuple):
         return 1
     return tuple(_truncated_placement(inner, depth - 1) for inner in placement)
-
-
-def _with_whole_draws(path: Path, levels: set[int]) -> Path:
-    """Return the path with scheme `All` at these levels (from 1)."""
-    schemes: list[Scheme] = [All() if at in levels else scheme for at, scheme in enumerate(path.schemes, start=1)]
-    return replace(path, schemes=tuple(schemes))
 
 
 def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:

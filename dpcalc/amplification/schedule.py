@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, Bound, CountPair
@@ -268,16 +268,13 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.3.
     """
     passes = -(-steps // phase_bound.steps_of_a_pass)
-    curve = cache(partial(_held_profile, phase_bound, noise_multiplier))
+    bound, squared = phase_bound.bound, phase_bound.squared
+    # Steps under one draw shift their outputs alike: together they cost one step with all distances times a root.
+    curve = cache(lambda held: step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(squared * held)))
     ahead = repeat_under_draws(passes, phase_bound.revealed, phase_bound.hold, curve)
     return ahead, repeat_under_draws(
         passes, phase_bound.revealed, phase_bound.hold, lambda held_steps: curve(held_steps).swapped
     )
-
-
-def _held_profile(phase_bound: PhaseBound, noise_multiplier: float, steps: int) -> PrivacyProfile:
-    """Return the profile of `steps` steps under one draw of the protected level, for Gaussian noise (upper bound)."""
-    return step_profile(phase_bound.bound, noise_multiplier=noise_multiplier / math.sqrt(phase_bound.squared * steps))
 
 
 def repeat_under_draws(

@@ -133,7 +133,11 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     edges = np.concatenate([*ends, around, [-border, border]])  # each piece lies between two lattice points of its own
     edges = np.where(np.abs(edges) <= border, np.rint(edges), np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide)
     edges = sorted_unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
-    parts = [_piece_cells(piece, fine, edges * spacing, aim) for piece, fine in zip(pieces, rough, strict=True)]
+    parts = []
+    for piece, fine in zip(pieces, rough, strict=True):
+        inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, edges * spacing)
+        mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
+        parts.append((np.maximum(mass, 1e-300), loss, overshoot))
     parts.append((np.repeat(atoms.mass / NODES, NODES), np.repeat(atoms.loss, NODES), 0.0))
     mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, NODES) for i in (0, 1))
     # A very negative loss may hold next to no tilted mass, or the least a node may have; no node has more mass than 1.
@@ -252,13 +256,6 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
     y, log_weight = gauss_legendre_panels(edges, order=NODES)
     log_p, loss = segment.log_density_and_loss(y)
     return np.exp(log_p + log_weight + aim.tilt * loss - aim.log_norm), loss
-
-
-def _piece_cells(piece: _Piece, fine: Array, losses: Array, aim: Resolution) -> tuple[Array, Array, float]:
-    """Return (tilted mass, loss, largest miss) at nodes of cells, cut at points `fine` and at the losses `losses`."""
-    inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses)
-    mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
-    return np.maximum(mass, 1e-300), loss, overshoot
 
 
 def points_with_losses(segment: Segment, y: Array, loss: Array, losses: Array) -> tuple[Array, float]:

@@ -184,13 +184,10 @@ def drawn_sum(
     else:
         others = level.scheme.max_drawn(count) - is_drawn_with_unit
     if {*each} <= {0, 1}:
-        return _binomial_upper(others, rate * each.get(1, Fraction(0)))
+        each, rate = {1: Fraction(1)}, rate * each.get(1, Fraction(0))
+        if others <= _MAX_TRIALS:
+            return binomial(others, rate)
     return independent_sum(each, others, rate=rate)
-
-
-def _binomial_upper(trials: int, rate: Fraction) -> CountDistribution:
-    """Return the binomial distribution; of many trials an upper bound in stochastic order, in floats."""
-    return binomial(trials, rate) if trials <= _MAX_TRIALS else independent_sum({1: Fraction(1)}, trials, rate=rate)
 
 
 # The certain contributions of the units of one path and of their siblings: enough to write down an actual data set

@@ -55,8 +55,8 @@ def test_every_named_module_and_function_exists(page):
 
 
 def test_what_does_not_exist_is_noticed():
-    assert resolved("dpcalc.amplification.bound.one_step_bound") is not None
-    assert resolved("dpcalc.amplification.bound.one_step_boundary") is None
+    assert resolved("dpcalc.amplification.bound.path_bound") is not None
+    assert resolved("dpcalc.amplification.bound.path_boundary") is None
     assert resolved("dpcalc.releases.bounds") is None
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcalc.amplification.bound import one_step_bound
 from dpcalc.amplification.random_contents import single_unit_bound
 from dpcalc.amplification.schedule import glued_profile, step_profile
 from dpcalc.guarantee import Adjacency
@@ -19,6 +18,7 @@ from dpcalc.losses.profile import GluedProfile, PublicMixture
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import Fixed, Poisson
+from tests.amplification.equal_sizes import one_step_bound
 from tests.oracles.conditioning import Step
 from tests.oracles.exact_gaussian import DIGITS, exact_delta
 from tests.oracles.loss_parts import glued_curve

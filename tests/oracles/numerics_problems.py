@@ -6,12 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcalc.amplification.bound import StepBound, one_step_bound
+from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.profile import GluedProfile
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
+from tests.amplification.equal_sizes import one_step_bound
 from tests.oracles.loss_parts import glued_curve
 
 COUNTS = (1, 2, 8, 20, 100)

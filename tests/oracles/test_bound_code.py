@@ -6,11 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.amplification.bound import StepBound, one_step_bound
+from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
+from tests.amplification.equal_sizes import one_step_bound
 from tests.oracles.adversary import excess, random_problem, telling_epsilons, truth_of
 from tests.oracles.brute_force import RELATIONS, Experiment, everything, fixed, poisson
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick, hockey_stick_mpmath

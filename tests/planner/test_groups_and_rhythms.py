@@ -12,7 +12,7 @@ import pytest
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification.bound import StepBound, one_step_bound
+from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Member
 from dpcalc.amplification.data_sets import Contributions, data_set_pair
 from dpcalc.amplification.groups import Group
@@ -32,6 +32,7 @@ from dpcalc.sampling.co_sampled import co_sampled_with
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from tests.amplification.equal_sizes import one_step_bound
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned
 

@@ -13,7 +13,7 @@ from dpcalc.accountants import accountant_of
 from dpcalc.accountants.pld import worst_direction
 from dpcalc.accountants.result import costliest_release
 from dpcalc.amplification import worst_paths
-from dpcalc.amplification.bound import one_step_bound, path_bound
+from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.phase import averaged_choices, phase_bounds
 from dpcalc.amplification.schedule import glued_profile, step_profile
@@ -244,8 +244,6 @@ def test_sizes_between_two_ends():
         exact.append(guarantee(run(equal, unit=2, clip=2)).epsilon)
     assert guarantee(plan).epsilon == max(exact)
     assert sampling_text(plan.phases[0]).endswith("then 5 of 5 to 64 (example), fixed size")
-    with pytest.raises(InputError, match="equal sizes"):
-        one_step_bound(plan.phases[0].hierarchy, unit=2, clip=2, adjacency=plan.adjacency)
 
 
 @pytest.mark.heavy
