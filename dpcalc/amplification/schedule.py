@@ -270,7 +270,7 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
     passes = -(-steps // phase_bound.steps_of_a_pass)
     bound, squared = phase_bound.bound, phase_bound.squared
     # Steps under one draw shift their outputs alike: together they cost one step with all distances times a root.
-    curve = cache(lambda held: step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(squared * held)))
+    curve = cache(lambda length: step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(squared * length)))
     ahead = repeat_under_draws(passes, phase_bound.revealed, phase_bound.hold, curve)
     return ahead, repeat_under_draws(
         passes, phase_bound.revealed, phase_bound.hold, lambda held_steps: curve(held_steps).swapped
