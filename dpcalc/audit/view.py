@@ -110,9 +110,9 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
     """
     declared = epsilon_text(result.guarantee.epsilon, Kind.UPPER)
     verdict = "the scores agree with the config" if result.agrees else "the scores contradict the config"
-    shown = f"at least {rounded_down(result.epsilon_lower)} by the scores (confidence {1 - result.false_alarm:.12g})"
+    confidence = f"{1 - result.false_alarm:.12g}"  # 12 digits: 1 - 0.05 is not 0.9500000000000001 to a reader
+    shown = f"at least {rounded_down(result.epsilon_lower)} by the scores (confidence {confidence})"
     kind = "many runs" if result.has_many_runs else "one run"
-    confidence = f"{1 - result.false_alarm:.12g}"
     return Output(
         command="audit",
         headline=f"{verdict}: p-value {_share(result.p_value)}",
@@ -133,7 +133,6 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
                 [_rule_fields(test) for test in result.tests],
                 plain=tuple(map(_rule_text, result.tests)),
                 label="rule",
-                row=tuple(map(_rule_text, result.tests)),
             ),
             Field("p_value", result.p_value, rounding=_share),
             Field(
