@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 
@@ -114,24 +115,28 @@ def test_column_names_that_are_no_level_names(real, tmp_path):
 
 
 PAINTED = """
-import sys, time
+import sys
 from dpcalc.cli import progress
 progress.PATIENCE = 0.0
 with progress.progress():
     progress.report_progress(0.25)
-    time.sleep(0.6)
+    sys.stdin.read()
 """
 
 
 def test_a_bar_that_knows_how_much_is_done():
     reader, writer = os.openpty()
     wide = environment(TERM="xterm", COLUMNS="80")
-    ended = subprocess.run([sys.executable, "-c", PAINTED], stderr=writer, env=wide, timeout=60, check=False)
-    os.close(writer)
-    os.set_blocking(reader, False)
-    shown = os.read(reader, 65536).decode()
+    command = [sys.executable, "-c", PAINTED]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=writer, env=wide) as painting:
+        os.close(writer)
+        shown = b""
+        while "╺".encode() not in shown and select.select([reader], [], [], 60)[0]:
+            shown += os.read(reader, 65536)
+        painting.stdin.close()
     os.close(reader)
-    assert ended.returncode == 0
+    assert painting.returncode == 0
+    shown = shown.decode(errors="replace")
     drawn, rest = shown.count("━"), shown.count("╺")
     assert "computing" in shown
     assert drawn

@@ -1,7 +1,8 @@
 """Where a peer is wrong: its number, live, beside ours, which brackets the exact one.
 
-`peer` is what it printed when the row was written (dp_accounting 0.6.0, prv_accountant 0.2.0) and `spread` how far
-round-off may move that elsewhere. A row that fails because the peer moved is good news: delete it.
+`peer` is what it printed when the row was written (dp_accounting 0.6.0, prv_accountant 0.2.0, NumPy 2.4, SciPy 1.17),
+`spread` how far round-off may move that elsewhere, or None where the peer's number is round-off itself, which other
+versions of NumPy move to the other side of the truth. A row that fails because the peer moved is good news: delete it.
 """
 
 import math
@@ -29,7 +30,7 @@ from tests.peers.settings import (
 )
 from tests.thinning import thinned
 
-BELOW, ABOVE = "below the truth", "far above the truth"
+BELOW, ABOVE, OFF = "below the truth", "far above the truth", "off the truth"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Case:
 
     run: Flat
     peer: float
-    spread: float
+    spread: float | None
     side: str
 
     def __str__(self):
@@ -54,10 +55,12 @@ def assert_wrong(theirs, case, lower, upper):
     """Theirs misses our certified interval on the side the row says, by more than rounding."""
     if math.isinf(case.peer):
         assert math.isinf(theirs)
-    else:
+    elif case.spread is not None:
         assert theirs == pytest.approx(case.peer, abs=case.spread)
     if case.side == BELOW:
         assert theirs < lower * (1 - 2e-4)
+    elif case.side == OFF:
+        assert not lower * (1 - 2e-4) <= theirs <= upper * (1 + 2e-4)
     else:
         assert theirs > 1.05 * upper
 
@@ -67,14 +70,14 @@ def assert_brackets(lower, upper, exact):
     assert upper - lower < 1e-3 * exact
 
 
-# round-off of the Fourier transform is in no error budget: "pessimistic" comes out below, then far above
+# round-off of the Fourier transform is in no error budget: "pessimistic" comes out below or above, then far above
 FFT = [
-    gaussian(10_000, 1e-12, 7.2168, BELOW),
-    gaussian(10_000, 1e-13, 7.4378, BELOW),
-    gaussian(100_000, 1e-10, 6.5453, BELOW, spread=5e-4),
-    gaussian(100_000, 1e-12, 7.067, BELOW),
-    gaussian(100_000, 1e-13, 7.113, BELOW),
-    gaussian(1_000_000, 1e-11, 17.72, ABOVE, spread=3),
+    gaussian(10_000, 1e-12, 7.2168, OFF, spread=None),
+    gaussian(10_000, 1e-13, 7.4378, OFF, spread=None),
+    gaussian(100_000, 1e-10, 6.5453, OFF, spread=None),
+    gaussian(100_000, 1e-12, 7.067, OFF, spread=None),
+    gaussian(100_000, 1e-13, 7.113, OFF, spread=None),
+    gaussian(1_000_000, 1e-11, 17.72, ABOVE, spread=None),
     gaussian(1_000_000, 1e-12, 25.28, ABOVE, spread=3),
     gaussian(1_000_000, 1e-13, 26.27, ABOVE, spread=3),
 ]
@@ -100,16 +103,15 @@ def test_dp_accounting_optimistic_end_is_above_the_exact_gaussian(case):
     exact = exact_gaussian(1, case.run.delta)
     assert_brackets(*ours(case.run.plan), exact)
     theirs = google_fft(case.run, pessimistic=False)
-    assert theirs == pytest.approx(case.peer, abs=1e-3)
+    assert theirs == pytest.approx(case.peer, abs=case.spread)
     assert theirs > exact * (1 + 5e-5)
     assert ours(case.run.plan)[0] <= exact  # our lower end is one
 
 
 # (lower, upper) of an interval that should hold the exact value: its distribution functions run out of digits
 PRV = [
-    (gaussian(10_000, 1e-12, 7.2145, BELOW), 7.1943),
-    (gaussian(100_000, 1e-10, 6.5429, BELOW, spread=5e-3), 6.5226),
-    (gaussian(100_000, 1e-12, 6.9497, BELOW), 6.9296),
+    (gaussian(10_000, 1e-12, 7.2145, BELOW, spread=0.1), 7.1943),
+    (gaussian(100_000, 1e-12, 6.9497, BELOW, spread=0.1), 6.9296),
 ]
 
 
@@ -135,7 +137,6 @@ COARSE = [
     Case(Flat("1e-5", 0.8, 1_000_000, 1e-8), 0.1529, 5e-4, ABOVE),
     Case(Flat("1e-6", 1, 1_000_000, 1e-6), 0.0292, 5e-4, ABOVE),
     Case(Flat("1e-4", 1, 100_000_000, 1e-6), 7.081, 5e-3, ABOVE),
-    Case(Flat("1e-3", 1, 100_000, 1e-11), 3.437, 0.3, ABOVE),
     Case(Flat("1e-3", 1, 100_000, 1e-12), 5.842, 1.5, ABOVE),
     Case(Flat("1e-2", 1, 1_000, 1e-14), 8.586, 1.5, ABOVE),
     Case(Flat("1e-2", 1, 1_000, 1e-15), math.inf, 0, ABOVE),
@@ -152,7 +153,7 @@ def test_dp_accounting_pld_is_far_above(case):
     assert_wrong(google_pld(case.run), case, lower, upper)
 
 
-@pytest.mark.parametrize("case", thinned([case for case in COARSE if case.run.delta <= 1e-11], 1), ids=str)
+@pytest.mark.parametrize("case", thinned([case for case in COARSE if case.run.delta <= 1e-12], 1), ids=str)
 def test_its_own_renyi_bound_shows_it(case):
     """A valid bound below the one that should be tight; ours is below both."""
     assert ours(case.run.plan)[1] < google_rdp(case.run) < google_pld(case.run)
