@@ -385,7 +385,7 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
 # units that hold members at all.
 
 
-_MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more count as all that hold members
+MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more count as all that hold members
 
 
 def hidden_group_bound(
@@ -452,7 +452,7 @@ def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistri
     )
     drawn: dict[tuple[int, int], Fraction] = {}
     for (g, h), chance in joint.items():
-        key = (g if g <= _MAX_UNITS_APART else len(placement), h)
+        key = (g if g <= MAX_UNITS_APART else len(placement), h)
         if h:
             drawn[key] = drawn.get(key, Fraction(0)) + chance
     return HiddenDraws(inclusion, missed, sorted(drawn.items()))

@@ -208,10 +208,9 @@ def few_counts(law: CountDistribution) -> CountDistribution:
 
 
 def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
-    """Return True if level `number` has the unit's redraw period and all draws down to it are fixed, Poisson, all."""
-    unit = len(path.counts)
-    levels = hierarchy.levels[:unit]
-    return levels[number - 1].redraw_every == levels[-1].redraw_every and all(
+    """Return True if levels `number` to the unit's share a redraw period, all draws down to it fixed, Poisson, all."""
+    levels = hierarchy.levels[: len(path.counts)]
+    return len({level.redraw_every for level in levels[number - 1 :]}) == 1 and all(
         isinstance(level.scheme, Fixed | Poisson | All) for level in levels
     )
 

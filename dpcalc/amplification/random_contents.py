@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound, path_bound
 from dpcalc.amplification.counts import (
+    MAX_UNITS_APART,
     Average,
     Bound,
     CountPair,
@@ -156,7 +157,9 @@ def averaged_group_bound(
     for (g, h), chance in drawn:
         _, largest_redrawn = missed_distances(path, placement, member, (g, h))
         # Units without members that go in exchange for others of the group are those of the batch: nothing hides them.
-        leaving = stand_in_most * max(len(placement) - g, 0)
+        # A part with more than MAX_UNITS_APART units, or of frames of unknown size, stands for fewer of the group too.
+        fewest = min(g, MAX_UNITS_APART + 1) if hierarchy.level(1).is_equal else 1
+        leaving = stand_in_most * (len(placement) - fewest)
         arriving, redrawn = _sum_of_few(stand_in, g), _redrawn_distribution(others, stand_in, len(placement))
         if len(placement) == 1 and len(path.counts) == 2:  # members are exchanged for others of their unit
             redrawn = {largest_redrawn: Fraction(1)}

@@ -10,8 +10,9 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
-from dpcalc.amplification.counts import Member, missed_distances
+from dpcalc.amplification.counts import Member, hidden_draws, missed_distances
 from dpcalc.amplification.mates import MatesAverage
+from dpcalc.amplification.random_contents import averaged_group_bound
 from dpcalc.amplification.schedule import phase_release, step_counts, step_profile
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -165,3 +166,29 @@ def test_only_a_fixed_outermost_draw_has_stand_ins(outer, distances, inner):
     path = Path(place=(), counts=(5, 4), schemes=(outer, inner), contributions=(3, 1), siblings=(7, 1))
     member = Member(own=1, stand_in=1, adjacency=Adjacency.ADD_REMOVE)
     assert missed_distances(path, (1, 1), member, (1, 1)) == distances
+
+
+@pytest.mark.parametrize(("min_count", "fewest"), [(9, 3), (8, 1)])
+def test_units_that_leave_count_for_the_fewest_that_a_part_stands_for(min_count, fewest):
+    """4 of 9 units of 20 records are drawn, 4 hold a member: with 3 drawn, one full unit may leave for the fourth."""
+    levels = (
+        Level(name="task", count=9, min_count=min_count, scheme=Fixed(size=4)),
+        Level(name="record", count=20, scheme=Poisson(probability=Fraction(1, 100))),
+    )
+    hierarchy = Hierarchy(levels=levels)
+    path = Path(
+        place=(),
+        counts=(min_count, 20),
+        schemes=(levels[0].scheme, levels[1].scheme),
+        contributions=(20, 1),
+        siblings=(20, 1),
+    )
+    member = Member(own=1, stand_in=None, adjacency=Adjacency.ZERO_OUT)
+    average = averaged_group_bound(hierarchy, path, (1, 1, 1, 1), member, clip=2)
+    _, missed, _ = hidden_draws(path, (1, 1, 1, 1), None)
+    for _, part in average.parts:
+        chances = np.cumsum([float(chance) for chance in part.missed])
+        redrawn = np.flatnonzero(chances > float(missed[0]) * (1 + 1e-9))  # with units of the group, but no member
+        least = min(part.distances[at] for at in redrawn)
+        assert least >= part.shift + (4 - max(min(part.shift, 3), fewest)) * 20
+    assert {part.shift for _, part in average.parts} == {1, 2, 3, 4}
