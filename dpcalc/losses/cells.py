@@ -25,6 +25,8 @@ _TILTED = 0.25  # tilt times the width of a cell, at most: three nodes sum e^(t 
 _NEAR_POINTS = 1 << 14  # lattice points on either side of 0 before the lattice may be wider
 _MAX_CELLS = 200_000  # of a piece; more are refused with exit code 3
 _MAX_NODES = 3 << 20  # of a step: 25 MB an array, of which about ten are alive at once
+_MISS = 0.001  # share of the budget that cells which end beside lattice points may cost
+_MAX_SECANTS = 4  # steps towards the point that has a loss
 _MAX_DOUBLINGS = 13  # between the two lattices of a step; the wide one may not be wider than the losses that it holds
 
 
@@ -133,9 +135,9 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     edges = np.concatenate([*ends, around, [-border, border]])  # each piece lies between two lattice points of its own
     edges = np.where(np.abs(edges) <= border, np.rint(edges), np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide)
     edges = sorted_unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
-    parts = []
+    parts, max_miss = [], _MISS * aim.budget / (aim.copies * aim.tilt)
     for piece, fine in zip(pieces, rough, strict=True):
-        inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, edges * spacing)
+        inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, edges * spacing, max_miss=max_miss)
         mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
         parts.append((np.maximum(mass, 1e-300), loss, overshoot))
     parts.append((np.repeat(atoms.mass / NODES, NODES), np.repeat(atoms.loss, NODES), 0.0))
@@ -225,11 +227,21 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
     """Return (log2 of the spacing, doublings of it beyond 2^14 points from 0), each as wide as the budget allows."""
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
-    level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
-    near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
-    while _growth_by_rounding(mass, loss, near, level, aim) > aim.budget / 4 and level > -300:
-        level -= 1
+
+    def costs_too_much(level: int) -> bool:
+        """Return True if rounding up the losses near 0 to this level's lattice takes over a quarter of the budget."""
         near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
+        return _growth_by_rounding(mass, loss, near, level, aim) > aim.budget / 4
+
+    # The growth falls with the level, as the square of the spacing: steps of 1, 2, 4, ... down, then halving.
+    top = level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
+    step = 1
+    while costs_too_much(level) and level > -300:
+        top, level, step = level, max(level - step, -300), 2 * step
+    while top - level > 1:
+        middle = (top + level) // 2
+        top, level = (middle, level) if costs_too_much(middle) else (top, middle)
+    near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
     # Beyond the border the lattice is as wide as a small part of the budget allows, when in every round each of the
     # ROUND losses that meet such a loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
@@ -258,17 +270,21 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
     return np.exp(log_p + log_weight + aim.tilt * loss - aim.log_norm), loss
 
 
-def points_with_losses(segment: Segment, y: Array, loss: Array, losses: Array) -> tuple[Array, float]:
-    """Return (the points at which a monotone loss takes the values `losses`, by Newton's method, its largest miss).
+def points_with_losses(
+    segment: Segment, y: Array, loss: Array, losses: Array, max_miss: float = 0.0
+) -> tuple[Array, float]:
+    """Return (the y at which a monotone loss takes those `losses` inside its range, by secants; its largest miss).
 
     Args:
         segment: whose loss is read.
         y: increasing points between which the loss is monotone, shape (n,).
         loss: at these points, shape (n,).
         losses: increasing, shape (m,).
+        max_miss: miss at which the search ends; 0 for round-off.
     """
-    # Newton's method with the slope of the sampled table, kept inside the table's interval: the loss is monotone on a
-    # piece, and four steps leave a miss that is round-off. The miss is returned and counted against the bound.
+    # From the sampled table, kept inside the table's interval: the loss is monotone on a piece. The first step takes
+    # the table's slope, the next ones that of the last step, so that three leave a miss that is round-off. The miss is
+    # returned and counted against the bound.
     order = slice(None) if loss[-1] > loss[0] else slice(None, None, -1)
     table_y, table_loss = y[order], np.maximum.accumulate(loss[order])
     goals = losses[(losses > table_loss[0]) & (losses < table_loss[-1])]
@@ -280,10 +296,17 @@ def points_with_losses(segment: Segment, y: Array, loss: Array, losses: Array) -
     low = np.minimum(table_y[place], table_y[place - 1])
     high = np.maximum(table_y[place], table_y[place - 1])
     roots = np.interp(goals, table_loss, table_y)
-    for _ in range(4):
-        miss = segment.log_density_and_loss(roots)[1] - goals
-        roots = np.clip(roots - miss / slope, low, high)
     miss = segment.log_density_and_loss(roots)[1] - goals
+    for _ in range(_MAX_SECANTS):
+        if float(np.abs(miss).max()) <= max_miss:
+            break
+        step = np.clip(roots - miss / slope, low, high) - roots
+        roots = roots + step
+        before, miss = miss, segment.log_density_and_loss(roots)[1] - goals
+        # A step that hardly moved the loss says nothing about its slope.
+        secant = (miss - before) / np.where(step == 0, 1.0, step)
+        is_telling = (np.abs(miss - before) > np.abs(before) / 2) & (secant > slope / 2) & (secant < 2 * slope)
+        slope = np.where(is_telling, secant, slope)
     return roots, float(np.abs(miss).max())
 
 

@@ -73,7 +73,7 @@ def fft_relative_error(size: int, unit: float) -> float:
 def _transform_work(x: Array, size: int) -> float:
     """Return the estimated units of work (`dpcalc.work`) of one FFT of x's type and this size, products included."""
     # Calls cost 10,000 units however short; extended precision takes four times as long as float64.
-    return (4 if x.dtype.itemsize > 8 else 1) * (10_000 + size * (10 + 2 * math.log2(max(size, 2))))
+    return (4 if x.dtype.itemsize > 8 else 1) * (10_000 + size * (5 + math.log2(max(size, 2))))
 
 
 def fast_fft_size(min_size: int) -> int:
