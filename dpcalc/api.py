@@ -287,7 +287,7 @@ def curve(  # noqa: PLR0913  one for each thing that can vary
         >>> line.ys[0] < line.ys[1] == epsilon(run).epsilon
         True
     """
-    from dpcalc.charts.series import CURVES, curve_chart  # noqa: PLC0415  seldom asked
+    from dpcalc.charts.series import CURVES  # noqa: PLC0415  seldom asked
     from dpcalc.charts.shapes import CurveRequest  # noqa: PLC0415  with it
 
     refuse_unknown(curve, unknown)
@@ -297,4 +297,4 @@ def curve(  # noqa: PLR0913  one for each thing that can vary
     points = real_numbers(grid, "grid")
     if isinstance(methods, str) or not isinstance(methods, Sequence):
         raise InputError(f"methods: expected a sequence of names such as ['pld'], got {methods!r}")
-    return curve_chart(kind, CurveRequest(plans=((run.name, run),), methods=tuple(methods), grid=points))
+    return CURVES[kind](CurveRequest(plans=((run.name, run),), methods=tuple(methods), grid=points))

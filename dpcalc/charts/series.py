@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -30,15 +31,14 @@ from dpcalc.planner.vary import (
     is_covered,
     is_refused,
     largest_group,
-    noise_scaler,
-    noise_setter,
     refusal,
     with_level,
+    with_noise,
+    with_scaled_noise,
     with_total_steps,
 )
 from dpcalc.planner.words import differing_facts
 from dpcalc.records import dataclass
-from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
     All,
     BallsInBins,
@@ -150,16 +150,6 @@ _VARIED_FACT = {
 _ROUND_OFF = 1e-3  # passes: a length this close to a whole number of passes counts as that number
 
 
-def curve_chart(kind: str, request: CurveRequest) -> Chart:
-    """Return the chart of `dpcalc curve`, by the function of its kind in CURVES; InputError as that raises.
-
-    Args:
-        kind: a key of CURVES.
-        request: plans, methods and grid.
-    """
-    return CURVES[kind](request)
-
-
 def _over_steps(request: CurveRequest) -> Chart:
     """Return epsilon over steps, by default from 1 to the first plan's; longer runs go on with their last phase."""
     grid = _whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
@@ -196,7 +186,7 @@ def _over_noise(request: CurveRequest) -> Chart:
     scale = LOG if _has_equal_factors(grid) else LINEAR
 
     def setter(plan: Plan) -> Callable[[float], Plan]:
-        return noise_scaler(plan) if is_factor else noise_setter(plan, _single_phase(plan))
+        return partial(with_scaled_noise, plan) if is_factor else partial(with_noise, plan, _single_phase(plan))
 
     name = "noise_multiplier factor" if is_factor else "noise_multiplier"
     return _epsilon_chart(request, name, grid, setter, scale)
@@ -212,7 +202,10 @@ def _over_rate(request: CurveRequest) -> Chart:
     elif isinstance(level.scheme, RandomAllocation):
         name, middle, limit = "times", float(level.scheme.times), float(level.scheme.steps)
     else:
-        name, middle, limit = "size", float(getattr(level.scheme, "size", 1)), float(_max_size(level))
+        # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
+        is_limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
+        limit = float((level.count if is_limited else level.min_count) - 1)
+        name, middle = "size", float(getattr(level.scheme, "size", 1))
     ends = middle / _RATE_FACTOR, min(middle * _RATE_FACTOR, limit)
     grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
     if name != "rate":
@@ -234,11 +227,6 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
         return False
     factors = np.diff(np.log(grid))
     return bool(np.ptp(factors) <= _ROUND_OFF * factors.max())
-
-
-def _max_size(level: Level) -> int:
-    """Return the smallest frame's size less 1, of a fixed draw with at_most the largest's: a unit is left out."""
-    return (level.count if isinstance(level.scheme, Fixed) and level.scheme.at_most else level.min_count) - 1
 
 
 def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
@@ -352,7 +340,8 @@ def _epsilon_series(
     if refused is not None:
         where = f"{label}: " if len(request.plans) > 1 else ""
         raise InputError(f"{where}{refused}") from refused
-    answering = _answering_methods(results, method)
+    names = dict.fromkeys(each.method for each in answers if each.epsilon is not None and math.isfinite(each.epsilon))
+    answering = " or ".join(names) or method
     kinds = {result.kind for result in answers}
     return Series(
         name=_line_name(request, label, answering),
@@ -362,12 +351,6 @@ def _epsilon_series(
         method=answering,
         about=differing_facts(plan, request.runs),
     )
-
-
-def _answering_methods(results: Sequence[MethodEpsilon], method: str) -> str:
-    """Return the methods that gave the finite numbers of a line, joined by "or"; `method` if there is none."""
-    names = dict.fromkeys(each.method for each in results if each.epsilon is not None and math.isfinite(each.epsilon))
-    return " or ".join(names) or method
 
 
 def _scale(series: Sequence[Series]) -> str:
@@ -438,3 +421,4 @@ CURVES: dict[str, Callable[[CurveRequest], Chart]] = {
     "tradeoff": tradeoff,
     "rdp": divergences,
 }
+"""The functions that draw `dpcalc curve`, by kind; they raise InputError where there is no such curve."""

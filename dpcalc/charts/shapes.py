@@ -1,5 +1,6 @@
 """Curves of a whole run: delta over epsilon, true over false positive rate, Renyi divergence over its order."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -71,7 +72,9 @@ class CurveRequest:
 def profile(request: CurveRequest) -> Chart:
     """Return delta over epsilon, by default up to 1.5 times it, lower bounds if known; InputError if not pld."""
     _refuse_methods(request)
-    grid = request.grid or tuple(map(float, np.linspace(0.0, 1.5 * _finite_epsilon(request.first), POINTS)))
+    epsilon = 0.0 if request.grid else guarantee(request.first).epsilon
+    last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
+    grid = request.grid or tuple(map(float, np.linspace(0.0, last, POINTS)))
     series = []
     for number, (label, plan) in enumerate(request.plans):
         answers = []
@@ -189,9 +192,3 @@ def _refuse_methods(request: CurveRequest) -> None:
     """Raise InputError if a method other than auto or pld was chosen."""
     if any(method not in {"auto", "pld"} for method in request.methods):
         raise InputError("--method: expected none, such a curve is not that of an accountant; leave it out")
-
-
-def _finite_epsilon(plan: Plan) -> float:
-    """Return epsilon of a plan, or 1 where that is 0 or infinite."""
-    epsilon = guarantee(plan).epsilon
-    return epsilon if 0 < epsilon < float("inf") else 1.0

@@ -294,7 +294,11 @@ def explain(
     name = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
     rule = RULES.get(name)
     if rule is None:
-        raise InputError(f"explain: expected the code of a rule, got `{code}`{_nearest(name, tuple(RULES))}")
+        from dpcalc.config.messages import nearest
+
+        near = nearest(name, tuple(RULES)) if any(character.isdigit() for character in name) else ""
+        way_out = f"did you mean {near}?" if near else "`dpcalc explain` lists all"
+        raise InputError(f"explain: expected the code of a rule, got `{code}`; {way_out}")
     paragraphs = (f"{name}: {rule.title}", rule.rule, f"Why: {rule.reason}", f"Fix: {rule.fix}")
     return CommandResult(text="\n\n".join(map(_wrapped, paragraphs)) + "\n")
 
@@ -304,11 +308,3 @@ def _wrapped(paragraph: str) -> str:
     if not on_terminal():
         return paragraph
     return textwrap.fill(paragraph, width(), break_long_words=False, break_on_hyphens=False)
-
-
-def _nearest(name: str, codes: tuple[str, ...]) -> str:
-    """Return "; " and the most similar code as a question, or how to list all if none is similar."""
-    from dpcalc.config.messages import nearest
-
-    near = nearest(name, codes) if any(character.isdigit() for character in name) else ""
-    return f"; did you mean {near}?" if near else "; `dpcalc explain` lists all"

@@ -392,7 +392,7 @@ def pate(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.mechanisms.pate import VOTES
     from dpcalc.pate.answer import PateQuestion, evaluate_pate
-    from dpcalc.pate.view import pate_output
+    from dpcalc.pate.view import DRAWN, WARNING, pate_output
 
     noise = {"--gamma": gamma, "--sigma": sigma, "--threshold": threshold, "--threshold-sigma": threshold_sigma}
     aggregation = _aggregation({option: value for option, value in noise.items() if value is not None})
@@ -417,7 +417,8 @@ def pate(  # noqa: PLR0913  one parameter an option
     )
     answer = evaluate_pate(question, rng=_secret_noise() if sanitise else None)
     written = _write_queries(answer, csv, force=force)
-    notes = _pate_warnings(answer)
+    # Data-dependent values are private, and the sanitised one is for one use.
+    notes = (*(() if answer.by_votes is None else (WARNING,)), *(() if answer.sanitised is None else (DRAWN,)))
     output = pate_output(answer, assumptions=VOTES, notes=notes, verbose=verbose)
     asides = written if quiet else (*(f"warning: {note}" for note in notes), *written)
     text = output_text(output, as_json=as_json, quiet=quiet)
@@ -472,11 +473,3 @@ def _write_queries(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple
 
     write_file("--csv", csv, query_csv(answer).encode(), force=force)
     return (f"note: wrote {csv}",)
-
-
-def _pate_warnings(answer: PateAnswer) -> tuple[str, ...]:
-    """Return the warnings that the data-dependent values are private, and the sanitised one is for one use."""
-    from dpcalc.pate.view import DRAWN, WARNING
-
-    private = () if answer.by_votes is None else (WARNING,)
-    return private if answer.sanitised is None else (*private, DRAWN)

@@ -103,7 +103,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.charts.chart import chart_csv, chart_lines, chart_output
     from dpcalc.charts.plot import MARKS, chart_text
-    from dpcalc.charts.series import curve_chart
+    from dpcalc.charts.series import CURVES
     from dpcalc.charts.shapes import CurveRequest
     from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.points import parse_numbers
@@ -124,7 +124,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     request = CurveRequest(
         plans=tuple(names), methods=tuple(dict.fromkeys(methods or ())), grid=grid, on_progress=report_progress
     )
-    chart = curve_chart(kind, request)
+    chart = CURVES[kind](request)
     notes = []
     if plot:
         from dpcalc.charts.plot import chart_picture

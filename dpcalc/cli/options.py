@@ -158,10 +158,9 @@ Base = Annotated[str | None, typer.Option("--base", metavar="REV", help="Compare
 GATE_SECONDS, GIGABYTES = "600", "4"  # for configs that others wrote; no sample config comes near
 _LARGEST_WHOLE = 2.0**53  # up to which a float holds every whole number
 MAX_SECONDS = 1e6  # 11 days; a wait of more than 24 days overflows the clock of some systems
-Timeout = Annotated[
-    str | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.")
-]
-GateTimeout = Annotated[str, typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.")]
+_TIMEOUT = typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.")
+Timeout = Annotated[str | None, _TIMEOUT]
+GateTimeout = Annotated[str, _TIMEOUT]
 MemoryLimit = Annotated[
     str,
     typer.Option("--memory-limit", metavar="GB", help="Memory of each worker process; beyond it exit code 3 (Linux)."),
@@ -258,26 +257,16 @@ def _stated(
     try:
         value = float(text)
     except ValueError:
-        value = _quotient(text) if quotients else math.nan
+        from dpcalc.config.scalars import parse_quotient
+
+        quotient = parse_quotient(text.strip()) if quotients else None
+        value = math.nan if quotient is None else float(quotient)
     if not is_valid(value):
-        raise InputError(f"{option}: expected {expected}, got `{text}`{_way_out(text)}")
+        from dpcalc.config.scalars import word_hint
+
+        hint = word_hint(text)
+        raise InputError(f"{option}: expected {expected}, got `{text}`{hint and f'; {hint}'}")
     return value
-
-
-def _quotient(text: str) -> float:
-    """Return the value of a quotient of two whole numbers, nan for any other text."""
-    from dpcalc.config.scalars import parse_quotient
-
-    value = parse_quotient(text.strip())
-    return math.nan if value is None else float(value)
-
-
-def _way_out(text: str) -> str:
-    """Return "; " and a hint how to write the number that was probably meant, "" if there is none."""
-    from dpcalc.config.scalars import word_hint
-
-    hint = word_hint(text)
-    return hint and f"; {hint}"
 
 
 def seconds(text: str | None) -> float:

@@ -77,7 +77,10 @@ def read_document(source: Source, suffix: str) -> Document:
     """
     try:
         if suffix == ".json":
-            return Document(tree=_TreeBuilder(source).build(_parse_json(source.text), ""))
+            value = json.loads(
+                source.text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=Table
+            )
+            return Document(tree=_TreeBuilder(source).build(value, ""))
         if suffix == ".toml":
             return Document(tree=_TreeBuilder(source).build(parse_toml(source), ""))
         tree, flaws = parse_yaml(source)
@@ -105,11 +108,6 @@ def parse_toml(source: Source) -> dict[str, object]:
     import tomllib  # noqa: PLC0415  only for those who have some
 
     return tomllib.loads(source.text, parse_float=Number)
-
-
-def _parse_json(text: str) -> object:
-    """Parse a JSON text; numbers become `Number`, objects `Table`."""
-    return json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=Table)
 
 
 class _TreeBuilder:

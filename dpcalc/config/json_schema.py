@@ -168,13 +168,9 @@ def _property_schema(declared: Key) -> Schema:
     # A text may be a reference anyway, and what stands in a list or mapping has its own alternatives.
     if "$ref" in core or core.get("type") == "array" or core == {"type": "string"}:
         return {**about, **core}
-    return {**about, "anyOf": [core, {"$ref": "#/$defs/reference"}, *_digits_reference(core)]}
-
-
-def _digits_reference(core: Schema) -> list[Schema]:
-    """Return, for a number, the alternative of a text with underscores; [] for other types."""
-    numeric = any(schema.get("type") in {"integer", "number"} for schema in (core, *core.get("anyOf", ())))
-    return [{"$ref": "#/$defs/digits"}] if numeric else []
+    is_number = any(schema.get("type") in {"integer", "number"} for schema in (core, *core.get("anyOf", ())))
+    digits = [{"$ref": "#/$defs/digits"}] if is_number else []
+    return {**about, "anyOf": [core, {"$ref": "#/$defs/reference"}, *digits]}
 
 
 # Every key of the config file in a table, from its JSON Schema.

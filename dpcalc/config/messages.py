@@ -276,7 +276,9 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
     """
     name = f"`{node.path}`" if node.path else "the file"
     message = f"{name} must be {expected}, got {scalars.describe(node)}"
-    hint = scalars.number_hint(node) if "number" in expected else _text_hint(node, expected)
+    hint = scalars.number_hint(node) if "number" in expected else ""
+    if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
+        hint = "quote it to make it a text"
     return error("DPC102", node.anchor, message, hint)
 
 
@@ -354,36 +356,28 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
     return error("DPC107", mark, message, _extra_key_hint(key, scheme.text))
 
 
+# By key of a draw, and the scheme that it does not go with; "" for every other one.
+_EXTRA_KEY_HINTS = {
+    ("redraw_every", "balls-in-bins"): "`assignment: held` keeps the choice of the first pass",
+    ("redraw_every", ""): "fixed, poisson and all draws can be held; others are made in every step",
+    ("max_batch_size", ""): "only Poisson batches are cut to a maximum: take it out, or say `scheme: poisson` if the "
+    "loader cuts",
+    ("drop_last", "poisson"): "Poisson batches have no last one to drop: take it out; Opacus with drop_last=True draws "
+    "at `rate: 1/N`, N the batches of its loader",
+    ("drop_last", ""): "only passes over shuffled units have a last batch: take it out, or say `scheme: shuffle` if "
+    "the loader goes through shuffled data",
+}
+_TAKES = {
+    "poisson": "takes `rate` or `expected`",
+    "cyclic-poisson": "takes `rate` or `expected`, and `groups`",
+    "all": "draws everything",
+    "any-order": "takes no other key: `mechanism` says in which steps a unit takes part",
+    "balls-in-bins": "takes `bins`",
+    "random-allocation": "takes `times`",
+}
+
+
 def _extra_key_hint(key: str, scheme: str) -> str:
     """Return the advice for a key of a draw that does not go with its scheme: what to write, or what it takes."""
-    if key == "redraw_every" and scheme == "balls-in-bins":
-        return "`assignment: held` keeps the choice of the first pass"
-    if key == "redraw_every":
-        return "fixed, poisson and all draws can be held; others are made in every step"
-    if key == "max_batch_size":
-        return "only Poisson batches are cut to a maximum: take it out, or say `scheme: poisson` if the loader cuts"
-    if key == "drop_last" and scheme == "poisson":
-        return (
-            "Poisson batches have no last one to drop: take it out; Opacus with drop_last=True draws at `rate: 1/N`, N "
-            "the batches of its loader"
-        )
-    if key == "drop_last":
-        return (
-            "only passes over shuffled units have a last batch: take it out, or say `scheme: shuffle` if the loader "
-            "goes through shuffled data"
-        )
-    takes = {
-        "poisson": "takes `rate` or `expected`",
-        "cyclic-poisson": "takes `rate` or `expected`, and `groups`",
-        "all": "draws everything",
-        "any-order": "takes no other key: `mechanism` says in which steps a unit takes part",
-        "balls-in-bins": "takes `bins`",
-        "random-allocation": "takes `times`",
-    }.get(scheme, "takes `size`")
-    return f"`{scheme}` {takes}"
-
-
-def _text_hint(node: Node, expected: str) -> str:
-    """Return the advice to quote a number where a text is expected, else ""."""
-    is_word = isinstance(node, Scalar) and not isinstance(scalars.value(node), str)
-    return "quote it to make it a text" if is_word and expected in {"a text", "a name"} else ""
+    hint = _EXTRA_KEY_HINTS.get((key, scheme)) or _EXTRA_KEY_HINTS.get((key, ""))
+    return hint or f"`{scheme}` {_TAKES.get(scheme, 'takes `size`')}"

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpcalc.config import scalars
 from dpcalc.config.expand import runs
@@ -31,9 +30,6 @@ from dpcalc.sampling.schemes import (
     WithReplacement,
 )
 from dpcalc.sampling.trees import Tree
-
-if TYPE_CHECKING:
-    from dpcalc.mechanisms.kinds import Mechanism
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
 _YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
@@ -136,7 +132,9 @@ def _run_lines(phase: Phase) -> Iterator[str]:
         built = asdict(hierarchy.episodes)
         yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
     values = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
-    known = "".join(f", {key}: {_parameter_text(value)}" for key, value in values.items()) + _also_text(mechanism)
+    known = "".join(f", {key}: {_parameter_text(value)}" for key, value in values.items())
+    others = [f"{{noise_multiplier: {_float_text(noise)}}}" for noise in getattr(mechanism, "also", ())]
+    known += f", also: [{', '.join(others)}]" if others else ""
     known += f", votes: {quoted(phase.votes)}" if phase.votes else ""
     clipped = f", clip: {quoted(clip)}" if phase.clips else ""
     yield f"mechanism: {{type: {mechanism.name}{known}{clipped}}}"
@@ -148,12 +146,6 @@ def _parameter_text(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_parameter_text, value))}]"
     return value if isinstance(value, str) else _float_text(value)  # type: ignore[arg-type]  # what else there is
-
-
-def _also_text(mechanism: "Mechanism") -> str:
-    """Return `, also: [...]` with the noise of further sums, "" without them."""
-    others = [f"{{noise_multiplier: {_float_text(noise)}}}" for noise in getattr(mechanism, "also", ())]
-    return f", also: [{', '.join(others)}]" if others else ""
 
 
 def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one for each scheme
@@ -264,23 +256,18 @@ def fingerprint(plan: Plan) -> str:
 
 def _phase_content(phase: Phase) -> dict[str, object]:
     """Return what of a phase is hashed: levels, episodes, tree, mechanism, clip and steps; not its name."""
+    values = phase.mechanism.identity
+    if not values.get("also", True):
+        del values["also"]  # an empty one, which older versions lack
     return {
         "levels": [_level_content(level) for level in phase.hierarchy.levels],
         **({"episodes": asdict(phase.hierarchy.episodes)} if phase.hierarchy.episodes else {}),
         **({"tree": phase.hierarchy.tree.digest} if phase.hierarchy.tree else {}),
         "mechanism": phase.mechanism.name,
-        **_mechanism_content(phase.mechanism),
+        **{key: _exact_value(value) for key, value in values.items()},
         "clip": phase.clip,
         "steps": phase.steps,
     }
-
-
-def _mechanism_content(mechanism: "Mechanism") -> dict[str, object]:
-    """Return the hashed parameters of a mechanism, without an empty `also`, which older versions lack."""
-    values = mechanism.identity
-    if not values.get("also", True):
-        del values["also"]
-    return {key: _exact_value(value) for key, value in values.items()}
 
 
 def _exact_value(value: object) -> object:

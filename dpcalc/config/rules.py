@@ -123,7 +123,6 @@ def _size_errors(config: Sections) -> Iterator[Diagnostic]:
                 draw = entry(sampling, name)
                 parent = config.tree.smallest_parent(number) if config.tree else ""
                 yield from _draw_size_errors(draw, name, count_range, parent)
-                yield from _expected_errors(entry(draw, "expected"), name, *count_range)
         if count_ranges:
             yield from _epoch_errors(run, config.names, count_ranges, config.tree)
 
@@ -193,7 +192,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield errors: `size` above the smallest parent (not with-replacement), `expected` above a group of the largest.
+    """Yield errors: `size` above the smallest parent; `expected` above a group of the largest, or of unequal parents.
 
     Args:
         draw: the draw in the file, or None.
@@ -216,15 +215,10 @@ def _draw_size_errors(
         group = largest / (scalars.number_of(entry(draw, "groups")) or Fraction(1))
         for fault in size_faults(name, number, group, group):
             yield error(fault.code, expected.anchor, f"`{expected.path}` {fault.problem}", fault.hint)
-
-
-def _expected_errors(expected: Node | None, name: str, fewest: int, largest: int) -> Iterator[Diagnostic]:
-    """Yield DPC107 for an `expected` of a level whose parents differ in size: it gives no single rate."""
     if expected is not None and fewest < largest:
         message = f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one parent"
-        yield error(
-            "DPC107", expected.key or expected.anchor, message, "state `rate`, which is the same for all of them"
-        )
+        hint = "state `rate`, which is the same for all of them"
+        yield error("DPC107", expected.key or expected.anchor, message, hint)
 
 
 def _epoch_errors(
@@ -394,24 +388,16 @@ def _rate_errors(run: RunSections, name: str) -> Iterator[Diagnostic]:
     takes = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
     if not isinstance(draw, Section) or "expected" not in takes:
         return
-    rate, expected = draw.entries.get("rate"), draw.entries.get("expected")
-    if rate and expected:
-        yield _duplicate_statement_error(draw, "rate", "expected")
-    elif not rate and not expected and name in (run.sampling or ()):
-        message = f"`{draw.path}` needs `rate` or `expected`"
-        yield error("DPC103", draw.anchor, message, "`expected` is the average number drawn: rate = expected / count")
+    hint = "`expected` is the average number drawn: rate = expected / count"
+    yield from _choice_errors(draw, ("rate", "expected"), hint, is_required=name in (run.sampling or ()))
 
 
 def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
     """Yield DPC107 if a phase has both `steps` and `epochs`, DPC103 if neither; nothing for a wrong section."""
     training = run.node("training")
-    if not isinstance(training, Section):
-        return
-    steps, epochs = training.entries.get("steps"), training.entries.get("epochs")
-    if steps and epochs:
-        yield _duplicate_statement_error(training, "steps", "epochs")
-    elif not steps and not epochs and run.training is not None:
-        yield error("DPC103", training.anchor, f"`{training.path}` needs `steps` or `epochs`", "e.g. `steps: 10_000`")
+    if isinstance(training, Section):
+        is_required = run.training is not None
+        yield from _choice_errors(training, ("steps", "epochs"), "e.g. `steps: 10_000`", is_required=is_required)
 
 
 def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
@@ -447,9 +433,12 @@ def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") 
     return error("DPC108", node.anchor, f"`{node.path}` must name a level, got {scalars.describe(node)}", hint)
 
 
-def _duplicate_statement_error(section: Section, first: str, second: str) -> Diagnostic:
-    """Return the error (DPC107) for two keys of a section that state the same thing, at the later one."""
-    keys = [key for key in section.entries if key in {first, second}]
-    node = section.entries[keys[-1]]
-    message = f"`{first}` and `{second}` in `{section.path}` both say the same thing"
-    return error("DPC107", node.key or node.anchor, message, "keep one of them")
+def _choice_errors(section: Section, keys: tuple[str, str], hint: str, *, is_required: bool) -> Iterator[Diagnostic]:
+    """Yield DPC107 if a section states both keys, at the later one; DPC103 with the hint if it must state one."""
+    stated = [key for key in section.entries if key in keys]
+    if len(stated) > 1:
+        node = section.entries[stated[-1]]
+        message = f"`{keys[0]}` and `{keys[1]}` in `{section.path}` both say the same thing"
+        yield error("DPC107", node.key or node.anchor, message, "keep one of them")
+    elif not stated and is_required:
+        yield error("DPC103", section.anchor, f"`{section.path}` needs `{keys[0]}` or `{keys[1]}`", hint)

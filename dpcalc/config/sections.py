@@ -46,7 +46,7 @@ from dpcalc.config.schema import (
     keys_in,
     mechanism_keys,
 )
-from dpcalc.config.source import ConfigError, Diagnostic, Mark, error
+from dpcalc.config.source import ConfigError, Diagnostic, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at, without_keys
 from dpcalc.errors import KeyedInputError
 from dpcalc.keys import COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
@@ -455,7 +455,11 @@ class _SectionReader:
             both = f" and names the level `{names[0]}` as well"
             message = f"`{node.path}` describes a draw directly{many if len(names) > 1 else both}"
             hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
-            self.problems.append(error("DPC107", _first_added_mark(node), message, hint))
+            # What the command line added to the section is more likely the mistake than what the file says.
+            added = (
+                each.key or each.anchor for each in node.entries.values() if each.mark.source is not node.mark.source
+            )
+            self.problems.append(error("DPC107", next(added, node.anchor), message, hint))
             return None
         draws: dict[str, Draw] = {}
         for name, draw in node.entries.items():
@@ -491,10 +495,3 @@ class _SectionReader:
         with _collected(self.problems):
             return _read_section(Training, without_keys(node, BATCH_SIZE))
         return None
-
-
-def _first_added_mark(section: Node) -> Mark:
-    """Return the place of the first entry that the command line added to a section, else of the section."""
-    values = section.entries.values() if isinstance(section, Section) else ()
-    added = (value.key or value.anchor for value in values if value.mark.source is not section.mark.source)
-    return next(added, section.anchor)

@@ -343,18 +343,12 @@ def compare(plan: Plan) -> tuple[Row, ...]:
             others, missing = optional(name, partial(part, composition), ())
             rows += filter(None, others)
     if not any(row.valid and row.epsilon is not None for row in rows):
-        rows.append(_guaranteed(composition))
+        main = guarantee(composition, method="auto")  # by a looser bound: every accountant needs too much work
+        note = "; ".join(main.notes)
+        rows.append(Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note=note))
     # Valid rows first: whoever reads one number reads a guarantee.
     checked_rows = [_with_verdict(row, lower) for row in rows]
     return tuple(sorted(checked_rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
-
-
-def _guaranteed(composition: Composition) -> Row:
-    """Return the row of the guarantee, by the looser bound that it takes where every accountant needs too much work."""
-    main = guarantee(composition, method="auto")
-    return Row(
-        method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note="; ".join(main.notes)
-    )
 
 
 def _lower_end(composition: Composition) -> tuple[float | None, str]:

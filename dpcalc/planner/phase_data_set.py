@@ -161,7 +161,9 @@ def drawn_data_set(
     """
     hierarchy, clip = phase.hierarchy, phase.clip
     if hierarchy.episodes is not None:
-        built = Repetition(pair=cache(partial(_episode_pair, plan, phase)), factor=1.0, number=phase.steps)
+        draw = (plan.unit, clip)
+        pair = partial(episode_pair, hierarchy, draw=draw, adjacency=plan.adjacency, members=plan.group_size)
+        built = Repetition(pair=cache(pair), factor=1.0, number=phase.steps)
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
     periods = [level.redraw_every for level in hierarchy.levels]
     co_sampled = co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size)
@@ -332,9 +334,3 @@ def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
     in_passes = isinstance(path.schemes[-1], Shuffle) and adjacency is Adjacency.ADD_REMOVE
     left = scheme.size if in_passes and isinstance(scheme, Fixed) else 0
     return drawn.counts[-1] - left
-
-
-def _episode_pair(plan: Plan, phase: Phase, contributions: Contributions) -> Pair:
-    """Return (P, Q) of a step that builds its tasks."""
-    draw, adjacency = (plan.unit, phase.clip), plan.adjacency
-    return episode_pair(phase.hierarchy, contributions, draw=draw, adjacency=adjacency, members=plan.group_size)

@@ -27,12 +27,12 @@ from dpcalc.planner.vary import (
     is_refused,
     largest_group,
     longest_run,
-    noise_scaler,
-    noise_setter,
     replace_phase,
     select_phase,
     with_epochs,
     with_level,
+    with_noise,
+    with_scaled_noise,
 )
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Level
@@ -161,12 +161,12 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
     if phase is None and len(plan.phases) > 1:
         if all(phase_of_plan.noise_multiplier is None for phase_of_plan in plan.phases):
             plan.phases[0].with_noise(1.0)  # says what is missing
-        name, setter = "noise_multiplier factor", noise_scaler(plan)
+        name, setter = "noise_multiplier factor", partial(with_scaled_noise, plan)
         start, place = 1.0, 0
     else:
         chosen = select_phase(plan, phase, "noise_multiplier")
         place = plan.phases.index(chosen)
-        name, setter = "noise_multiplier", noise_setter(plan, chosen)
+        name, setter = "noise_multiplier", partial(with_noise, plan, chosen)
         start = chosen.noise_multiplier or 1.0
 
     def with_value(value: float) -> Composition:

@@ -81,35 +81,29 @@ def with_total_steps(plan: Plan, steps: int) -> Plan:
     return replace(plan, phases=tuple(phases))
 
 
-def noise_setter(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
-    """Return a function: noise multiplier -> plan with it in one phase; it raises UnsupportedError without noise.
+def with_noise(plan: Plan, chosen: Phase, noise_multiplier: float) -> Plan:
+    """Return the plan with another noise multiplier in one phase; UnsupportedError if that phase has none.
 
     Args:
         plan: a training run.
         chosen: one of its phases.
+        noise_multiplier: of that phase, >= 0.
     """
-
-    def with_value(value: float) -> Plan:
-        return replace_phase(plan, chosen, chosen.with_noise(value))
-
-    return with_value
+    return replace_phase(plan, chosen, chosen.with_noise(noise_multiplier))
 
 
-def noise_scaler(plan: Plan) -> Callable[[float], Plan]:
-    """Return a function from a factor to the plan with all noise multipliers times it; phases without one stay.
+def with_scaled_noise(plan: Plan, factor: float) -> Plan:
+    """Return the plan with all noise multipliers times a factor; phases without one stay as they are.
 
-    Phases without a noise multiplier stay as they are.
+    Args:
+        plan: a training run.
+        factor: > 0.
     """
-
-    def with_factor(factor: float) -> Plan:
-        """Return the plan with all noise multipliers times the factor."""
-        phases = (
-            phase if phase.noise_multiplier is None else phase.with_noise(phase.noise_multiplier * factor)
-            for phase in plan.phases
-        )
-        return replace(plan, phases=tuple(phases))
-
-    return with_factor
+    phases = (
+        phase if phase.noise_multiplier is None else phase.with_noise(phase.noise_multiplier * factor)
+        for phase in plan.phases
+    )
+    return replace(plan, phases=tuple(phases))
 
 
 def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:

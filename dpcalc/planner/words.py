@@ -195,12 +195,6 @@ def _partition_assumptions(plan: Plan) -> Iterator[str]:
         yield f"{disjoint}; a run on a part draws from no other part"
 
 
-def _mechanism_assumptions(plan: Plan) -> tuple[str, ...]:
-    """Return the assumptions on the mechanisms of all phases, each once."""
-    lines = [line for phase in plan.phases for line in phase.mechanism.assumptions]
-    return tuple(dict.fromkeys((*lines, *(_ALSO for phase in plan.phases if getattr(phase.mechanism, "also", ())))))
-
-
 def _participation_assumptions(plan: Plan) -> Iterator[str]:
     """Yield what must be true of the steps, or of the groups, in which units take part under correlated noise."""
     schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
@@ -263,7 +257,8 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         *([drawn] if is_sampled else []),
         *_partition_assumptions(plan),
         *_participation_assumptions(plan),
-        *_mechanism_assumptions(plan),
+        *dict.fromkeys(line for phase in plan.phases for line in phase.mechanism.assumptions),
+        *([_ALSO] if any(getattr(phase.mechanism, "also", ()) for phase in plan.phases) else []),
         "counts, rates and sizes are public and do not depend on the data",
         FIXED,
         _other_uses_text(plan),

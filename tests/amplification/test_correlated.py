@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpcalc.amplification.correlated import correlated_fault, length_fault
-from dpcalc.charts.series import curve_chart
+from dpcalc.charts.series import CURVES
 from dpcalc.charts.shapes import CurveRequest
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
@@ -357,7 +357,7 @@ def test_solvers_stay_where_a_bound_is_proved(strategy, scheme, quantity, value)
 @pytest.mark.heavy
 def test_curves_stay_where_a_bound_is_proved():
     run = plan(phase(noise(FALLING, 4.0), 24, BallsInBins(bins=6, is_held=True)))
-    line = curve_chart("rate", CurveRequest(plans=(("", run),))).series[0]
+    line = CURVES["rate"](CurveRequest(plans=(("", run),))).series[0]
     assert min(line.xs) == 3
     assert None not in line.ys
 

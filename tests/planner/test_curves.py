@@ -9,7 +9,7 @@ import mpmath
 import pytest
 
 from dpcalc.charts.chart import LINEAR, LOG
-from dpcalc.charts.series import CURVES, curve_chart, with_total_steps
+from dpcalc.charts.series import CURVES, with_total_steps
 from dpcalc.charts.shapes import CurveRequest
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Kind
@@ -32,9 +32,7 @@ def asked(plan, **more):
 
 def test_figure_2_of_abadi():
     """At 100 epochs of q = 0.01, sigma = 4, delta = 1e-5 it has 9.34 and 1.26 (section 3.2)."""
-    chart = curve_chart(
-        "epochs", asked(plan_of(HUNDREDTH), methods=("strong-composition", "moments"), grid=(1.0, 100.0))
-    )
+    chart = CURVES["epochs"](asked(plan_of(HUNDREDTH), methods=("strong-composition", "moments"), grid=(1.0, 100.0)))
     strong, moments = chart.series
     assert round(strong.ys[1], 2) == 9.34
     assert round(moments.ys[1], 2) == 1.26
@@ -44,7 +42,7 @@ def test_figure_2_of_abadi():
 
 def test_epochs_are_whole_steps():
     plan = plan_of(Fixed(size=7_000), noise=50.0, steps=20)  # 8.57 steps a pass
-    line, _ = curve_chart("epochs", asked(plan, grid=(1.0, 2.0))).series
+    line, _ = CURVES["epochs"](asked(plan, grid=(1.0, 2.0))).series
     assert line.ys == tuple(guarantee(with_total_steps(plan, steps)).epsilon for steps in (9, 18))
 
 
@@ -65,7 +63,7 @@ def test_a_run_in_the_middle_of_its_phases():
     ],
 )
 def test_points_are_guarantees(kind, scheme, grid, changes):
-    line, lower = curve_chart(kind, asked(plan_of(scheme), grid=grid)).series
+    line, lower = CURVES[kind](asked(plan_of(scheme), grid=grid)).series
     plans = [plan_of(**({"scheme": scheme} | change)) for change in changes]
     assert line.ys == tuple(guarantee(plan).epsilon for plan in plans)
     assert (line.xs, line.kind) == (grid, Kind.UPPER)
@@ -75,14 +73,14 @@ def test_points_are_guarantees(kind, scheme, grid, changes):
 
 @pytest.mark.parametrize(("kind", "grid", "scale"), [("steps", (1.0, 9e4), LINEAR), ("sigma", (0.4, 40.0), LOG)])
 def test_the_axis_of_epsilon_over_a_length_is_linear(kind, grid, scale):
-    chart = curve_chart(kind, asked(plan_of(HUNDREDTH), grid=grid))
+    chart = CURVES[kind](asked(plan_of(HUNDREDTH), grid=grid))
     low, high = sorted(chart.series[0].ys)
     assert high > 100 * low
     assert (chart.y.scale, chart.y.name) == (scale, "epsilon")
 
 
 def test_groups_of_the_gaussian_mechanism():
-    line, _ = curve_chart("group", asked(plan_of(All(), noise=100.0, steps=100), grid=(1.0, 2.0))).series
+    line, _ = CURVES["group"](asked(plan_of(All(), noise=100.0, steps=100), grid=(1.0, 2.0))).series
     for size, epsilon in zip(line.xs, line.ys, strict=True):
         mu = size / 10
         delta = NORMAL.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu)
@@ -91,12 +89,12 @@ def test_groups_of_the_gaussian_mechanism():
 
 def test_profile_and_tradeoff_of_the_gaussian_mechanism():
     plan = replace(plan_of(All(), noise=10.0, steps=100), budget=Budget(epsilon=3.0))
-    chart = curve_chart("profile", asked(plan, grid=(0.0, 1.0, 2.0)))
+    chart = CURVES["profile"](asked(plan, grid=(0.0, 1.0, 2.0)))
     for epsilon, upper in zip(chart.series[0].xs, chart.series[0].ys, strict=True):
         exact = NORMAL.cdf(0.5 - epsilon) - math.exp(epsilon) * NORMAL.cdf(-0.5 - epsilon)
         assert exact * (1 - 1e-12) <= upper <= exact * (1 + 1e-3)
     assert [(one.name, one.axis) for one in chart.limits] == [("budget", "x"), ("delta", "y")]
-    present, absent, guessing = curve_chart("tradeoff", asked(plan, grid=(0.01, 0.5))).series
+    present, absent, guessing = CURVES["tradeoff"](asked(plan, grid=(0.01, 0.5))).series
     for rate, one, other in zip(present.xs, present.ys, absent.ys, strict=True):
         assert one == pytest.approx(NORMAL.cdf(NORMAL.inv_cdf(rate) + 1), rel=1e-3)
         assert other == pytest.approx(one, rel=1e-3)
@@ -105,7 +103,7 @@ def test_profile_and_tradeoff_of_the_gaussian_mechanism():
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 7.0])
 def test_divergence_of_a_sampled_step_by_quadrature(order):
-    (line, *_) = curve_chart("rdp", asked(plan_of(HUNDREDTH, noise=1.0, steps=3), grid=(order,))).series
+    (line, *_) = CURVES["rdp"](asked(plan_of(HUNDREDTH, noise=1.0, steps=3), grid=(order,))).series
     q = mpmath.mpf("0.01")
 
     def integrand(y):
@@ -153,7 +151,7 @@ def test_general_bounds_as_printed(scheme, fixed, sigma):
     ],
 )
 def test_the_divergence_lies_between_the_general_bounds(scheme, adjacency, noise):
-    own, *uppers, below = curve_chart("rdp", asked(plan_of(scheme, noise=noise, steps=5, adjacency=adjacency))).series
+    own, *uppers, below = CURVES["rdp"](asked(plan_of(scheme, noise=noise, steps=5, adjacency=adjacency))).series
     ours = dict(zip(own.xs, own.ys, strict=True))
     assert len(uppers) == (2 if scheme is HUNDREDTH else 1)  # with the factor 3, and without
     for upper in uppers:
@@ -175,12 +173,12 @@ def test_no_general_bounds_of_groups():
 def test_budgets_and_several_plans():
     plans = [replace(plan_of(HUNDREDTH, noise=noise), budget=Budget(epsilon=noise)) for noise in (2.0, 3.0)]
     question = CurveRequest(plans=(("one", plans[0]), ("two", plans[1])), methods=("inversion",), grid=(10.0,))
-    chart = curve_chart("steps", question)
+    chart = CURVES["steps"](question)
     assert [one.name for one in chart.series] == ["one", "two"]
     assert [one.kind for one in chart.series] == [Kind.ESTIMATE] * 2
     assert [(one.name, one.value) for one in chart.limits] == [("one, budget", 2.0), ("two, budget", 3.0)]
     both = replace(question, methods=("inversion", "pld"))
-    assert [one.name for one in curve_chart("steps", both).series] == [
+    assert [one.name for one in CURVES["steps"](both).series] == [
         "one, inversion",
         "one, pld",
         "two, inversion",
@@ -191,22 +189,22 @@ def test_budgets_and_several_plans():
 @pytest.mark.parametrize("kind", ["profile", "tradeoff", "rdp"])
 def test_shapes_are_not_those_of_an_accountant(kind):
     with pytest.raises(InputError, match="--method"):
-        curve_chart(kind, asked(plan_of(HUNDREDTH), methods=("rdp",)))
+        CURVES[kind](asked(plan_of(HUNDREDTH), methods=("rdp",)))
 
 
 @pytest.mark.parametrize("kind", ["rate", "epochs"])
 def test_what_is_not_sampled_has_no_rate(kind):
     with pytest.raises(InputError, match="only `all`"):
-        curve_chart(kind, asked(plan_of(All())))
+        CURVES[kind](asked(plan_of(All())))
 
 
 def test_unknown_methods_are_named():
     with pytest.raises(InputError, match=r"strong-composition.*got 'magic'"):
-        curve_chart("steps", asked(plan_of(HUNDREDTH), methods=("magic",)))
+        CURVES["steps"](asked(plan_of(HUNDREDTH), methods=("magic",)))
 
 
 def test_without_noise_lines_are_infinite():
-    line, lower = curve_chart("steps", asked(plan_of(HUNDREDTH, noise=0.0), grid=(1.0,))).series
+    line, lower = CURVES["steps"](asked(plan_of(HUNDREDTH, noise=0.0), grid=(1.0,))).series
     assert line.ys == lower.ys == (math.inf,)
     assert set(CURVES) == {"steps", "epochs", "sigma", "rate", "group", "profile", "tradeoff", "rdp"}
 
@@ -235,7 +233,7 @@ def any_plan(name, scheme, adjacency):
 def test_divergences_of_any_mechanism(name, scheme, adjacency):
     if name == "randomized-response" and scheme is HUNDREDTH:
         pytest.skip("refused")
-    series = {line.name: line for line in curve_chart("rdp", asked(any_plan(name, scheme, adjacency))).series}
+    series = {line.name: line for line in CURVES["rdp"](asked(any_plan(name, scheme, adjacency))).series}
     upper = series["general upper bound"]
     assert ("general lower bound" in series) == (name not in {"zcdp", "exponential", "rdp-curve"})
     assert ("rdp" in series) == (name != "discrete-gaussian")  # its farthest losses are counted as infinite
@@ -253,18 +251,18 @@ def test_divergences_that_are_infinite():
     plan = plan_of(HUNDREDTH)
     leaking = replace(plan.phases[0], mechanism=ApproximateDp(epsilon=0.5, delta=1e-9))
     with pytest.raises(InputError, match="expected steps with finite divergences, got approximate-dp"):
-        curve_chart("rdp", asked(replace(plan, phases=(leaking,))))
+        CURVES["rdp"](asked(replace(plan, phases=(leaking,))))
 
 
 def test_epsilon_by_general_bounds_is_a_line_of_its_own():
-    chart = curve_chart(
-        "steps", asked(plan_of(HUNDREDTH, noise=5.0, steps=5), methods=("general-rdp", "rdp"), grid=(10, 1000))
+    chart = CURVES["steps"](
+        asked(plan_of(HUNDREDTH, noise=5.0, steps=5), methods=("general-rdp", "rdp"), grid=(10, 1000))
     )
     general, own = chart.series
     assert general.kind is Kind.UPPER
     assert all(low <= high for low, high in zip(own.ys, general.ys, strict=True))
     nested = replace(plan_of(HUNDREDTH), group_size=2)
-    (none,) = curve_chart("steps", asked(nested, methods=("general-rdp",), grid=(10,))).series
+    (none,) = CURVES["steps"](asked(nested, methods=("general-rdp",), grid=(10,))).series
     assert none.ys == (None,)
 
 
@@ -272,10 +270,10 @@ def test_a_line_is_named_after_the_accountant_that_answers():
     """The best of several runs is bounded by Renyi divergences, whatever the accountant of one run is."""
     plan = plan_of(HUNDREDTH)
     tuned = replace(plan, tuning=TruncatedNegativeBinomial(shape=1.0, mean=10.0))
-    line, *_ = curve_chart("sigma", asked(tuned, grid=(1.0, 2.0))).series
+    line, *_ = CURVES["sigma"](asked(tuned, grid=(1.0, 2.0))).series
     assert line.name == "rdp, best of several runs"
     assert line.ys[0] > guarantee(plan).epsilon
-    line, _ = curve_chart("sigma", asked(plan, grid=(1.0, 2.0))).series
+    line, _ = CURVES["sigma"](asked(plan, grid=(1.0, 2.0))).series
     assert line.name == "pld"
-    (line, other) = curve_chart("sigma", asked(tuned, methods=("auto", "pld"), grid=(1.0,))).series
+    (line, other) = CURVES["sigma"](asked(tuned, methods=("auto", "pld"), grid=(1.0,))).series
     assert (line.name, other.name, other.ys) == ("rdp, best of several runs", "pld", (None,))
