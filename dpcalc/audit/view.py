@@ -110,9 +110,8 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
     """
     declared = epsilon_text(result.guarantee.epsilon, Kind.UPPER)
     verdict = "the scores agree with the config" if result.agrees else "the scores contradict the config"
-    confidence = f"{1 - result.false_alarm:.12g}"  # 12 digits: 1 - 0.05 is not 0.9500000000000001 to a reader
+    confidence = f"{1 - result.false_alarm:.12g}"  # 1 - 0.9 is 0.09999999999999998
     shown = f"at least {rounded_down(result.epsilon_lower)} by the scores (confidence {confidence})"
-    kind = "many runs" if result.has_many_runs else "one run"
     return Output(
         command="audit",
         headline=f"{verdict}: p-value {_share(result.p_value)}",
@@ -120,7 +119,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
             config_field(loaded),
             json_only("scores", path),
             Field("agrees", result.agrees),
-            Field("test", kind, label="test", row=kind),
+            Field("test", "many runs" if result.has_many_runs else "one run", label="test"),
             Field(
                 "canaries",
                 result.canaries,
