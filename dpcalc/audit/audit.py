@@ -174,6 +174,7 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
         InputError: the log cannot be used; the message names the line.
         UnsupportedError: draws that cannot be audited.
     """
+    # Phases follow each other in the log, so that a block may end one and begin the next.
     form = _log_form(plan)
     audits = []
     first = 0

@@ -37,6 +37,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     Returns:
         The first pattern that fits, in the order of how much it explains; else the most surprising test.
     """
+    # Only contradicted tests count: a pattern that chance can explain accuses nobody.
     by_kind = {test.kind: test for test in contradicted}
     for pattern in _PATTERNS:
         sentence = pattern(logged, by_kind)

@@ -196,6 +196,7 @@ class LevelCounts:
             return
         if self.level.is_last:
             self._count_repeats(steps, units)
+        # From here on a unit counts once in a step: its repetitions were counted above.
         is_new = np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)])
         steps, units = steps[is_new], units[is_new]
         # A last period that the run cuts short may have hidden units that a whole one shows: `times` leaves it out.

@@ -269,6 +269,7 @@ def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
             f"{scores.path}: expected canaries that are in with probability 1/2 each, got {included:,} in of "
             f"{canaries:,}"
         )
+    # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
     default = max(1, canaries // _GUESSED)
     pairs = rules.guesses or ((default - default // 2, default // 2),)
     for high, low in pairs:
@@ -361,6 +362,7 @@ def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float
     ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
     if not len(ins) or not len(outs):
         return ()
+    # Below one false alarm among all that are out, scores say nothing.
     rates = np.geomspace(1 / len(outs), 1.0, _POINTS)
     # At most so many of those that are out are above the threshold, which is the next smaller one of their scores.
     numbers = np.minimum(np.floor(rates * len(outs) * (1 + 1e-12)).astype(int), len(outs))

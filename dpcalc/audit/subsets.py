@@ -303,6 +303,7 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
             place = int(np.argmin(tails))
             if tails[place] < extremes[side][0]:
                 extremes[side] = float(tails[place]), begin + place
+    # The largest and the smallest of all units: a union bound over them, hence the log of their number.
     for side, (tail, unit) in extremes.items():
         parent = int(level.parents_of(np.array([unit]))[0])
         # The vectorised logarithms lose digits where trials are many; the one that counts is computed again.
@@ -328,6 +329,7 @@ def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: i
     """
     level, counts = logged.level, logged.counts.counts
     sizes, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
     probability = rate(sizes) * (level.shown or 0.0)
     tests = []
     for tail in _TAILS:

@@ -108,6 +108,7 @@ def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerB
 
 def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bool:
     """Return True if epsilon is finite and a lower bound is demanded, or a method looser than pld answered."""
+    # A sharp upper bound needs none, and so costs no second computation.
     return guarantee.finite and (demands.lower_bounds or is_fallback(plan, guarantee))
 
 
@@ -252,6 +253,7 @@ def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
 def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
     """Return the answers to fit requests of one plan: noise, or its factor for several phases, and steps."""
     # A factor for several phases: their noises keep their ratios.
+    # In the order of `_fit_requests`.
     noise, *others = (costs.fit(request) for request in requests)
     if len(requests[0].plan.phases) > 1:
         return Fits(noise_factor=noise)

@@ -217,6 +217,7 @@ def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Pla
 def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
     """Return the phases of a run under their names in the ledger, without votes, which are private."""
     phases, run = entry.run.plan.phases, entry.name
+    # The name of the run comes first, so that `_runs` finds all phases of one.
     names = [run] if len(phases) == 1 else [f"{run}{SEPARATOR}{phase.name}" for phase in phases]
     return tuple(replace(phase, name=name, votes="") for phase, name in zip(phases, names, strict=True))
 

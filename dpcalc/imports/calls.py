@@ -41,6 +41,7 @@ _TF_SAMPLING = (
 )
 _ACCUMULATION = "accumulation: Opacus multiplies the rate by the batches of a step, which is no longer a Poisson draw"
 
+# Positional parameters in their order; () for functions of Opacus, whose numbers are read by name alone.
 _SIGNATURES: dict[str, tuple[str, ...]] = {
     "compute_dp_sgd_privacy": ("n", "batch_size", "noise_multiplier", "epochs", "delta"),
     "compute_dp_sgd_privacy_statement": (
@@ -207,6 +208,7 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
         training=f"batch_size: {number_text(batch)}, epochs: {number_text(epochs)}",
         rate=Fraction(batch, examples),
     )
+    # TF-Privacy bounds a user by group privacy: the same group is stated, and dpcalc composes it anew.
     unknown.append(_UNIT if size == 1 else f"unit: any {size} examples are protected together, as those of one user")
     return ImportedRun(origin="", parts=(part,), unknown=tuple(unknown), examples=examples, group_size=size)
 

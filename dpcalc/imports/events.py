@@ -27,6 +27,7 @@ from dpcalc.imports.run import (
 from dpcalc.records import dataclass
 
 _MAX_SUMS = 100  # Gaussian sums on one sample that are written out one by one
+# Fields in the order of each class, which events that are printed without names rely on.
 _FIELDS = {
     "NoOpDpEvent": (),
     "NonPrivateDpEvent": (),

@@ -262,6 +262,8 @@ def _object(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
             return Opaque(name)
 
 
+# Types are called, so that each opcode makes a list or dictionary of its own. A set becomes a list: it may hold what
+# has no hash here.
 _CONSTANTS: dict[str, Any] = {
     "MARK": _MARK,
     "NONE": None,
@@ -291,6 +293,8 @@ _VALUES = frozenset(
 )
 _IGNORED = frozenset(["PROTO", "FRAME", "STOP"])
 _Action = Callable[[_Machine, Any], object]
+# What pickles of protocol 2 and later use for such data. INST, OBJ, EXT1 and the like, which call or look up something,
+# are refused with all that is not here.
 _ACTIONS: dict[str, _Action] = {
     "TUPLE": lambda machine, _: machine.stack.append(tuple(machine.since_mark())),
     "TUPLE1": lambda machine, _: machine.stack.append(machine.popped(1)),

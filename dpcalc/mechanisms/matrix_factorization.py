@@ -320,6 +320,7 @@ class Matrix(Strategy):
             steps: length of the run, >= 1.
             groups: in turn, >= 1.
         """
+        # Of the whole matrix, as the noise is: columns that end early in a shorter run still have their full noise.
         norms = np.einsum("ij,ij->j", self.entries, self.entries)
         is_full = norms[:steps] >= norms.max() * (1 - strategies.ALMOST)
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))

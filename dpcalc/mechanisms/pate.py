@@ -70,6 +70,7 @@ class Votes:
     @property
     def leads(self) -> NDArray[np.int64]:
         """Votes by which the most frequent label is ahead of the second, shape (queries,)."""
+        # A partition is linear in the labels, of which there may be thousands; a sort would order all of them.
         first_two = np.partition(self.counts, -2, axis=1)[:, -2:]
         return np.asarray(first_two[:, 1] - first_two[:, 0], dtype=np.int64)
 

@@ -46,6 +46,7 @@ class Participation:
 
     def times(self, steps: int) -> int:
         """Return the largest number of steps in which a unit takes part in a run of `steps` >= 1 steps."""
+        # A run of b + 1 steps with separation b has room for two.
         possible = -(-steps // self.separation)
         return possible if self.max_times is None or self.fixed_epochs else min(self.max_times, possible)
 
@@ -261,6 +262,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, fl
     """
     largest = np.einsum("ij,ij->j", matrix, matrix).max()
     part = matrix[:steps, :steps]
+    # The last columns end early in a shorter run, so that the least norm is taken of those before them.
     norms = np.einsum("ij,ij->j", part, part)
     mean = max(float(norms[place::period].mean()) for place in range(min(period, steps)))
     smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()

@@ -99,6 +99,7 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
     blocks = tuple(
         (guarantee_field(each.guarantee), plain_only("phases", tuple(sampling_texts(each)))) for each in evaluations
     )
+    # One block a level: the plain form has no table, and the same names in each block let a script split them.
     columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
     rows = zip(blocks, evaluations, strict=True)
     return Output(
@@ -209,6 +210,7 @@ def _sampling_text(phase: PhaseSummary) -> str:
     """Return draws in words; unless noise is correlated also inclusion probability, redraw period, public draws."""
     if phase.sensitivity is not None:  # nothing is drawn at random
         return visible(phase.sampling)
+    # Inclusion is that of the whole path, and so the one number by which two nestings can be compared.
     words = f"{visible(phase.sampling)}; inclusion {_probability_text(phase.inclusion)}"
     if phase.steps_of_a_pass > 1:
         words += f" in each pass of {phase.steps_of_a_pass} steps"
@@ -323,6 +325,7 @@ def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterable[tuple[str, str]]:
     for check in checks:
         ends = f"between {rounded_down(check.lower, digits=6)} and {rounded_up(check.upper, digits=6)} by pld"
         yield check.direction, f"epsilon {ends}; best RDP order {rounded_up(check.order)}"
+    # Of the costlier direction alone: that of the other one decides on nothing that is printed.
     if checks:
         yield AGREEMENT, _agreement_text(max(checks, key=lambda check: check.upper))
 

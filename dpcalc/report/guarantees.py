@@ -73,6 +73,7 @@ def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
         Field("good_summary", gdp.is_good),
         Field("misfit", gdp.misfit),
     )
+    # A mu with a large regret would be taken for the whole truth: the warning stands in the same line.
     plain = parts if gdp.is_good else f"no good summary: {parts}"
     return Field("gdp", value, plain=plain, label="mu-GDP", row=gdp_text(gdp), section=section)
 
@@ -295,6 +296,7 @@ def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
         guarantee: the statement.
         limit: budget that epsilon is compared with, which shows on its own side of it; None for no budget.
     """
+    # Never an epsilon without its delta: alone it guarantees nothing.
     delta = as_given(guarantee.delta)
     if not guarantee.finite:
         return f"epsilon is infinite: no guarantee at delta = {delta}"

@@ -42,6 +42,7 @@ def _row(heading: str, label: str) -> Callable[[StatementView], str]:
     """Return a function: view -> texts of a section's rows of a label, joined by "; "; of label "" all, with labels."""
 
     def text(view: StatementView) -> str:
+        # By heading and label, so that the words of an entry are those of the statement, whoever changes them.
         rows = [row for section in view.sections if section.heading == heading for row in section.rows]
         return "; ".join(text if label else f"{name}: {text}" for name, text in rows if label in {"", name})
 

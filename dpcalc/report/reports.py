@@ -102,6 +102,7 @@ def _code_block(lines: list[str]) -> list[str]:
 
 def _code(text: str) -> str:
     """Return text as inline code in a table cell: `visible`, | escaped, a longer fence around backticks."""
+    # A bar ends the cell even in code.
     shown = visible(text).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     edge = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -179,6 +180,7 @@ _GITLAB_SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severi
 
 def gitlab_json(view: GateView) -> str:
     """Return all findings as a JSON list; a finding keeps its fingerprint when only numbers or lines change."""
+    # GitLab tells new findings from old ones by the fingerprint: were a line number in it, a shifted line would be new.
     entries = [_gitlab_entry(file, finding, fingerprint) for file, finding, fingerprint in finding_fingerprints(view)]
     return json.dumps(entries, indent=2) + "\n"
 
@@ -221,6 +223,7 @@ def junit_xml(view: GateView) -> str:
     failed = sum(file.result.verdict is Verdict.FAILED for file in view.files)
     broken = sum(file.result.verdict in {Verdict.INVALID, Verdict.UNDECIDED} for file in view.files)
     counts = {"tests": str(len(view.files)), "failures": str(failed), "errors": str(broken)}
+    # ElementTree escapes markup; characters that XML cannot hold at all are up to us (_xml_text).
     suites = ET.Element("testsuites", {"name": "dpcalc", **counts})
     suite = ET.SubElement(suites, "testsuite", {"name": f"dpcalc {view.command}", **counts})
     for file in view.files:
@@ -291,6 +294,7 @@ def sarif_json(view: GateView) -> str:
 
 def _sarif_rule(code: str) -> dict[str, object]:
     """Return the description of a rule of RULES; raise KeyError for a code that is not in it."""
+    # A name without blanks, as SARIF asks for; the title is for people.
     rule = RULES[code]
     return {
         "id": code,

@@ -168,6 +168,7 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
     """
     goal, plan = answer.goal, loaded.plan
     name, value = measure(goal), value_text(answer.best_value)
+    # Rounded to the target the best value would seem to meet it.
     reached = rounded_up(answer.best_reached, apart_from=goal.limit)
     others = _unchanged_noise_text(answer.name, plan)
     is_epsilon = name == EPSILON
@@ -201,6 +202,7 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
 
 def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: Sequence[str]) -> Fields:
     """Return a solver's fields; steps, phases and hash are those of `plan`, the solved one, or empty for None."""
+    # Steps, phases and hash of the solved plan, which `--write` makes of the file: the hash can be checked afterwards.
     phases = () if plan is None else plan.phases
     texts = [_phase_text(phase) for phase in phases]
     named = tuple(f"{visible(phase.name)}: {text}" for phase, text in zip(phases, texts, strict=True))
@@ -336,6 +338,7 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
         loaded: the config.
     """
     plan, prior = loaded.plan, f"{100 * risk.prior:g}%"
+    # An advantage is hard to read: the share of right guesses among equally likely worlds is (1 + advantage) / 2.
     guessing = f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
     belief = f"in the truth rises from {prior} to at most {_percent(risk.belief)}, but with probability"
     fields = (
@@ -421,6 +424,7 @@ def _detection_text(detection: Detection) -> str:
 
 def _detected(share: float, missed: float) -> str:
     """Return the share of what is detected, in percent; where that is 100 to the last digit, what is missed."""
+    # 1 - 1e-9 is 100 % when rounded up, which says less than what is missed.
     return f"all but {rounded_down(missed)}" if share >= 1 and missed > 0 else _percent(share)
 
 

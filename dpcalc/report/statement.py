@@ -186,6 +186,7 @@ def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tup
 
 def _attack_section(statement: Statement) -> StatementSection:
     """Return the section on the best attacker: advantage, right guesses, true positive rates; %, rounded up."""
+    # In percent and with what guessing gains beside it: the reader decides by the difference.
     attack, unit = statement.attack, protected_text(statement.evaluation.guarantee)
     rows = [("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms")]
     rows.append(("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"))
@@ -285,6 +286,7 @@ def _json_fields(
 
 def _percent(part: float) -> str:
     """Return a probability in percent, rounded up and cut to the range from 0% to 100%."""
+    # Bounds leave [0, 1] by their rounding; no reader should have to wonder about 100.00001 %.
     return "0%" if part <= 0 else f"{percent_up(min(part, 1.0), 1.0)}%"
 
 
@@ -383,6 +385,7 @@ _LATEX_SPECIAL = {
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
 }
+# pdfLaTeX needs T1 and textcomp for these characters; the other two take Unicode from their fonts.
 _HEAD = r"""\documentclass{article}
 \usepackage{iftex}
 \iftutex\usepackage{fontspec}\else\usepackage[T1]{fontenc}\usepackage{textcomp}\fi

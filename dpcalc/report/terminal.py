@@ -115,11 +115,13 @@ def _stacked_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], width: i
 
 def _labelled(rows: Iterable[tuple[str, str]], width: int) -> Iterator[RenderableType]:
     """Yield rows of (label, text), texts aligned; on a terminal of under 40 columns each text below its label."""
+    # Beside a label so little room is left that words would stand one below the other.
     if width < _NARROW:
         for label, text in rows:
             yield Padding(Text(label, style="dim"), (0, 0, 0, 2))
             yield Padding(Text(text), (0, 0, 0, 4))
         return
+    # Without a frame: lines can be copied, and a screen reader reads no bars.
     grid = RichTable.grid(padding=(0, _GAP))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")

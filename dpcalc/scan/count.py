@@ -213,6 +213,7 @@ def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts
     depth = len(names) if names else max(walk.depths)
     if set(walk.depths) != {depth}:
         raise InputError(_depths_message(walk, depth if names else None))
+    # A level must mean the same everywhere, so that files at two depths are refused before anything is counted.
     counts = _nested_counts(top, list(names or [""] * depth), walk.skipped)
     return counts, tuple(name for name in names if name != SKIPPED) if names else None
 
