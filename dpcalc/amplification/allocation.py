@@ -26,7 +26,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the loss of a pass in one uniform bin, `share` the chance to take part; UPPER bounds both directions.
+    """Return a pass's loss, bin uniform, `share` the chance to take part; UPPER: both directions; or TooLargeError.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -178,7 +178,7 @@ def _chained_times(pair: Atoms, number: int) -> Atoms:
 
 
 def repeated_loss(curve: Atoms, steps: int) -> Atoms:
-    """Return an upper bound on the loss of `steps` >= 1 independent releases, thinned on the way.
+    """Return an upper bound on the loss of `steps` independent releases, thinned on the way; ValueError for 0.
 
     Args:
         curve: of one release.

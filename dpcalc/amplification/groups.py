@@ -166,7 +166,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a Group for each placement, or one without if they are too many; InputError if the data hold too few.
+    """Return a Group for each placement, or one without if too many; InputError, UnsupportedError if it is refused.
 
     Args:
         size: number of members, >= 1.

@@ -336,7 +336,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass as one draw: of all units, or of a fixed size if it may leave the unit out.
+    """Return the path with each pass as one draw: of all units, or (innermost, drop_last, small group) of a fixed size.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.

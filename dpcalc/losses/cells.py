@@ -105,7 +105,7 @@ class _Piece:
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Cut one step's loss into cells whose rounding costs about `aim.budget`; ConvergenceError if that takes too many.
+    """Cut one step's loss into cells whose rounding costs about `aim.budget`; ConvergenceError, TooLargeError.
 
     Args:
         curve: one step in one direction.

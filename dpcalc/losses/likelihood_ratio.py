@@ -303,7 +303,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of ratio 1 - share + share * mean of ratios: UPPER bounds both directions, each LOWER one.
+    """Return the pair of ratio 1 - share + share * mean of ratios: UPPER for both directions, LOWER for one.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).

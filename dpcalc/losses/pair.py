@@ -270,7 +270,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return, for each interval, the length on which P, Q and P/Q change: at most the deviation, less by many centers.
+    """Return, for each interval, the length on which P, Q and P/Q change: a deviation, or less by distant centers.
 
     Args:
         pair: the mixtures.

@@ -242,7 +242,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return the loss with probability `rate`, otherwise loss 0, moved up (sign 1) or down (-1) to the lattice.
+    """Return the loss with probability `rate`, else 0 moved up (sign 1) or down (-1) to the lattice; TooLargeError.
 
     Args:
         pmf: a tilted loss.

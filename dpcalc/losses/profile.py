@@ -122,7 +122,7 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return the summands of `half_line_delta`, two for each center; none from the largest loss on.
+    """Return the summands of `half_line_delta`, two for each center; [] from the largest loss on.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.

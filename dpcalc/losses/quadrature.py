@@ -269,7 +269,7 @@ def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
 
 
 def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Cut panels so that e^{i frequency L} turns by at most 4 radians in each; unchanged for frequency 0."""
+    """Cut panels so that e^{i frequency L} turns by at most 4 radians in each, none for 0; may be ConvergenceError."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
@@ -284,7 +284,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return (low, high) outside of which e^{zL} P is negligible up to z = max_order; low >= high for nothing left.
+    """Return (low, high), maybe empty, outside of which e^{zL} P is negligible to order z, or P to `truncated_mass`.
 
     Args:
         segment: a piece of the line with its loss.

@@ -103,7 +103,7 @@ def falling_root(
 
 
 def _inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Return the point at value 0 of the polynomial through samples (value, point, slope or NaN).
+    """Return the point at value 0 of the polynomial through samples; of one without slope its point + value.
 
     Args:
         samples: (value, point, derivative or NaN), at least one; a derivative counts as a second node at its point.
@@ -133,7 +133,7 @@ def _divided_difference(first: float, last: float, low: float, high: float, slop
 def zoomed_minimum(
     f: Callable[[Array], Array], points: Array, *, rounds: int, count: int
 ) -> tuple[float, float, tuple[float, float]]:
-    """Return (smallest value found, its place, its neighbours): each round looks between those of the best point.
+    """Return (smallest value found, its place, its neighbours), each grid between the neighbours of the last's best.
 
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.

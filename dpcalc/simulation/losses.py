@@ -347,7 +347,7 @@ def _certified_work() -> Iterator[None]:
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return a check of one direction: delta, by importance sampling, at the epsilon that `pld` certifies."""
+    """Return a check of one direction: delta, by importance sampling, at `pld`'s epsilon; UnsupportedError if inf."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     with _certified_work():

@@ -40,7 +40,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return the units of one draw from each frame, in random order if shuffled; TypeError for an allocation.
+    """Return (frame, index in it) of the units of a draw from each frame, shuffled ones in order; or TypeError.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -249,7 +249,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps after which all is drawn afresh: a pass, or level 1's period; UnsupportedError: several passes.
+    """Return the steps after which all is drawn afresh: a pass, or level 1's period; may be UnsupportedError.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
