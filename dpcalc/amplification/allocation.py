@@ -144,7 +144,7 @@ def allocated_gaussian_releases(
 def hidden_or_revealed(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases`, with a revealed choice on TooLargeError; WorkExceededError passes.
+    """Return `allocated_releases`, with a revealed choice on TooLargeError; raise WorkExceededError as it is.
 
     Args:
         phase_bound: as for `allocated_releases`.

@@ -222,22 +222,24 @@ def counted_pair(
 
 
 def episode_pair(
-    hierarchy: Hierarchy, contributions: Contributions, *, draw: tuple[int, int], adjacency: Adjacency, members: int = 1
+    hierarchy: Hierarchy,
+    contributions: Contributions,
+    *,
+    unit_and_clip: tuple[int, int],
+    adjacency: Adjacency,
+    members: int = 1,
 ) -> tuple[Mixture, Mixture]:
-    """Return the noiseless sum of a step of episodes in D and in D'; LookupError for a hierarchy without episodes.
+    """Return the noiseless sum of a step of episodes in D and in D', as in `data_set_pair`; LookupError without any.
 
     Where a task or the whole batch is clipped, the protected unit turns its vector around.
 
     Args:
         hierarchy: classes and their records, with episodes.
         contributions: of all units, as in `data_set_pair`; that of the last level of every other vector.
-        draw: the protected level (1 for classes, 2 for records) and the clipping level (2 for records, 1 for tasks,
-            0 for the whole batch).
+        unit_and_clip: the protected level (1 for classes, 2 for records) and what is clipped (2 for records, 1 for
+            tasks, 0 for the whole batch).
         adjacency: relation between D and D'.
         members: classes protected together; of records, 1.
-
-    Returns:
-        (P, Q) as {center in clip norms / length: exact weight}.
 
     Raises:
         LookupError: the hierarchy has no episodes.
@@ -245,7 +247,7 @@ def episode_pair(
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
-    (unit, clip), (classes, records) = draw, hierarchy.levels
+    (unit, clip), (classes, records) = unit_and_clip, hierarchy.levels
     length, sign = contributions.length, contributions.others[-1]
     in_task = hypergeometric(classes.count, members, built.ways)
     if unit == 2:

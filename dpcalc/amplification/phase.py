@@ -126,8 +126,8 @@ def _allocated_bounds(
 
 def averaged_choices(
     choices: tuple[PhaseBound, ...],
-    draw: tuple[Hierarchy, int],
-    paths: tuple[Path, Path | None],
+    hierarchy_and_clip: tuple[Hierarchy, int],
+    path_and_shared: tuple[Path, Path | None],
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
@@ -139,9 +139,9 @@ def averaged_choices(
 
     Args:
         choices: from `phase_bounds`.
-        draw: levels and schemes, and the clipping level, 0 to depth.
-        paths: the path to the unit, from `worst_paths`; and one that is nowhere below those of many units, which then
-            share one average. For a group the former is above all units.
+        hierarchy_and_clip: levels and schemes, and the clipping level, 0 to depth.
+        path_and_shared: the path to the unit, from `worst_paths`; and one that is nowhere below those of many units,
+            which then share one average, else None. For a group the former is above all units.
         group: the protected units and their placement.
         adjacency: relation between D and D'.
 
@@ -152,7 +152,7 @@ def averaged_choices(
 
     Source: docs/theory.md, Theorem 6.9, Theorem 6.10 and Theorem 6.11.
     """
-    (hierarchy, clip), (path, shared) = draw, paths
+    (hierarchy, clip), (path, shared) = hierarchy_and_clip, path_and_shared
     if hierarchy.episodes is not None or hierarchy.allocation is not None:
         return choices
     if not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
@@ -362,11 +362,13 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
     return tuple(_truncated_placement(inner, depth - 1) for inner in placement)
 
 
-def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
+def _draw_bound(
+    hierarchy: Hierarchy, path: Path, clip_and_vectors: tuple[int, int], adjacency: Adjacency, group: Group
+) -> Bound:
     """Return the bound of a draw: of one unit, or from the number of vectors hit (groups, draws with replacement)."""
-    # The two clipping levels differ for groups in passes: a group can be in several batches, each clipped as one
-    # vector.
-    clip, vectors = clips
+    # Vectors of another level than the clipped one count for groups in passes: a group can be in several batches, each
+    # clipped as one vector.
+    clip, vectors = clip_and_vectors
     replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
     if group.size == 1 and not replaced:
         return single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)

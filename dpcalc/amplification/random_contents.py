@@ -247,7 +247,7 @@ def _unit_cases(
     hierarchy: Hierarchy,
     path: Path,
     bound: StepBound,
-    claim: tuple[int, Adjacency],
+    clip_and_adjacency: tuple[int, Adjacency],
     laws: ContributionLaws | None,
 ) -> list[UnitCase]:
     """Return the cases of a unit by its contributions (`laws`) or, below the clipping level, by other records there.
@@ -256,10 +256,10 @@ def _unit_cases(
         hierarchy: levels and schemes.
         path: the path to the unit.
         bound: (K) with the largest numbers.
-        claim: clipping level and adjacency.
+        clip_and_adjacency: clipping level, relation between D and D'.
         laws: of the contributions; None where they are at their largest.
     """
-    clip, adjacency = claim
+    clip, adjacency = clip_and_adjacency
     if clip < len(path.counts):
         return _cases_below_clipping_level(hierarchy, path, bound, clip=clip, adjacency=adjacency)
     if laws is None:
@@ -369,7 +369,7 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the case of a unit clipped with other records, and one for being the only record there if that can be."""
+    """Return the cases of a unit clipped with others: alone in its clipping unit, if that can be, and not alone."""
     # An empty unit counts as missed.
     above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)

@@ -248,7 +248,7 @@ class PhaseBound:
         return bound if is_fresh and isinstance(bound, StepBound) else None
 
     def one_of(self, units: int) -> "PhaseBound":
-        """Return the bound of one of several units: of an average over mates with fewer parts, else unchanged."""
+        """Return the bound for one of `units` protected units, which share the work on averages over mates."""
         if not isinstance(self.bound, MatesAverage):
             return self
         return replace(self, bound=replace(self.bound, units=units))
@@ -336,7 +336,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass as one draw: of all units, or (innermost, drop_last, small group) of a fixed size.
+    """Return the path with each pass as one draw: of all units, or (innermost, drop_last, few units) of a fixed size.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.

@@ -317,7 +317,7 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return the most doublings of the spacing for which rounding `copies` up costs no more than `budget`."""
+    """Return the most doublings of the spacing for which rounding `copies` losses up costs no more than `budget`."""
     # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size

@@ -13,7 +13,7 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return (left, right), as close as `tolerance` relative, around a sign change of f in [low, high].
+    """Return (left, right), as close as `tolerance` relative, around a sign change of f between low and high.
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).

@@ -162,7 +162,7 @@ def drawn_data_set(
     hierarchy, clip = phase.hierarchy, phase.clip
     if hierarchy.episodes is not None:
         draw = (plan.unit, clip)
-        pair = partial(episode_pair, hierarchy, draw=draw, adjacency=plan.adjacency, members=plan.group_size)
+        pair = partial(episode_pair, hierarchy, unit_and_clip=draw, adjacency=plan.adjacency, members=plan.group_size)
         built = Repetition(pair=cache(pair), factor=1.0, number=phase.steps)
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
     periods = [level.redraw_every for level in hierarchy.levels]

@@ -40,7 +40,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, index in it) of the units of a draw from each frame, shuffled ones in order; or TypeError.
+    """Return (frame, index in it) of the units of a draw from each frame, a shuffle's in random order; or TypeError.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
