@@ -221,12 +221,9 @@ class Comparison(Result):
 
     def _repr_html_(self) -> str:
         """Return the rows as an HTML table for a notebook, epsilon rounded up, "" without one."""
-        names = ("method", "bound", "epsilon", "kind", "valid", "note")
-        texts = [
-            ("" if row.epsilon is None else shown_number("epsilon", row.epsilon), "yes" if row.valid else "no", row)
-            for row in self.rows
-        ]
-        return html_table(names, [(row.method, row.bound, up, row.kind, ok, row.note) for up, ok, row in texts])
+        texts = [("" if row.epsilon is None else shown_number("epsilon", row.epsilon), row) for row in self.rows]
+        rows = [(row.method, row.bound, epsilon, row.claim, row.note) for epsilon, row in texts]
+        return html_table(("method", "bound", "epsilon", "claim", "note"), rows)
 
 
 def compare(plan: Source, *, unit: str | None = None, group_size: int | None = None, **unknown: Never) -> Comparison:

@@ -222,3 +222,13 @@ class Row(Result):
     kind: Kind
     valid: bool
     note: str = ""
+
+    @property
+    def claim(self) -> str:
+        """What epsilon claims, such as "upper bound", "estimate, no bound" or "as-published, no bound here"."""
+        if self.epsilon is None:
+            return "none"
+        if self.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:
+            return f"{self.kind}, no bound"
+        words = "upper bound" if self.valid else "no bound here"
+        return words if self.kind is Kind.UPPER else f"{self.kind}, {words}"

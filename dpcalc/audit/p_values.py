@@ -56,6 +56,8 @@ class Kind(StrEnum):
 
 OF_NUMBERS = frozenset({Kind.TOTAL, Kind.SIZES, Kind.LARGEST, Kind.SMALLEST, Kind.SPREAD, Kind.OFTENEST, Kind.RAREST})
 """Statistics that change if more or fewer units are seen, whichever they are."""
+EXTREMES = frozenset({Kind.LARGEST, Kind.SMALLEST, Kind.OFTENEST, Kind.RAREST, Kind.PARTS})
+"""Statistics of the most extreme of many counts, whose `expected` is the mean of any single one."""
 
 
 @dataclass(frozen=True, kw_only=True)

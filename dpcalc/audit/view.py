@@ -3,7 +3,7 @@
 import math
 
 from dpcalc.audit.audit import Audit, AuditedTest
-from dpcalc.audit.p_values import FALSE_ALARM, Guesses
+from dpcalc.audit.p_values import EXTREMES, FALSE_ALARM, Guesses
 from dpcalc.audit.scores import ScoreAudit, ScoreTest
 from dpcalc.charts.chart import LOG, Axis, Chart, Series
 from dpcalc.config.load import Loaded
@@ -67,7 +67,8 @@ def _row(each: AuditedTest) -> tuple[str, ...]:
     """Return level, quantity, expected, logged, p-value, agreement, and the note if contradicted, of a test."""
     phase = f"{visible(each.phase)}: " if each.phase else ""
     test = each.test
-    numbers = (_number(test.expected), _number(test.observed), _p_value(test.log_p_value))
+    mean = " (mean)" if test.kind in EXTREMES else ""
+    numbers = (f"{_number(test.expected)}{mean}", _number(test.observed), _p_value(test.log_p_value))
     note = visible(test.sentence) if each.contradicts else ""
     return (phase + visible(each.level), test.quantity, *numbers, yes_no(not each.contradicts), note)
 

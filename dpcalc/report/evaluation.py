@@ -349,7 +349,7 @@ def note_texts(evaluation: Evaluation) -> tuple[str, ...]:
 # The result of `compare`: accountants and bounds side by side, of one config or of several.
 
 
-COLUMNS = ("method", "bound", "epsilon", "epsilon_lower", "kind", "valid", "note")
+COLUMNS = ("method", "bound", "epsilon", "epsilon_lower", "claim", "note")
 Comparisons = Sequence[tuple[Sequence[Row], Loaded]]
 """The rows of each config, and the config."""
 

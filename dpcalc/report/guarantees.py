@@ -165,6 +165,7 @@ def row_fields(row: Row, apart_from: float | None = None) -> Fields:
         json_only("finite", None if row.epsilon is None else math.isfinite(row.epsilon)),
         Field("kind", str(row.kind)),
         Field("valid", row.valid),
+        Field("claim", row.claim),
         Field("note", row.note),
     )
 

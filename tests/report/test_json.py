@@ -117,6 +117,7 @@ def test_compare_has_the_fields_of_the_contract():
         "finite": True,
         "kind": "upper",
         "valid": True,
+        "claim": "upper bound",
         "note": "",
     }
     by_name = {(row["method"], row["bound"]): (row["epsilon"], row["finite"]) for row in document["rows"]}
