@@ -341,8 +341,11 @@ def chart_text(chart: Chart, *, width: int) -> str:
         lines.append(f"{tick:>{margin}} {'+' if tick else '|'}{''.join(cells[row])}".rstrip())
     lines += [f"{'':>{margin}} +{'-' * across.size}", _tick_line(across, margin)]
     lines.append(f"{visible(chart.x.title or chart.x.name):^{across.size + margin + 2}}".rstrip())
+    seen = {mark for row in cells for mark in row}
     for mark, series in _with_marks(chart.series):
-        lines += _wrapped(f"{mark} {legend(series)}", width)
+        is_hidden = mark not in seen and any(y is not None and math.isfinite(y) for y in series.ys)
+        remark = " (hidden by the lines named above it)" if is_hidden else ""
+        lines += _wrapped(f"{mark} {legend(series)}{remark}", width)
     for limit in chart.limits:
         lines += _wrapped(f"{'-' if limit.axis == 'y' else ':'} {limit.name} {limit.value!r}", width)
     return "".join(f"{line}\n" for line in lines)

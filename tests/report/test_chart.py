@@ -74,6 +74,14 @@ def test_marks_are_where_the_numbers_are():
     assert max(at for _, at in found) == 79
 
 
+def test_a_line_that_lies_wholly_under_another_says_so():
+    top = Series(name="pld", kind=Kind.UPPER, xs=(1.0, 2.0), ys=(1.0, 2.0))
+    under, apart = replace(top, name="lower", kind=Kind.LOWER), replace(top, name="rdp", ys=(2.0, 3.0))
+    empty = replace(top, name="moments", ys=(None, None))
+    legends = chart_text(replace(CHART, limits=(), series=(top, under, apart, empty)), width=80).splitlines()[-4:]
+    assert [line.endswith(" (hidden by the lines named above it)") for line in legends] == [False, True, False, False]
+
+
 def test_an_axis_across_begins_near_its_numbers():
     for low, first in ((60_000.0, "60,000"), (10_000.0, "0")):
         line = replace(CHART.series[0], xs=(low, 140_000.0), ys=(1.0, 2.0))
