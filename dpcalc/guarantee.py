@@ -1,7 +1,7 @@
 """The vocabulary of results: adjacency, the kind of a number, the guarantee of a plan, a row of a comparison."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from enum import StrEnum
@@ -85,7 +85,7 @@ def shown_number(name: str, number: float) -> str:
     return str(Context(prec=_SHOWN_DIGITS, rounding=rounding).create_decimal(repr(float(number))).normalize())
 
 
-def html_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table for a notebook, every text escaped.
 
     Args:

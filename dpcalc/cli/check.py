@@ -90,9 +90,19 @@ def check(  # noqa: PLR0913  one parameter an option
         severity = Severity.NOTE if allow_budget_change else Severity.ERROR
         results = with_scope_problems(results, checked, severity=severity, strict=demands.policy.strict)
         if not results and not allow_empty:
-            raise InputError("nothing to check: expected one or more config files, got none; see --allow-empty")
+            raise InputError(f"nothing to check: {_nothing_found(before)}, or pass --allow-empty")
         answer = gate_answer("check", results, reports=chosen_reports, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer
+
+
+def _nothing_found(base: str) -> str:
+    """Return what a search for configs tries, in the checkout and at the revision `base` (if not ""), and a way out."""
+    where = f"here or in {base}" if base else "here"
+    return (
+        f"expected one or more config files, got none: {where}, up to the top of the repository, is no dpcalc.yaml or "
+        "dpcalc.yml, and no `configs = [PATTERN, ...]` below [tool.dpcalc] in pyproject.toml; name files, or a pattern "
+        "in quotes such as 'configs/*.yaml'"
+    )
 
 
 # `dpcalc diff`: the privacy cost of a config before and after a change.
@@ -141,7 +151,7 @@ def diff(  # noqa: PLR0913  one parameter an option
             raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
         results = with_scope_problems(results_of(compared, costs=costs), found_configs, severity=Severity.WARNING)
         if not results:
-            raise InputError("nothing to compare: expected one or more configs, got none")
+            raise InputError(f"nothing to compare: {_nothing_found(before)}")
         answer = gate_answer("diff", results, reports=chosen_reports, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer
 
@@ -165,7 +175,7 @@ def validate(
     """
     paths = chosen_configs(configs).paths
     if not paths:
-        raise InputError("no config: expected one or more config files, got none")
+        raise InputError(f"nothing to validate: {_nothing_found('')}")
 
     from dpcalc.cli.gate import gate_answer, reports
     from dpcalc.gate.check import validate as results_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from fractions import Fraction
 from importlib import resources
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, file_exists_error, output_text, remarks, write_file
+from dpcalc.cli.output import CommandResult, output_text, refuse_existing, remarks, write_file
 from dpcalc.cli.progress import report_progress
 from dpcalc.cli.sources import loaded_plan
 from dpcalc.errors import InputError
@@ -156,8 +155,8 @@ def import_(  # noqa: PLR0913  one parameter an option
         },
         adjacency,
     )
-    if output is not None and os.path.lexists(output) and not force:
-        raise file_exists_error("--output", output)
+    if output is not None:
+        refuse_existing("--output", output, force=force)
 
     from dpcalc.imports.read import import_output, imported, read_run
     from dpcalc.planner.evaluate import evaluate
@@ -256,8 +255,7 @@ def scan(  # noqa: PLR0913  one parameter an option
     if output not in {None, STDOUT}:
         if not str(output).lower().endswith(TREE_SUFFIX):
             raise InputError(f"--output: expected a file *{TREE_SUFFIX}, which a config can read, got {output}")
-        if os.path.lexists(str(output)) and not force:
-            raise file_exists_error("--output", str(output))
+        refuse_existing("--output", str(output), force=force)
     if output == STDOUT and as_json:
         raise InputError("--output: expected a file beside --json, got standard output, which has the answer")
     names = tuple(name.strip() for name in columns.split(",")) if columns else ()
@@ -266,6 +264,11 @@ def scan(  # noqa: PLR0913  one parameter an option
     )
     counts = counted(source, on_progress=report_progress)
     check_level_names(counts.names)
+    if output not in {None, STDOUT} and len(counts.sizes) == 1:
+        raise InputError(
+            f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0].units}); its count "
+            "needs no tree: leave --output out"
+        )
     has_tree = len(counts.sizes) > 1 and (output is not None or not counts.is_equal)
     return _answer(counts, (output or DEFAULT) if has_tree else None, force=force, as_json=as_json)
 

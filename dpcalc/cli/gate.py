@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 import traceback
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpcalc.cli.output import CommandResult, styled_text
-from dpcalc.config.files import git_root, write_or_replace
+from dpcalc.config.files import git_root, send, write_or_replace
 from dpcalc.config.source import ConfigError, Severity, read_bytes
 from dpcalc.errors import InputError, system_message
 from dpcalc.gate.verdict import Result, Verdict, worst_verdict
@@ -57,7 +56,7 @@ class Report:
         data = text.encode("utf-8", errors="backslashreplace")
         try:
             if Path(self.path).exists() and not Path(self.path).is_file():
-                _send(self.path, data)
+                send(self.path, data)
             else:
                 write_or_replace(self.path, data)
         except InputError as error:
@@ -125,20 +124,6 @@ def _is_report(path: str) -> bool:
     except (ValueError, RecursionError):
         content = None
     return not text or any(report_format(name).is_report(text, content) for name in REPORTS)
-
-
-def _send(path: str, data: bytes) -> None:
-    """Write to a device or a pipe, opened without waiting and never replaced; OSError, also for a folder."""
-    # Without O_NONBLOCK a pipe that nobody reads would be waited for.
-    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
-    try:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise IsADirectoryError(f"{path} is a directory")
-        os.set_blocking(descriptor, True)
-        with os.fdopen(descriptor, "wb", closefd=False) as stream:
-            stream.write(data)
-    finally:
-        os.close(descriptor)
 
 
 # The end of every command that is a gate: reports, remarks, exit code.

@@ -284,30 +284,41 @@ def discard_output(stream: TextIO | None) -> None:
 
 
 def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
-    """Write a file as a whole or not at all; InputError if it exists without `force`, or cannot be written.
+    """Write a file as a whole or not at all, or into a device; InputError: exists (no `force`), or cannot be written.
 
     Args:
         option: the option that names the file, for the message.
-        path: the file.
+        path: the file; a device or a pipe is never replaced.
         data: its content.
         force: whether an existing file is overwritten.
     """
-    from dpcalc.config.files import create, save
+    from dpcalc.config.files import create, is_device, save, send
 
-    if not create(path, data):
-        if not force:
-            raise file_exists_error(option, path)
-        save(path, data)
+    try:
+        if is_device(path):
+            send(path, data)
+        elif not create(path, data):
+            refuse_existing(option, path, force=force)
+            save(path, data)
+    except (InputError, OSError) as error:
+        message = system_message(error)
+        if isinstance(error, OSError):
+            message = f"{path}: cannot be written: {message}"
+        raise InputError(message if message.startswith(option) else f"{option}: {message}") from error
 
 
-def file_exists_error(option: str, path: str) -> InputError:
-    """Return the error for a file that exists.
+def refuse_existing(option: str, path: str, *, force: bool) -> None:
+    """Raise InputError if a path is that of a file, folder or link, and it is not to be overwritten.
 
     Args:
         option: the option that names it.
-        path: the file.
+        path: the name.
+        force: whether an existing file is overwritten.
     """
-    return InputError(f"{option}: {path} already exists; use --force to overwrite it")
+    from dpcalc.config.files import is_device
+
+    if os.path.lexists(path) and not force and not is_device(path):
+        raise InputError(f"{option}: {path} already exists; use --force to overwrite it")
 
 
 def check_picture(path: str) -> None:

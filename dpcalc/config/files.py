@@ -238,7 +238,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def save(path: str, data: bytes) -> None:
-    """Replace an existing file's content in one step, its mode kept, links followed; InputError: read-only or missing.
+    """Replace an existing file's content in one step, its mode kept, links followed; InputError: read-only, no file.
 
     Args:
         path: an existing file; for a symbolic link the file it leads to.
@@ -247,6 +247,9 @@ def save(path: str, data: bytes) -> None:
     try:
         target = Path(path).resolve(strict=True)
         status = target.stat()
+        if not stat.S_ISREG(status.st_mode):  # a device or a pipe would be gone for every process of the machine
+            kind = "a folder" if target.is_dir() else "a device or a pipe"
+            raise InputError(f"{path}: expected a file, got {kind}; nothing was changed")
         if not status.st_mode & 0o222 or not os.access(target, os.W_OK):  # replacing would not ask
             raise InputError(f"{path}: expected a file that may be written, got a read-only one; nothing was changed")
         with _temporary_file(target, data, like=status) as fresh:
@@ -271,6 +274,34 @@ def create(path: str, data: bytes) -> bool:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
     return True
+
+
+def send(path: str, data: bytes) -> None:
+    """Write to a device or a pipe, opened without waiting and never replaced; OSError, also for a folder.
+
+    Args:
+        path: its name.
+        data: what is written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise IsADirectoryError(f"{path} is a directory")
+        os.set_blocking(descriptor, True)
+        with os.fdopen(descriptor, "wb", closefd=False) as stream:
+            stream.write(data)
+    finally:
+        os.close(descriptor)
+
+
+def is_device(path: str) -> bool:
+    """Return True if a path leads to a device, pipe or socket: something that is neither a file nor a folder.
+
+    Args:
+        path: a name, which need not exist.
+    """
+    target = Path(path)
+    return target.exists() and not target.is_file() and not target.is_dir()
 
 
 def write_or_replace(path: str, data: bytes) -> None:

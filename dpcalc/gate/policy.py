@@ -253,6 +253,12 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
     if not base or (patterns is not None and not any("*" in pattern for pattern in patterns)):
         return Scope(paths=tuple(paths))
     revision = find_revision(base, folder)
+
+    def shown(place: str) -> str:
+        """Return a path from the top as the other configs are named: with ./ if a search found them."""
+        name = relative_name(revision.root / place, folder)
+        return name if patterns is None else name.removeprefix("./")
+
     rules = tuple(_search_rules(revision, folder)) if patterns is None else _given_rules(revision, folder, patterns)
     # Patterns of the base are matched in the base and in the working tree: a new file under an old pattern counts.
     expected = dict.fromkeys(
@@ -273,13 +279,9 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
             continue
         was = "" if now == place else f" (as {visible(place)})"
         if now and os.path.lexists(revision.root / now):
-            dropped[relative_name(revision.root / now, folder)] = (
-                f"{visible(revision.name)} checks this config{was}, but it is no longer found"
-            )
+            dropped[shown(now)] = f"{visible(revision.name)} checks this config{was}, but it is no longer found"
         else:
-            gone[relative_name(revision.root / place, folder)] = (
-                f"{visible(revision.name)} checks this config, but the file is gone"
-            )
+            gone[shown(place)] = f"{visible(revision.name)} checks this config, but the file is gone"
     weakened = {} if dropped or gone else dict(_weakened_searches(revision, rules, folder))
     return Scope(paths=(*paths, *dropped), dropped=dropped, gone=gone, weakened=weakened)
 

@@ -63,7 +63,8 @@ def test_exit_zero_forgives_only_no(dpcalc, config, steps, code):
 def test_nothing_to_check(dpcalc):
     ended = dpcalc("check")
     assert (ended.code, ended.out) == (2, "")
-    assert "nothing to check" in ended.err
+    assert ended.err.startswith("error: nothing to check: expected one or more config files, got none: here, up to the")
+    assert "is no dpcalc.yaml or dpcalc.yml, and no `configs = [PATTERN, ...]` below [tool.dpcalc]" in ended.err
     allowed = dpcalc("check", "--allow-empty")
     assert (allowed.code, allowed.out) == (0, "checked 0 files\n")
 

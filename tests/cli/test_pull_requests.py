@@ -279,6 +279,13 @@ def test_a_named_file_is_the_only_one_judged(dpcalc, tree):
     assert (ended.code, list(findings(ended))) == (0, ["configs/real.yaml"])
 
 
+def test_a_file_that_a_pattern_no_longer_finds_is_named_as_the_others_are(dpcalc, tree):
+    tree.git("rm", "--quiet", "configs/other.yaml")
+    found = findings(dpcalc("check", "configs/*.yaml", "--base", "main", "--json"))
+    assert found["configs/other.yaml"] == [("DPC408", "error")]
+    assert not any(path.startswith("./") for path in found)
+
+
 def test_a_comparison_names_what_is_gone(dpcalc, tree):
     tree.write("dpcalc.yaml", HARMLESS)
     tree.git("rm", "--quiet", "configs/other.yaml")

@@ -49,9 +49,10 @@ def test_equal_sizes_need_no_tree(real, folder, tmp_path):
     assert not (tmp_path / "counts.json").exists()
     (tmp_path / "run.yaml").write_text(ended.out + REST, encoding="utf-8")
     assert load("run.yaml").plan.phases[0].hierarchy.units(2) == 3
+    assert real("scan", "data/ann").out == "# example: 1\ndata:\n  levels: [{name: example, count: 1}]\n"
     ended = real("scan", "data/ann", "--output", "one.json")
-    assert ended.out == "# example: 1\ndata:\n  levels: [{name: example, count: 1}]\n"
-    assert not (tmp_path / "one.json").exists()
+    assert (ended.code, ended.out, (tmp_path / "one.json").exists()) == (2, "", False)
+    assert "expected two or more levels, got one (example: 1); its count needs no tree" in ended.err
     assert real("scan", folder, *LEVELS, "--output", "equal.json").code == 0
     assert json.loads((tmp_path / "equal.json").read_text(encoding="utf-8"))["tree"] == [1, 1, 1]
 

@@ -11,8 +11,10 @@ import pytest
 from typer.main import get_command
 
 from dpcalc.cli.commands import application
+from dpcalc.config.files import save
+from dpcalc.errors import InputError
 from tests.cli.repository import Repository
-from tests.cli.running import STAND_IN, environment
+from tests.cli.running import CONFIG, STAND_IN, environment
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
 COMMANDS = sorted(get_command(application()).commands)
@@ -212,3 +214,61 @@ def test_a_new_file_has_the_permissions_that_the_user_allows(dpcalc, config, mas
         os.umask(before)
     modes = {name: Path(name).stat().st_mode & 0o777 for name in ("dpcalc.lock", "report.json", "new.yaml")}
     assert set(modes.values()) == {mode}
+
+
+WRITERS = [
+    ("--output", ("init",)),
+    ("--output", ("scan", "data", "--levels", "user,example")),
+    ("--output", ("import", "call.txt", "--delta", "1e-5")),
+    ("--csv", ("pate", "votes.csv", "--sigma", "40", "--delta", "1e-5")),
+    pytest.param("--plot", ("curve", "steps", "run.yaml", "--range", "1,2"), marks=pytest.mark.heavy),
+]
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """What the commands of `WRITERS` read."""
+    for name in ("data/a/1", "data/a/2", "data/b/1"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    call = "make_private(noise_multiplier=1.1, max_grad_norm=1.0, sample_rate=0.01, steps=10)"
+    (tmp_path / "call.txt").write_text(call, encoding="utf-8")
+    (tmp_path / "votes.csv").write_text("90,10\n80,20\n", encoding="utf-8")
+    (tmp_path / "run.yaml").write_text(CONFIG.format(name="x", steps=2, budget=""), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("option", "words"), WRITERS)
+@pytest.mark.parametrize("place", ["/proc/self/out", "missing/out", "call.txt/out", "data"])
+def test_a_file_that_cannot_be_written_is_an_input_to_be_fixed(real, inputs, option, words, place):
+    ending = {"--plot": ".svg", "--csv": ".csv"}.get(option, ".json")
+    path = place if place == "data" else place + ending
+    force = () if option == "--plot" else ("--force",)
+    ended = real(*words, option, path, *force)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"error: {option}: ")
+    assert path in ended.err
+    assert (inputs / "data").is_dir()
+
+
+@pytest.mark.parametrize(("option", "words"), WRITERS[:-1])
+def test_a_pipe_is_written_to_and_never_replaced(real, inputs, option, words):
+    path = inputs / "pipe.json"
+    os.mkfifo(path)
+    nobody_reads = real(*words, option, str(path), "--force")
+    assert (nobody_reads.code, nobody_reads.out) == (2, "")
+    assert "cannot be written" in nobody_reads.err
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    ended = real(*words, option, str(path))  # nothing is lost: no --force is needed
+    assert ended.code == 0, ended.err
+    assert os.read(reader, 65536)
+    os.close(reader)
+    assert path.is_fifo()
+
+
+def test_no_other_writer_replaces_a_pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="expected a file, got a device or a pipe; nothing was changed"):
+        save(str(path), b"x")
+    assert path.is_fifo()
