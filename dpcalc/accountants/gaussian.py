@@ -292,7 +292,7 @@ def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
 
 
 def epsilon_of_mu(mu: float, *, delta: float) -> float:
-    """Return epsilon of N(0, 1) against N(mu, 1), uncertified; 0 if delta is met there, inf if mu^2 overflows.
+    """Return epsilon of N(0, 1) against N(mu, 1), uncertified; 0 if delta is met at 0, inf if mu^2 overflows.
 
     Args:
         mu: > 0.

@@ -62,13 +62,13 @@ def independent_steps(
         # For a lower bound the steps at the end, whose columns are cut short, are left out.
         case BallsInBins() as drawn if attained:
             number = max(1, steps - strategy.bands(steps) + 1)
-            noise *= strategy.even_noise(steps, drawn.bins)[1]
+            noise *= strategy.even_noise(steps, drawn.bins).lower
         case BallsInBins() as bins:
             drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
             # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
             is_kept = bins.is_held or steps <= bins.bins
             if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
-                noise *= strategy.even_noise(steps, bins.bins)[0]
+                noise *= strategy.even_noise(steps, bins.bins).upper
         # In any order: the whole run is one release of the strategy's sensitivity.
         case _ if steps:
             sensitivity = mechanism.sensitivity(steps)

@@ -106,7 +106,7 @@ def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for choices of steps that are kept though they should be new, or the reverse; else ""."""
+    """Return the sentence for balls-in-bins whose steps are kept though they should be new, or the reverse; else ""."""
     level, scheme = logged.level, logged.level.scheme
     if not isinstance(scheme, BallsInBins):
         return ""

@@ -18,7 +18,7 @@ from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structu
 from dpcalc.mechanisms import strategies
 from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, Gaussian, OtherSum, also_key
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
-from dpcalc.mechanisms.strategies import Participation, Sensitivity
+from dpcalc.mechanisms.strategies import EvenNoise, Participation, Sensitivity
 from dpcalc.records import dataclass
 
 MAX_COEFFICIENTS = 5_000
@@ -82,18 +82,14 @@ class Strategy(ABC):
         """
         return (steps - self.bands(steps)) // groups + 1  # the first columns, which do not end early
 
-    def even_noise(self, steps: int, period: int) -> tuple[float, float]:  # noqa: ARG002  columns of most are even
-        """Return noise factors >= 1 (for upper bounds, for lower ones) with which C acts as if its columns were equal.
+    def even_noise(self, steps: int, period: int) -> EvenNoise:  # noqa: ARG002  columns of most are even
+        """Return the noise factors with which a run acts as if its columns, which do not overlap, were all equal.
 
         Args:
             steps: length of the run, >= 1.
             period: of the steps i, i + period, ... in which a unit takes part, >= 1.
-
-        Returns:
-            (with which such steps together cost at least as much, whatever i, rounded down; with which each of the
-            first steps - bands + 1 steps costs at most as much, rounded up).
         """
-        return 1.0, 1.0
+        return EvenNoise(upper=1.0, lower=1.0)
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
@@ -325,8 +321,8 @@ class Matrix(Strategy):
         is_full = norms[:steps] >= norms.max() * (1 - strategies.ALMOST)
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
-    def even_noise(self, steps: int, period: int) -> tuple[float, float]:
-        """Return noise factors >= 1 (for upper bounds, for lower ones) with which C acts as if its columns were equal.
+    def even_noise(self, steps: int, period: int) -> EvenNoise:
+        """Return the noise factors with which a run acts as if its columns, which do not overlap, were all equal.
 
         Args:
             steps: length of the run, >= 1.

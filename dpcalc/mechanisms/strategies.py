@@ -9,6 +9,7 @@ Source: docs/theory.md, Definition 16.1 to Theorem 16.6.
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,6 +81,18 @@ class Sensitivity:
     def ratio_lower(self) -> float:
         """Attained sensitivity over the largest column norm, rounded down."""
         return math.sqrt(self.squared_lower / self.column_upper) * (1 - 4 * _UNIT)
+
+
+class EvenNoise(NamedTuple):
+    """Factors >= 1 on the noise multiplier with which steps of equal columns stand for those of C (Theorem 16.10).
+
+    Attributes:
+        upper: with it the steps i, i + period, ... together cost at least as much, whatever i; rounded down.
+        lower: with it each of the first steps - bands + 1 steps costs at most as much; rounded up.
+    """
+
+    upper: float
+    lower: float
 
 
 def _ends(value: float, roundings: float) -> tuple[float, float]:
@@ -250,8 +263,8 @@ def matrix_bands(matrix: Array) -> int:
     return int((rows - first).max()) + 1
 
 
-def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, float]:
-    """Return noise factors >= 1 (for upper bounds, for lower ones) with which C acts as if its columns were equal.
+def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
+    """Return the noise factors with which a run of `steps` steps acts as if all columns of a matrix were equal.
 
     Args:
         matrix: n x n, finite.
@@ -267,7 +280,9 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, fl
     mean = max(float(norms[place::period].mean()) for place in range(min(period, steps)))
     smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()
     margin = 1e-11  # above the round-off of sums of MAX_SIDE squares
-    return max(1.0, math.sqrt(largest / mean) * (1 - margin)), math.sqrt(largest / smallest) * (1 + margin)
+    return EvenNoise(
+        upper=max(1.0, math.sqrt(largest / mean) * (1 - margin)), lower=math.sqrt(largest / smallest) * (1 + margin)
+    )
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
