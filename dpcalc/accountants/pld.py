@@ -207,7 +207,7 @@ def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: B
 def _composed_for_delta(
     counts: dict[Curve, int], moments: ComposedMoments, tilt: float, truncated_mass: float, side: BoundSide
 ) -> ComposedLoss:
-    """Return the composed loss on a grid fine enough to read delta, also for a tilt next to 0, if that fits."""
+    """Return the composed loss on a grid fine enough to read delta even at a tilt next to 0, else on a coarser one."""
     # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
     # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
     settings = CompositionSettings(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass, precision=as_float64)

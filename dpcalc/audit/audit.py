@@ -354,7 +354,7 @@ def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None
 
 
 def _nonempty_probability(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return the chance that a draw shows a unit; None if it varies: hidden copies, passes or cuts, chosen steps."""
+    """Return the chance that a draw shows a unit; None if it varies: chosen steps; hidden passes, copies, cuts."""
     match scheme:
         case Poisson(probability=rate):
             return float(1 - (1 - float(rate) * shown) ** size)

@@ -91,7 +91,7 @@ class SanitisedEpsilon:
 
 
 def release_terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> ReleaseTerms:
-    """Choose order, smoothness, noise so that releasing costs a tenth of `target` (None: data-independent one, <= 5).
+    """Choose order, smoothness, noise so that releasing costs a tenth of `target` (None: the data-independent, <= 5).
 
     Args:
         aggregation: with its noise.

@@ -65,7 +65,7 @@ def evaluation_output(
     errors: Sequence[PrefixErrors] = (),
     extra: Fields = (),
 ) -> Output:
-    """Return the result of `epsilon` on one config; upper bounds rounded up, lower bounds down.
+    """Return the result of `epsilon` on one config: guarantee, phases, alternatives, budget; bounds to the safe side.
 
     Args:
         evaluation: guarantee and explanation of the plan.

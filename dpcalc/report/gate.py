@@ -153,7 +153,7 @@ def _verdict_word(command: str, verdict: Verdict) -> str:
 
 
 def _verdict_text(command: str, result: Result) -> str:
-    """Return "VERDICT, epsilon X of LIMIT, N% used", without the parts that are not known."""
+    """Return "VERDICT, epsilon X of LIMIT, N% used" as far as known; "epsilon infinite", in `check` "no budget"."""
     guarantee, limit, word = result.guarantee, result.limit, _verdict_word(command, result.verdict)
     if guarantee is None:
         return word

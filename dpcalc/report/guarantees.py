@@ -79,7 +79,7 @@ def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
 
 
 def gdp_text(gdp: GaussianSummary) -> str:
-    """Return mu with its floor and regret in words, or that a Gaussian mechanism is no good summary of the run."""
+    """Return mu with its floor and regret in words; that none is finite, or that it is no good summary of the run."""
     floor = as_given(gdp.floor)
     if not math.isfinite(gdp.mu):
         return f"no mu: at floor {floor} none that is finite is known"

@@ -172,7 +172,7 @@ def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: AR
 
 
 def registry_notes(view: StatementView) -> tuple[str, ...]:
-    """Return a sentence with the fields that a person must answer, one of those left out, one of those assumed.
+    """Return up to three sentences: the fields that a person must answer, those left out, those assumed.
 
     Args:
         view: the statement.
