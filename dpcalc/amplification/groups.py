@@ -293,7 +293,7 @@ def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int,
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
-    """Merge a law of over 48 contexts: (), the 24 likeliest, and at most 24 contexts above runs of the others."""
+    """Merge a law of over 48 contexts: (), the 24 likeliest, and at most 24 that each bound several of the others."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -376,7 +376,7 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (number drawn of each kind of occupied unit, chance); of several kinds with replacement `size` each."""
+    """Yield (number drawn of each kind of occupied unit, chance); with replacement, of several kinds `size` each."""
     # Exact but with replacement from several kinds, whose counts would depend on each other: there every draw is taken
     # to hit each kind. `all` and shuffled levels draw every unit.
     ranges = [range(number + 1) for number in occupied]

@@ -32,7 +32,7 @@ from dpcalc.amplification.schedule import (
 )
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.counts import overflow
+from dpcalc.sampling.counts import FullBatch, full_batch
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import (
@@ -443,18 +443,18 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
 
 def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
-    """Yield (probability, scheme) where the others leave room, fill the batch, or may do either; full if unknown.
+    """Yield (probability, scheme) where the others leave room, fill the batch, or may do either; full if not known.
 
     Args:
         scheme: of one level.
         counts: (fewest, most) units that the frame may hold; None if it must not be looked at.
     """
     rate, cap = scheme.probability, scheme.max_batch_size
-    few, many = (overflow(count - 1, rate, cap) for count in counts) if counts is not None else (None, None)
+    few, many = (full_batch(count - 1, rate, cap) for count in counts) if counts is not None else (None, None)
     if few is None or many is None:
-        few, many = (Fraction(0), Fraction(0)), (Fraction(1), Fraction(0))
+        few, many = FullBatch(Fraction(0), Fraction(0)), FullBatch(Fraction(1), Fraction(0))
     # Of more units the batch is full more often, and each is in it less often. Where it may or may not be full, a
     # full batch at the rate of a Poisson draw costs no less than either.
-    yield 1 - many[0], Poisson(probability=rate)
-    yield few[0], FixedAtRate(size=cap, probability=few[1] or rate)
-    yield many[0] - few[0], FixedAtRate(size=cap, probability=rate)
+    yield 1 - many.chance, Poisson(probability=rate)
+    yield few.chance, FixedAtRate(size=cap, probability=few.inclusion or rate)
+    yield many.chance - few.chance, FixedAtRate(size=cap, probability=rate)

@@ -12,7 +12,7 @@ from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase
 from dpcalc.planner.published import flat_poisson_row
 from dpcalc.records import dataclass
-from dpcalc.sampling.counts import overflow
+from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.work import PART
@@ -128,8 +128,8 @@ def _most_candidates(level: Level) -> int:
 
 def _chance_of_full_batch(level: Level, scheme: CappedPoisson | CyclicPoisson, cap: int) -> float:
     """Return the probability that the level's other units fill a batch of `cap`; 1 if it takes too much work."""
-    full = overflow(_most_candidates(level) - 1, scheme.probability, cap)
-    return 1.0 if full is None else float(full[0])
+    full = full_batch(_most_candidates(level) - 1, scheme.probability, cap)
+    return 1.0 if full is None else float(full.chance)
 
 
 def _smallest_cap(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import comb
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from dpcalc.errors import WorkExceededError
 from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
@@ -65,36 +65,45 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
     return {count: Fraction(chance, unit) for count, chance in counts.items() if chance}
 
 
-_OVERFLOW_BITS = 1300  # of a weight relative to the likeliest one: what is cut off is below 2^-_VANISHING
+_FULL_BITS = 1300  # of a weight relative to the likeliest one: what is cut off is below 2^-_VANISHING
 _MAX_TERMS = 200_000  # counts with such weights: half a second; they are that many from a mean batch of 5e6
 
 
-def overflow(others: int, rate: Fraction, cap: int) -> tuple[Fraction, Fraction] | None:
-    """Return (Pr[others fill a cut batch], Pr[a further unit stays in it then]); (0, 0) if never, None if costly.
+class FullBatch(NamedTuple):
+    """A batch that is cut to a maximum, as one unit finds it.
 
-    The second is the probability with which one further unit, drawn at the same rate, stays in a batch that is cut to
-    `cap`, given that the others fill it. Without others that can fill it the pair is (0, 0).
+    Attributes:
+        chance: probability that the other units fill the batch: T of them are drawn, T >= cap.
+        inclusion: probability that the unit is drawn and stays, given that they do; 0 if they cannot.
+    """
+
+    chance: Fraction
+    inclusion: Fraction
+
+
+def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
+    """Return how likely `others`, each drawn with `rate`, fill a batch cut to `cap`; None if that is too much work.
 
     Args:
-        others: trials of T, >= 0.
+        others: units beside one, >= 0.
         rate: exact, in [0, 1].
         cap: >= 1.
     """
     if others < cap or not rate:
-        return Fraction(0), Fraction(0)
+        return FullBatch(Fraction(0), Fraction(0))
     if rate == 1:
-        return Fraction(1), Fraction(cap, others + 1)
+        return FullBatch(Fraction(1), Fraction(cap, others + 1))
     # Weights vanish sqrt(2 * 1300 * log 2) = 42.5 deviations from the mean, later only where few are expected.
     terms = 85 * math.sqrt(others * float(rate) * float(1 - rate)) + 600
     try:
-        return _overflow(others, rate, cap, terms) if terms <= _MAX_TERMS else None
+        return _full_batch(others, rate, cap, terms) if terms <= _MAX_TERMS else None
     except WorkExceededError:
         return None
 
 
 @cached_with_cost(1024)
-def _overflow(others: int, rate: Fraction, cap: int, terms: float) -> tuple[Fraction, Fraction]:
-    """Return `overflow` for 0 < rate < 1, from about `terms` binomial weights; WorkExceededError if too many."""
+def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatch:
+    """Return `full_batch` for 0 < rate < 1, from about `terms` binomial weights; WorkExceededError if too many."""
     spend(terms * 4 * TURN)
     total = full = kept = 0
     for count, weight in _binomial_weights(others, rate.numerator, rate.denominator):
@@ -103,20 +112,21 @@ def _overflow(others: int, rate: Fraction, cap: int, terms: float) -> tuple[Frac
             full += weight
             kept += weight // (count + 1)
     if not full:
-        return Fraction(0), Fraction(0)
+        return FullBatch(Fraction(0), Fraction(0))
     # Of weights of a few bits `kept` has lost much; no T >= cap makes the inclusion larger than T = cap.
-    return Fraction(full, total), min(rate * cap * Fraction(kept, full), rate * Fraction(cap, cap + 1))
+    inclusion = min(rate * cap * Fraction(kept, full), rate * Fraction(cap, cap + 1))
+    return FullBatch(Fraction(full, total), inclusion)
 
 
 def _binomial_weights(trials: int, a: int, b: int) -> Iterator[tuple[int, int]]:
     """Yield (count, weight) of a binomial law at rate a / b, rounded down, 2^1300 for the likeliest; none of 0."""
     likeliest = (trials + 1) * a // b
-    count, weight = likeliest, 1 << _OVERFLOW_BITS
+    count, weight = likeliest, 1 << _FULL_BITS
     while weight:  # 0 beyond the last trial
         yield count, weight
         weight = weight * (trials - count) * a // ((count + 1) * (b - a))
         count += 1
-    count, weight = likeliest, 1 << _OVERFLOW_BITS
+    count, weight = likeliest, 1 << _FULL_BITS
     while weight := weight * count * (b - a) // ((trials - count + 1) * a):
         count -= 1
         yield count, weight

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass
-from dpcalc.sampling.counts import overflow, power
+from dpcalc.sampling.counts import full_batch, power
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,11 +92,10 @@ class CappedPoisson:
         Exact to 2^-1200; an upper bound where the number of drawn children has too many likely values.
         """
         # Given that the others leave room the child stays if drawn; given that they fill the batch, with `inclusion`.
-        full = overflow(count - 1, self.probability, self.max_batch_size)
+        full = full_batch(count - 1, self.probability, self.max_batch_size)
         if full is None:
             return min(self.probability, Fraction(self.max_batch_size, count))
-        chance, inclusion = full
-        return (1 - chance) * self.probability + chance * inclusion
+        return (1 - full.chance) * self.probability + full.chance * full.inclusion
 
     def max_drawn(self, count: int) -> int:
         """Return min(max_batch_size, count)."""

@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import WorkExceededError
 from dpcalc.numerics.special import normal_cdf
-from dpcalc.sampling.counts import CountDistribution, binomial, convolve, convolve_power, mixture, overflow, power
+from dpcalc.sampling.counts import (
+    CountDistribution,
+    FullBatch,
+    binomial,
+    convolve,
+    convolve_power,
+    full_batch,
+    mixture,
+    power,
+)
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import CappedPoisson, Scheme, WithReplacement
 from dpcalc.work import TURN, spend
@@ -280,7 +289,7 @@ def cut_sum(
     """
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
     # the batch, and the unit, if it stays, takes the place of one of them.
-    (chance, inclusion), rate, cap = _full_batch(scheme, count), scheme.probability, scheme.max_batch_size
+    (chance, inclusion), rate, cap = _known_full_batch(scheme, count), scheme.probability, scheme.max_batch_size
     each = each if count <= _MAX_INDEPENDENT else {0: Fraction(1)}
     of_others = binomial(count - 1, rate) if each.keys() != {0} else {0: Fraction(1)}
     room = {others: share for others, share in of_others.items() if others < cap}
@@ -307,14 +316,14 @@ def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction
     Raises:
         WorkExceededError: the probability of a full batch needs too much work.
     """
-    chance, inclusion = _full_batch(scheme, count)
+    chance, inclusion = _known_full_batch(scheme, count)
     nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - own_empty))
     return nobody + (chance * inclusion * own_empty if scheme.max_batch_size == 1 else 0)
 
 
-def _full_batch(scheme: CappedPoisson, count: int) -> tuple[Fraction, Fraction]:
-    """Return (Pr[the others fill the batch], Pr[the unit stays in it then]); WorkExceededError if too costly."""
-    known = overflow(count - 1, scheme.probability, scheme.max_batch_size)
+def _known_full_batch(scheme: CappedPoisson, count: int) -> FullBatch:
+    """Return how likely the others fill a cut draw from `count` units; WorkExceededError if that is too costly."""
+    known = full_batch(count - 1, scheme.probability, scheme.max_batch_size)
     if known is None:
         raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")
     return known

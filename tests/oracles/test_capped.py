@@ -15,7 +15,7 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import FORWARD, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.solve import guarantee
-from dpcalc.sampling.counts import overflow
+from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson
 from dpcalc.sampling.trees import tree_of
@@ -63,7 +63,7 @@ def counted(count, rate, cap):
     ],
 )
 def test_full_batches_by_counting(count, rate, cap):
-    (full, stays), exact = overflow(count - 1, rate, cap), counted(count, rate, cap)
+    (full, stays), exact = full_batch(count - 1, rate, cap), counted(count, rate, cap)
     assert abs(full - exact[0]) <= Fraction(1, 2**1200)
     assert abs(full * stays - exact[0] * exact[1]) <= Fraction(1, 2**1200)
     assert full == 0 or 0 < stays < rate
@@ -75,7 +75,7 @@ def test_full_batches_by_counting(count, rate, cap):
 
 def test_a_mean_batch_too_large_to_count_counts_as_full_and_stays_a_bound():
     rate, cap = Fraction(1, 10), 10**12
-    assert overflow(10**13 - 1, rate, cap) is None
+    assert full_batch(10**13 - 1, rate, cap) is None
     cut, uncut = (epsilon(flat_plan(10**13, rate, most, sigma=2.0, steps=10)) for most in (cap, None))
     assert CappedPoisson(probability=rate, max_batch_size=cap).rate(10**13) == rate
     of_fixed_size = epsilon(flat_plan(10**13, rate, None, scheme=Fixed(size=cap), sigma=2.0, steps=10))
@@ -175,7 +175,7 @@ def test_whether_a_level_is_drawn_needs_no_law(monkeypatch):
     def refuse(*_):
         raise AssertionError("the law of a batch was counted")
 
-    monkeypatch.setattr("dpcalc.sampling.schemes.overflow", refuse)
+    monkeypatch.setattr("dpcalc.sampling.schemes.full_batch", refuse)
     plan = flat_plan(10**9, Fraction(1, 1000), 10**6 + 500)
     (level,) = plan.phases[0].hierarchy.levels
     assert (level.is_whole, level.is_drawn) == (False, True)
