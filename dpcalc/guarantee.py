@@ -225,7 +225,7 @@ class Row(Result):
 
     @property
     def claim(self) -> str:
-        """What epsilon claims, such as "upper bound", "estimate, no bound" or "as-published, no bound here"."""
+        """Claim of epsilon in words: "none" without it, "upper bound", "KIND, no bound" or "KIND, no bound here"."""
         if self.epsilon is None:
             return "none"
         if self.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:

@@ -217,7 +217,7 @@ def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
 
 
 def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
-    """Return rows as aligned lines for a terminal; if too wide with header `short`, then as "NAME CELL, NAME CELL".
+    """Return rows as aligned lines, thousands separated; if too wide with header `short` too, as "NAME CELL, ...".
 
     Args:
         rows: the header, and the rows below it.

@@ -65,7 +65,7 @@ def _without_conversion(params: list[Any]) -> list[Any]:
 
 
 def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
-    """Return the texts of a parameter as they are, None for none; whatever is unusual, errors too, is left to Typer."""
+    """Return a parameter's texts as they are, through its callback; what is unusual, errors too, is left to Typer."""
     is_list = param.multiple or param.nargs != 1
     words = (value or ()) if is_list else (() if value is None else (value,))
     is_usual = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)

@@ -134,7 +134,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write report files and return the printed one with the highest exit code, at least 2 if a file is not written.
+    """Write report files and GitHub's summary; return the printed report, the highest exit code, >= 2 if a file fails.
 
     Args:
         command: `check`, `validate`, `diff` or `lock`.

@@ -169,7 +169,7 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
-    """Yield an evaluator that stops by itself at its limits, so that known results are printed; InputError for texts.
+    """Context manager: an evaluator that stops at its limits, results kept; the process ends 2 s later; or InputError.
 
     Args:
         timeout: text of `--timeout`.

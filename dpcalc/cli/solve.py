@@ -257,7 +257,7 @@ def _solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
 
 
 def _lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
-    """Return the names of the phases in which nobody states the quantity to solve for; [] if it may be missing."""
+    """Return the names of the phases in which nobody states the quantity to solve for; [] for a rate or a group."""
     quantity = request.quantity
     if not quantity.key:
         return []

@@ -64,7 +64,7 @@ class Difference:
 
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
-    """Return two configs' differences in long form but labels and `x-` keys, in new order; last, changed data files.
+    """Return the differences of two configs in long form, labels left out, in the new order; changed data files last.
 
     Args:
         old: a config.

@@ -401,7 +401,7 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC108 if `mechanism.clip` names no level, no constructed task, and is not `batch`."""
+    """Yield DPC108 if a text in `mechanism.clip` is no level, constructed task or `batch`; nothing if it is no key."""
     names = (*levels, *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
     clip, kind = run.node("mechanism", "clip"), run.node("mechanism", "type")
     name = kind.text if isinstance(kind, Scalar) else Gaussian.name

@@ -243,7 +243,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return a name of a level; WrongValueError if it is no text, no word of 64 letters, or a key of ours."""
+        """Return a name of a level; WrongValueError: no text, no word of up to 64 letters, `x-...`, a key of ours."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):

@@ -221,7 +221,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
 
 
 def _with_poisson_draws(phase: Phase, unit: int) -> Phase:
-    """Return the phase with Poisson draws of the same rates down to unit and shuffles; itself if they are unequal."""
+    """Return the phase with Poisson draws of equal rates down to unit and last shuffle; itself if that is unequal."""
     # Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at
     # all.
     hierarchy = phase.hierarchy

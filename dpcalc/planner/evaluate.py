@@ -33,10 +33,10 @@ def add_run_to_errors(plan: Plan) -> Iterator[None]:
     except WorkExceededError:  # an answer by a looser bound is still to come
         raise
     except ConvergenceError as error:
-        raise ConvergenceError(f"{_case(plan)}: {error}") from error
+        raise ConvergenceError(f"{_run_text(plan)}: {error}") from error
 
 
-def _case(plan: Plan) -> str:
+def _run_text(plan: Plan) -> str:
     """Return the run in a few words: name, steps, mechanism and sampling of its first phase, how many others, delta."""
     first = plan.phases[0]
     others = len(plan.phases) - 1
@@ -352,7 +352,7 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
 
 
 def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> tuple[tuple[tuple[float, str], str], str]:
-    """Return (((delta, accountant), direction), note), upper: pld, out of work moments, then their closed form."""
+    """Return (((delta, accountant), direction), note), upper, by pld, moments or closed form; or WorkExceededError."""
 
     def moments(counts: StepCounts) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0

@@ -149,7 +149,7 @@ def both_profiles(
 
 
 def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywhere: bool) -> bool:
-    """Return True if a certified unit costs at least as much as another one can cost, at the rates or everywhere."""
+    """Return True if a certified unit costs all that another one can, at the rates and, if asked, at all epsilons."""
     pairs = zip(known.true_positive_rates(rates), cheap.true_positive_rates(rates), strict=True)
     if not all(bool(np.all(own_rates <= other_rates)) for other_rates, own_rates in pairs):
         return False

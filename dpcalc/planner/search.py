@@ -154,7 +154,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
     growth: int = 16,
     start: int | None = None,
 ) -> tuple[int, int | None]:
-    """Return (largest number that meets a goal, next or None); the measure must rise with it; NoSolution if none.
+    """Return (largest number that meets a goal, the next, None at the end) of a rising measure; NoSolution if none.
 
     The measure must grow with the number.
 

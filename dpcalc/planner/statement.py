@@ -86,7 +86,7 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
 
 
 def _certified(link: Composition, log_delta: float, size: int, delta: float) -> float:
-    """Return a certified epsilon of the chain at a link's delta, or a little below it; infinite if none fits."""
+    """Return `size` times the certified epsilon of a link at its delta, or a little below it; infinite if none fits."""
     # The estimate may be a little low: a smaller delta for each link then leaves room.
     for less in (0.0, 0.01, 0.1, 1.0):
         epsilon = guarantee(_with_delta(link, log_delta - less), method="auto").epsilon
