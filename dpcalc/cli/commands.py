@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dpcalc._version import __version__
 from dpcalc.cli.options import SHARED
+from dpcalc.cli.output import width
 from dpcalc.cli.progress import progress
 from dpcalc.cli.sources import CURVE, GATE, SEVERAL, with_shared
 from dpcalc.errors import InputError
@@ -20,6 +21,7 @@ from dpcalc.errors import InputError
 
 _OPTIONS, _ARGUMENTS, _COMMANDS = "Options", "Arguments", "Commands"
 _HYPHEN = "\N{NON-BREAKING HYPHEN}"
+_NARROW, _LEAST_WIDTH = 52, 36  # columns below which click's layout does not fit; of the narrowest help page
 
 
 class HelpfulCommand(TyperCommand):
@@ -101,9 +103,16 @@ class HelpfulGroup(TyperGroup):
                 _write_rows(formatter, rows)
 
 
+def _narrow_width() -> int | None:
+    """Return the width of help pages on a terminal of under 52 columns, where click writes 50; else None."""
+    columns = width()
+    return max(columns, _LEAST_WIDTH) if columns < _NARROW else None
+
+
 def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
     """Write a list of names and texts, in which no line ends inside a word with hyphens: people copy such names."""
-    formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows])
+    beside = 30 if formatter.width >= _NARROW - 2 else 2  # on a narrow terminal texts stand below their names
+    formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], col_max=beside)
     formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
 
 
@@ -202,7 +211,7 @@ def application(only: str = "") -> typer.Typer:
         cls=HelpfulGroup,
         help="Compute, compare and gate the privacy budget of training runs, nested sampling included.",
         no_args_is_help=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "terminal_width": _narrow_width()},
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )

@@ -71,6 +71,17 @@ def test_every_text_of_the_help_is_shown_as_written(dpcalc, words):
     assert max(map(len, ended.out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("columns", [38, 40, 51, 60])
+def test_help_fits_a_narrow_terminal(dpcalc, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for words in COMMANDS:
+        shown = dpcalc(*words, "--help").out
+        texts = [line for line in shown.splitlines() if not re.match(r"\S.*:$|  -", line)]  # no titles, no names
+        assert max(map(len, texts)) <= columns, words
+        for param in parameters(words):
+            assert " ".join(param.help.split()) in " ".join(shown.split())
+
+
 @pytest.mark.parametrize("name", APPLICATION.commands)
 def test_one_command_is_loaded_alone(name):
     alone = get_command(application(name)).commands

@@ -86,6 +86,32 @@ def test_the_page_of_keys_is_up_to_date(dpcalc, same_as_file):
     same_as_file(dpcalc("schema", "--markdown").out, ROOT / "docs" / "keys.md")
 
 
+OVERRIDING = "Override the config, or replace it"
+
+
+def _overriding(shown):
+    """The section of a help page with the options that override a config, "" without."""
+    _, _, rest = shown.partition(f"{OVERRIDING}:\n")
+    return rest.partition("\n\n")[0]
+
+
+def _options(section):
+    """Each option of a section with its text, in one line."""
+    return [" ".join(each.split()) for each in re.split(r"(?m)^(?=  --)", section) if each.strip()]
+
+
+def _with_reference(shown, shared):
+    """A help page that refers to the section of shared options, and names those that the command does not take."""
+    section = _overriding(shown)
+    own, known = _options(section), _options(shared)
+    if len(own) < len(known) // 2:
+        return shown
+    assert set(own) <= set(known)
+    missing = [each.split()[0] for each in known if each not in own]
+    but = f" but {' and '.join(missing)}" if missing else ""
+    return shown.replace(f"{OVERRIDING}:\n{section}", f"{OVERRIDING}:\n  the options that are listed first{but}")
+
+
 def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     page = ["# Commands", "Every command and its options, as `dpcalc epsilon --help` and so on print them."]
@@ -94,8 +120,14 @@ def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
         "levels and phases; start a new shell after it (`--show-completion` prints the script). `man dpcalc` shows "
         "this page too: a wheel installs it below `share/man`, where `man` looks if the `bin` beside it is on PATH."
     )
+    shared = _overriding(dpcalc("epsilon", "--help").out)
+    page += [
+        f"## {OVERRIDING}",
+        f"Commands that read a config take these options; they are described here once.\n\n```text\n{shared}\n```",
+    ]
     for words in _commands(typer.main.get_command(application())):
-        page += [f"## {' '.join(words)}", f"```text\n{dpcalc(*words, '--help').out.strip()}\n```"]
+        shown = _with_reference(dpcalc(*words, "--help").out.strip(), shared)
+        page += [f"## {' '.join(words)}", f"```text\n{shown}\n```"]
     same_as_file("\n\n".join(page) + "\n", ROOT / "docs" / "commands.md")
 
 
@@ -111,8 +143,11 @@ def test_the_man_page_is_up_to_date(dpcalc, same_as_file, monkeypatch):
     page = ['.TH DPCALC 1 "" dpcalc "User Commands"', ".SH NAME", shown("dpcalc - privacy budget of training runs")]
     page += [".SH SYNOPSIS", ".B dpcalc", shown("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION", ".nf"]
     page += [shown(top.partition("\n\n")[2]), ".fi", ".SH COMMANDS"]
+    shared = _overriding(dpcalc("epsilon", "--help").out)
+    page += [f".SS {OVERRIDING}", ".nf", shown(shared), ".fi"]
     for words in _commands(typer.main.get_command(application())):
-        page += [f".SS {shown(' '.join(words))}", ".nf", shown(dpcalc(*words, "--help").out.strip()), ".fi"]
+        described = _with_reference(dpcalc(*words, "--help").out.strip(), shared)
+        page += [f".SS {shown(' '.join(words))}", ".nf", shown(described), ".fi"]
     page += [".SH EXIT STATUS"]
     for code, meaning in MEANINGS.items():
         page += [".TP", f".B {code}", shown(meaning)]
