@@ -30,6 +30,7 @@ from dpcalc.amplification.divergences import chained_divergences, step_divergenc
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.amplification.phase import bound_with_redraws, native_bound
+from dpcalc.amplification.random_contents import hidden_unit_bound
 from dpcalc.amplification.schedule import (
     Chain,
     PhaseBound,
@@ -37,21 +38,32 @@ from dpcalc.amplification.schedule import (
     Repeat,
     Single,
     is_shortened,
+    is_shuffled,
     repeat_under_draws,
     shortened_pass_error,
 )
 from dpcalc.arrays import Array
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import Atoms, chained, composed, from_first, from_second, glued, public_mixture, side_by_side
+from dpcalc.losses.atoms import (
+    Atoms,
+    chain_of,
+    chained,
+    composed,
+    from_first,
+    from_second,
+    glued,
+    public_mixture,
+    side_by_side,
+)
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
-from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, RdpOnly
+from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, PairOnly, RdpOnly
 from dpcalc.numerics.special import log_fraction, log_sum_exp
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
 from dpcalc.work import ELEMENT, SECOND, cached_with_cost, own_allowance, spend
 
 Pairs = Callable[[int], Atoms]
@@ -187,12 +199,12 @@ def _log_mixture(counts: list[tuple[Fraction, Atoms]], none: float, logs: list[A
     return np.where(near, np.log1p(np.where(near, gap, 0.0)), mixed)
 
 
-# Phases, groups and passes of such mechanisms (docs/theory.md, Lemma 8.2)
+# Phases, groups and passes of such mechanisms (docs/theory.md, Lemma 8.2 and Theorem 8.7)
 #
 # Noise on a sum takes the bound of the phase in clip norms, in which draws made anew in every step are hidden. Any
-# other mechanism knows no distances between batches, so all draws above the protected level are revealed. Draws that
-# are held for several steps are revealed too, the protected level's own included: where such a draw holds any
-# protected unit, it is taken to hold all that it can.
+# other mechanism hides such draws for one unit, and for several reveals those above the protected level. Draws that are
+# held for several steps are revealed, the protected level's own included: where such a draw holds any protected unit,
+# it is taken to hold all that it can.
 #
 # In a pass over shuffled units the batch of the unit differs and, where a unit is removed, the last one. The pass of a
 # group is the chain of passes of one unit, in frames that have lost up to k - 1 units.
@@ -203,30 +215,6 @@ _UNITS_OF_A_PAIR = 0.004 * SECOND  # of work: some thousand losses of Laplace no
 _WORK_OF_FEW_PARTS = 0.1 * SECOND  # where an average costs too much: for one part of each kind
 _MAX_CENTERS = 100  # of an average over the mates, each of which is a pair of thousands of losses
 _MAX_JOINT_RESPONSES = 2048  # randomized responses with exact joint losses; more are composed of halves
-
-
-def randomized_response_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
-    """Return why randomized response is refused: adjacency not replace-one, or unit above the records; "" if it is not.
-
-    Only randomized response is refused: under another adjacency than replace-one, or above the records.
-
-    Args:
-        mechanism: of the phase.
-        hierarchy: levels and schemes.
-        unit: protected level, 1 (outermost) to depth.
-        adjacency: relation between D and D'.
-    """
-    if not isinstance(mechanism, RandomizedResponse):
-        return ""
-    if adjacency is not Adjacency.REPLACE_ONE:
-        return (
-            "expected adjacency replace-one with randomized-response, which has no answer of a unit that is not there, "
-            f"got {adjacency}"
-        )
-    if unit < hierarchy.depth:
-        last, protected = hierarchy.level(hierarchy.depth).name, hierarchy.level(unit).name
-        return f"expected the unit that answers by randomized-response, {last}, to be protected, got {protected}"
-    return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +230,7 @@ class BlackBoxSteps:
         group: the protected units and their placement.
         noise: the bound of the phase in clip norms, which applies if the mechanism adds noise to a sum.
         number: number of steps, >= 0.
+        max_mates: draws of a unit's mates that may be told apart, about; 0 if many units share the work.
     """
 
     mechanism: BlackBox
@@ -252,6 +241,7 @@ class BlackBoxSteps:
     group: Group
     noise: PhaseBound
     number: int
+    max_mates: int
 
     @property
     def phase_bound(self) -> PhaseBound:
@@ -265,12 +255,31 @@ class BlackBoxSteps:
 
     def _bound(self, drawn: Path) -> Bound:
         """Return the one-step bound in changed units; for randomized response under Poisson draws H is public."""
+        if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
+            mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
+            return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
         if not isinstance(self.mechanism, RandomizedResponse) or not isinstance(drawn.schemes[-1], Poisson):
             return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group)
         laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
         return Average(
             parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
         )
+
+    def _may_hide_draws(self, drawn: Path) -> bool:
+        """Return True for one unit below fresh fixed, Poisson and `all` draws, some of which may miss an ancestor.
+
+        For randomized response only if every step has equally many answers; for known divergences only of few units.
+        """
+        unit, allowed = len(drawn.counts), all(isinstance(x, Fixed | Poisson | All) for x in drawn.schemes)
+        match self.mechanism:
+            case RandomizedResponse():
+                sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels)
+                allowed = sizes_are_equal and {*map(type, drawn.schemes)} <= {Fixed, All}
+            case RdpOnly():
+                allowed = allowed and self.max_mates > 0
+        is_nested = self.hierarchy.episodes is None and self.noise.allocation is None and not is_shuffled(self.path)
+        is_fresh = self.group.size == 1 and self.hierarchy.level(unit).redraw_every == 1
+        return allowed and is_nested and is_fresh and any(drawn.missed(number) for number in range(1, unit))
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
@@ -344,7 +353,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
         few = _with_few_parts(bound)
-    if few != bound:
+    if few != bound or isinstance(mechanism, PairOnly):  # whose atoms are few: only other units used the work up
         with own_allowance(_WORK_OF_FEW_PARTS), suppress(WorkExceededError):
             return _amplified_step_loss(mechanism, few)
     changes = unamplified(bound).max_shift
@@ -390,9 +399,14 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
     """Return an upper bound on a step's loss in D||D': atoms, or an RdpCurve where only divergences are known."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
-    if isinstance(bound, MatesAverage) and isinstance(mechanism, AdditiveNoise):
-        # Which parts are merged decides how tight the bound is, not that it holds: Gaussian noise stands in for this.
-        noise = mechanism.noise_multiplier
+    if isinstance(bound, MatesAverage) and isinstance(mechanism, AdditiveNoise | PairOnly):
+        # Which parts are merged decides how tight the bound is, not that it holds: Gaussian noise stands in for this,
+        # in the place of a promise such as hides one change about as well (Phi(x) - 1/2 is about 0.4 x).
+        noise = (
+            mechanism.noise_multiplier
+            if isinstance(mechanism, AdditiveNoise)
+            else 0.4 / max(mechanism.pair().delta(0.0), 1e-9)
+        )
         bound = merge_close_parts(bound, noise_multiplier=noise, max_centers=_MAX_CENTERS)
     return step_pair(bound, partial(_pair_after_changes, mechanism))
 
@@ -412,8 +426,10 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
             )
         case RandomizedResponse():
             return mechanism.pair(changes)
+        case PairOnly() if changes > 1:  # from two halves, each remembered: that takes turns in log(changes)
+            return chain_of([_pair_after_changes(mechanism, half) for half in (changes // 2, changes - changes // 2)])
         case PairOnly():
-            return chained(mechanism.pair(), changes)
+            return mechanism.pair()
         case _:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
 

@@ -37,7 +37,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     Raises:
         UnsupportedError: for so many changes at once no divergence follows from those known.
     """
-    parts = len(bound.parts) if isinstance(bound, Average) else 1
+    parts = len(bound.parts if isinstance(bound, Average) else getattr(bound, "missed", ())) or 1
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
     others = mechanism.orders if unamplified(bound).max_shift <= _MAX_FINE_CHANGES else _OTHER_ORDERS
     orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE_ORDERS), *others})
@@ -95,9 +95,9 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
             return lambda order: _public_mixture_divergence([(chance, part(order)) for chance, part in several], order)
-        case StepBound(inclusion=inclusion, shift=shift):
-            same = cache(partial(group_divergence, mechanism.rdp, shift))
-            return partial(_subsampled_divergence, same, _positive_float(inclusion), fixed_size_upper)
+        case StepBound():
+            choices = [_divergence_below(mechanism, bound, first) for first in range(max(1, len(bound.missed)))]
+            return lambda order: min(choice(order) for choice in choices)
         case CountPair(law=law, inclusion=inclusion):
             shares = [(_positive_float(chance / inclusion), h) for h, chance in law if h]
             mixed = cache(
@@ -105,9 +105,30 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
                     [(p, group_divergence(mechanism.rdp, h, order)) for p, h in shares], order
                 )
             )
-            signs = isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative" and bound.max_shift == 1
-            hidden = partial(poisson_upper, factor=1.0) if signs else poisson_upper
-            return partial(_subsampled_divergence, mixed, _positive_float(inclusion), hidden)
+            return partial(
+                _subsampled_divergence, mixed, _positive_float(inclusion), _poisson_bound(mechanism, bound.max_shift)
+            )
+
+
+def _divergence_below(mechanism: RdpOnly, bound: StepBound, first: int) -> Renyi:
+    """Return a function: order -> divergence (upper) if the first of what is `missed` are revealed, the rest hidden."""
+    reached = 1 - sum(bound.missed[:first], start=Fraction(0))
+    hidden = [x for x, chance in enumerate(bound.missed) if x >= first and chance]
+    distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
+    changes = max((bound.shift, *distances[0], *distances[1]))
+    certain = cache(partial(group_divergence, mechanism.rdp, changes))
+    # Where all that is missed is the batch of D' without the unit, that of draws with which nobody is replaced holds.
+    theorem = fixed_size_upper if any(distances[1]) else _poisson_bound(mechanism, changes)
+    rate = _positive_float(bound.inclusion / reached)
+    return lambda order: _public_mixture_divergence(
+        [(_positive_float(reached), _subsampled_divergence(certain, rate, theorem, order))], order
+    )
+
+
+def _poisson_bound(mechanism: RdpOnly, changes: int) -> Callable[[Renyi, float, int], float]:
+    """Return the theorem on draws with which nobody is replaced, without its factor 3 if odd moments are known."""
+    signs = isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative" and changes == 1
+    return partial(poisson_upper, factor=1.0) if signs else poisson_upper
 
 
 def _positive_float(chance: Fraction) -> float:

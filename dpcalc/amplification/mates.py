@@ -9,9 +9,10 @@ Source: docs/theory.md, Theorem 6.9.
 """
 
 import math
+import operator
 import sys
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -118,24 +119,30 @@ class Surroundings:
         """True if the numbers are not random."""
         return len(self.mates) == 1 and all(len(law) == 1 for law in self.stand_ins)
 
-    def parts(self, cases: Sequence[UnitCase]) -> tuple[tuple[Fraction, StepBound], ...]:
+    def parts(
+        self, cases: Sequence[UnitCase], *, exchange: Callable[[int, int], int] = operator.add
+    ) -> tuple[tuple[Fraction, StepBound], ...]:
         """Return (probability, (K)) for each case of the unit with each draw of the mates, which are independent.
 
         Args:
             cases: of the unit; their probabilities sum to at most 1.
+            exchange: (contributions that go, that come) -> distance, never falling: their sum for noise on a sum, the
+                larger one for mechanisms that count units.
         """
         if not self.is_certain:
             spend(8 * TURN * len(cases) * len(self.mates) * (1 + sum(map(len, self.stand_ins))))
         return tuple(
-            (case.chance * chance, self._bound(case, numbers)) for case in cases for chance, numbers in self.mates
+            (case.chance * chance, self._bound(case, numbers, exchange))
+            for case in cases
+            for chance, numbers in self.mates
         )
 
-    def _bound(self, case: UnitCase, numbers: tuple[int, ...]) -> StepBound:
-        """Return (K) given the mates: a missed ancestor is at min(own + mates, its largest) plus its stand-in's."""
+    def _bound(self, case: UnitCase, numbers: tuple[int, ...], exchange: Callable[[int, int], int]) -> StepBound:
+        """Return (K) given the mates: min(own + mates, its largest) of a missed ancestor go, its stand-in's come."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [
-            (v * p, min(case.contents + w, cap) + z, min(case.contents_swapped + w, cap) + z)
+            (v * p, exchange(min(case.contents + w, cap), z), exchange(min(case.contents_swapped + w, cap), z))
             for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, numbers, strict=True)
             for z, p in law.items()
         ]

@@ -32,6 +32,8 @@ from dpcalc.amplification.schedule import (
 )
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.black_box import RandomizedResponse
+from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.sampling.counts import FullBatch, full_batch
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
@@ -458,3 +460,27 @@ def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iter
     yield 1 - many.chance, Poisson(probability=rate)
     yield few.chance, FixedAtRate(size=cap, probability=few.inclusion or rate)
     yield many.chance - few.chance, FixedAtRate(size=cap, probability=rate)
+
+
+def randomized_response_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
+    """Return why randomized response is refused: adjacency not replace-one, or unit above the records; "" if it is not.
+
+    Only randomized response is refused: under another adjacency than replace-one, or above the records.
+
+    Args:
+        mechanism: of the phase.
+        hierarchy: levels and schemes.
+        unit: protected level, 1 (outermost) to depth.
+        adjacency: relation between D and D'.
+    """
+    if not isinstance(mechanism, RandomizedResponse):
+        return ""
+    if adjacency is not Adjacency.REPLACE_ONE:
+        return (
+            "expected adjacency replace-one with randomized-response, which has no answer of a unit that is not there, "
+            f"got {adjacency}"
+        )
+    if unit < hierarchy.depth:
+        last, protected = hierarchy.level(hierarchy.depth).name, hierarchy.level(unit).name
+        return f"expected the unit that answers by randomized-response, {last}, to be protected, got {protected}"
+    return ""

@@ -9,6 +9,7 @@ Source: docs/theory.md, Theorem 6.6, Theorem 6.9 and Theorem 6.11.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -47,8 +48,9 @@ from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
 from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
-from dpcalc.work import cached_with_cost
+from dpcalc.work import SECOND, cached_with_cost, own_allowance
 
+_MATES_WORK = 0.3 * SECOND  # for the distributions of the mates of one unit; with more they are at their largest
 _MAX_PARTS = 512  # of an average over the mates before its parts are merged; ten times as many take a second
 _MAX_COUNTS = 6  # of contributions if those of a stand-in are random too: 36 pairs; 60 would take 100 times as long
 _FEW_PAIRED = (-1.0, 0.0, 1.0, 2.0, 4.0)  # quantiles of the same with random mates, in deviations
@@ -120,6 +122,46 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
         return largest if around.is_certain else MatesAverage(parts=around.parts(cases), largest=largest)
     except WorkExceededError:
         return largest
+
+
+def hidden_unit_bound(
+    hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int
+) -> StepBound | MatesAverage:
+    """Return (K*) in changed units for one unit, draws above hidden; averaged over its mates if random and affordable.
+
+    A missed ancestor exchanges the units drawn under it for those of its stand-in; a pair exchanged is one change.
+
+    Args:
+        hierarchy: levels and schemes.
+        path: fixed, poisson and all draws of one redraw period; its contributions count protected units.
+        adjacency: relation between D and D'; a zeroed unit is as if it were not drawn.
+        max_mates: different draws of the mates that may be told apart, about; 0 for no average.
+
+    Returns:
+        An upper bound whose shift and distances are numbers of changed units.
+
+    Source: docs/theory.md, Theorem 8.7.
+    """
+    unit, may_stand_in = len(path.counts), isinstance(path.schemes[-1], Fixed)
+    replaced, removed = adjacency is Adjacency.REPLACE_ONE, adjacency is Adjacency.ADD_REMOVE
+    case = UnitCase(
+        chance=Fraction(1),
+        inclusion=path.inclusion(unit),
+        shift=1,
+        contents=1,
+        contents_swapped=int(replaced or (removed and may_stand_in)),
+        near=((path.missed(unit), 1, int(replaced or (may_stand_in and not removed))),),
+        is_sure=True,
+    )
+    ((_, largest),) = largest_surroundings(path, clip=unit).parts([case], exchange=max)
+    with own_allowance(_MATES_WORK), suppress(WorkExceededError):
+        if max_mates:
+            # Without the levels below: a drawn unit counts, whether or not anything of it is drawn.
+            down_to_unit = replace(hierarchy, levels=hierarchy.levels[:unit], tree=None)
+            around = surroundings(down_to_unit, path, clip=unit, max_mates=max_mates)
+            parts = around.parts([case], exchange=max)
+            return largest if around.is_certain else MatesAverage(parts=parts, largest=largest)
+    return largest
 
 
 def averaged_group_bound(

@@ -181,7 +181,7 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
         _refuse_correlated(phase, run)
         if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
             continue
-        from dpcalc.amplification.any_mechanism import randomized_response_refusal  # noqa: PLC0415  likewise
+        from dpcalc.amplification.phase import randomized_response_refusal  # noqa: PLC0415  likewise
         from dpcalc.amplification.schedule import ensemble_refusal  # noqa: PLC0415  likewise
         from dpcalc.mechanisms.pate import PateMechanism  # noqa: PLC0415  it loads numpy
 

@@ -15,14 +15,13 @@ from dpcalc.amplification.allocation import allocated_gaussian_releases
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
     black_box_releases,
-    randomized_response_refusal,
     repeated_releases,
     unamplified_releases,
 )
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
-from dpcalc.amplification.phase import averaged_choices, phase_bounds
+from dpcalc.amplification.phase import averaged_choices, phase_bounds, randomized_response_refusal
 from dpcalc.amplification.schedule import (
     Chain,
     PhaseBound,
@@ -49,6 +48,9 @@ FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
 _MAX_AVERAGED = 4  # different units averaged over their mates, up to a second each; more share one average of them all
+_MAX_MATES = (
+    512  # draws of the mates of a unit that are told apart before they are merged; ten times as many take a second
+)
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
@@ -63,6 +65,7 @@ class ProtectedUnit:
         group: how many units it is, and where they are.
         choices: for each phase the valid bounds, the protected level's own first; the same for equal draws.
         is_rough: whether bounds on probabilities are in the place of exact ones, which need too much work.
+        shares: units or groups of the run that may be the costliest, itself too; the work is shared among them.
     """
 
     place: str
@@ -70,6 +73,7 @@ class ProtectedUnit:
     group: Group
     choices: tuple[tuple[PhaseBound, ...], ...]
     is_rough: bool = False
+    shares: int = 1
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -124,6 +128,7 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
             paths=paths,
             group=group,
             choices=tuple(bounds[place] for place in places),
+            shares=len(ways),
         )
 
     placed = groups(plan.group_size, [levels for levels, _ in in_step], unit=plan.unit, adjacency=plan.adjacency)
@@ -133,8 +138,8 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
-    """Return (levels and schemes, clipping level) of each phase."""
-    return tuple((phase.hierarchy, phase.clip) for phase in plan.phases)
+    """Return (levels and schemes, level whose drawn units count) of each phase."""
+    return tuple((phase.hierarchy, plan.counted_level(phase)) for phase in plan.phases)
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
@@ -426,11 +431,12 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
         mechanism=phase.mechanism,
         hierarchy=phase.hierarchy.given_allocation(),
         path=protected.paths[place],
-        clip=phase.clip,
+        clip=plan.counted_level(phase),
         adjacency=Adjacency.ADD_REMOVE if is_removal else plan.adjacency,
         group=protected.group if bound.allocation is None else Group(),
         noise=bound,
         number=phase.steps,
+        max_mates=_MAX_MATES if protected.shares <= _MAX_AVERAGED else 0,
     )
 
 

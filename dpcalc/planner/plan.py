@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpcalc.errors import InputError, UnsupportedError, counted, listed
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, RdpOnly
+from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
 from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
@@ -262,6 +262,10 @@ class Plan:
     def adds_noise(self) -> bool:
         """True if every step adds noise to a sum, so that distances between batches are known."""
         return all(isinstance(phase.mechanism, Gaussian | AdditiveNoise) for phase in self.phases)
+
+    def counted_level(self, phase: Phase) -> int:
+        """Return the level whose drawn units bounds of a phase count: the clip's; the unit's for what counts units."""
+        return self.unit if isinstance(phase.mechanism, PairOnly | RdpOnly) else phase.clip
 
     @property
     def knows_losses(self) -> bool:

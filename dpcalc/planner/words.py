@@ -195,6 +195,18 @@ def _partition_assumptions(plan: Plan) -> Iterator[str]:
         yield f"{disjoint}; a run on a part draws from no other part"
 
 
+def _exchange_assumptions(plan: Plan) -> Iterator[str]:
+    """Yield what a guarantee must cover for draws above one unit to be hidden from it, if any can miss an ancestor."""
+    counting = [phase for phase in plan.phases if isinstance(phase.mechanism, PairOnly | RdpOnly)]
+    above = [level for phase in counting for level in phase.hierarchy.levels[: plan.unit - 1] if not level.is_whole]
+    if above and plan.group_size == 1:
+        name, unit = above[-1].name, plan.phases[0].hierarchy.level(plan.unit).name
+        yield (
+            f"to a step that counts units a batch is each drawn {unit}, of whichever {name}: its guarantee covers "
+            f"batches that mix them, and a drawn {name} without any leaves no trace"
+        )
+
+
 def _participation_assumptions(plan: Plan) -> Iterator[str]:
     """Yield what must be true of the steps, or of the groups, in which units take part under correlated noise."""
     schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
@@ -259,6 +271,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         *_participation_assumptions(plan),
         *dict.fromkeys(line for phase in plan.phases for line in phase.mechanism.assumptions),
         *([_ALSO] if any(getattr(phase.mechanism, "also", ()) for phase in plan.phases) else []),
+        *_exchange_assumptions(plan),
         "counts, rates and sizes are public and do not depend on the data",
         FIXED,
         _other_uses_text(plan),

@@ -131,10 +131,10 @@ def test_no_data_set_exceeds_the_bound_in_ten_thousand_hierarchies(block):
     assert sum(ratio > 0.999 for ratio in ratios) > 40
 
 
-def without_the_place_of_the_removed(self, case, beside):
+def without_the_place_of_the_removed(self, case, *others):
     """The centre of D'||D as if a stand-in brought no more than the removed unit held."""
     contents = min(case.contents, case.contents_swapped)
-    return CORRECT_BOUND(self, replace(case, contents_swapped=contents), beside)
+    return CORRECT_BOUND(self, replace(case, contents_swapped=contents), *others)
 
 
 def each_ancestor_by_itself(*arguments):
