@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -372,8 +373,24 @@ def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
     return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
 
 
-def _choose_origin(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, Array, float]:
-    """Lay the lattice through the heaviest cell: return (cells, masses, losses, its loss), that cell as mass at 0."""
+class _Centered(NamedTuple):
+    """Cells and their merged atoms, with the loss through which the lattice is laid.
+
+    Attributes:
+        cut: the cells, with the mass that is exactly at `origin`.
+        mass: tilted masses of the other atoms, shape (n,).
+        loss: their losses, shape (n,).
+        origin: the loss.
+    """
+
+    cut: Cells
+    mass: Array
+    loss: Array
+    origin: float
+
+
+def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
+    """Lay the lattice through the heaviest cell; unless losses lie beyond the border its mass becomes mass at 0."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
@@ -382,8 +399,8 @@ def _choose_origin(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, 
     inside = place == place.min() + int(np.argmax(sums))
     zero_loss_mass, origin = _merge_atoms(mass[inside], loss[inside], cut.tilt)
     if split:
-        return replace(cut, zero_loss_mass=0.0), mass, loss, origin
-    return replace(cut, zero_loss_mass=zero_loss_mass), mass[~inside], loss[~inside], origin
+        return _Centered(replace(cut, zero_loss_mass=0.0), mass, loss, origin)
+    return _Centered(replace(cut, zero_loss_mass=zero_loss_mass), mass[~inside], loss[~inside], origin)
 
 
 def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:

@@ -143,7 +143,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the point below `high` where the loss falls to epsilon, rounded down; -inf if there is none.
+    """Return the point where the loss falls to epsilon, rounded down: `high` for epsilon 0, -inf if there is none.
 
     Args:
         pair: with a loss that falls below `high`.

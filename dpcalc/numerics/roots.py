@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -130,10 +131,16 @@ def _divided_difference(first: float, last: float, low: float, high: float, slop
     return 1 / slope if low == high else math.nan
 
 
-def zoomed_minimum(
-    f: Callable[[Array], Array], points: Array, *, rounds: int, count: int
-) -> tuple[float, float, tuple[float, float]]:
-    """Return (smallest value found, its place, its neighbours), each grid between the neighbours of the last's best.
+class Minimum(NamedTuple):
+    """The smallest value of a function that was found, its place, and the two neighbours of the place."""
+
+    value: float
+    place: float
+    neighbours: tuple[float, float]
+
+
+def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, count: int) -> Minimum:
+    """Return the smallest value found in `rounds` grids, each of `count` points around the best of the one before.
 
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.
@@ -151,4 +158,4 @@ def zoomed_minimum(
             smallest, place = float(values[best]), float(points[best])
         low, high = float(points[max(best - 1, 0)]), float(points[min(best + 1, points.size - 1)])
         points = np.geomspace(low, high, count)
-    return smallest, place, (low, high)
+    return Minimum(smallest, place, (low, high))

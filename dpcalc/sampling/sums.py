@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,7 +192,7 @@ def rough_count_distributions(
     """
     draws = list(zip(path.schemes, path.counts, strict=True))
     largest = math.prod(scheme.size for scheme, _ in draws if isinstance(scheme, WithReplacement))
-    points, log_tails, end = _tails(draws, members, largest)
+    points, log_tails, end = _log_tails(draws, members, largest)
     tails = [*map(_probability_upper, log_tails), Fraction(0)]
     # Mass between two points is moved up to just before the next one.
     ends = [*(point - 1 for point in points[1:]), end]
@@ -210,8 +211,22 @@ def _probability_upper(log: float) -> Fraction:
     return Fraction(1, 2 ** int(-log / math.log(2)))
 
 
-def _tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> tuple[list[int], list[float], int]:
-    """Return (counts h from 1 up, log bounds on Pr[any member has >= h copies], the largest count that can matter)."""
+class _LogTails(NamedTuple):
+    """Bounds on the largest number of copies of any member, at some counts.
+
+    Attributes:
+        counts: h, from 1 up.
+        logs: log of an upper bound on Pr[some member has at least h copies], for each.
+        end: the largest count that can matter.
+    """
+
+    counts: list[int]
+    logs: list[float]
+    end: int
+
+
+def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _LogTails:
+    """Return the least of the bounds by transform, by Chernoff and for any copy at all, at some 48 counts."""
     moments = _log_moment(draws, _SLOPES)
     known = moments < _LARGEST_MOMENT
     slopes, moments = _SLOPES[known], moments[known]
@@ -233,7 +248,7 @@ def _tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> tuple
     kept = [i for i in range(len(points)) if i < _POINTS // 2]
     extra = len(points) - len(kept)
     kept += [len(kept) + extra * i // (_POINTS // 2) for i in range(min(extra, _POINTS // 2))]
-    return [points[i] for i in kept], [logs[i] for i in kept], max(at, 1)
+    return _LogTails([points[i] for i in kept], [logs[i] for i in kept], max(at, 1))
 
 
 def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
