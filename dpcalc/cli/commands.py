@@ -111,8 +111,8 @@ def _narrow_width() -> int | None:
 
 def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
     """Write a list of names and texts, in which no line ends inside a word with hyphens: people copy such names."""
-    beside = 30 if formatter.width >= _NARROW - 2 else 2  # on a narrow terminal texts stand below their names
-    formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], col_max=beside)
+    col_max = 30 if formatter.width >= _NARROW - 2 else 2  # on a narrow terminal texts stand below their names
+    formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], col_max=col_max)
     formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
 
 

@@ -261,7 +261,8 @@ def _evaluated(composition: Composition, method: str | None) -> Evaluation:
             # a changed run would hardly take less work
             units=0.0 if CLOSED_FORM_NOTE in main.notes else advice_work(composition),
         )
-        main = replace(main, notes=(*main.notes, *([missing] if missing else [])))
+        tried = f"{missing}; to try a change: --set mechanism.clip=LEVEL, or another scheme"
+        main = replace(main, notes=(*main.notes, *([tried] if missing else [])))
     return Evaluation(
         guarantee=main,
         alternatives=rows,

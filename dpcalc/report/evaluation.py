@@ -146,6 +146,7 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
 def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Fields:
     """Return the fields of `epsilon` on one config but the config itself, with the rows of a terminal."""
     guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
+    direction = guarantee.direction
     texts = tuple(f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
     shifted = [each for each in phases if each.shift is not None]
     shifts = tuple(f"{_phase_prefix(each, evaluation)}{counted(each.shift or 0, 'clip norm')}" for each in shifted)
@@ -154,7 +155,9 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
     return (
         guarantee_field(guarantee, limit),
         protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
-        terminal_only("direction", guarantee.direction, Section.DETAILS, verbose=True),
+        terminal_only(
+            "direction", direction and f"{direction} (the costlier; both are covered)", Section.DETAILS, verbose=True
+        ),
         terminal_only("tight", tight_text(guarantee), Section.DETAILS, verbose=True),
         terminal_only("shift", shifts, Section.DETAILS, verbose=True),
         terminal_only("distances", distances, Section.DETAILS, verbose=True),

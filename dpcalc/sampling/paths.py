@@ -233,7 +233,7 @@ class PathTable:
         return int(self.counts.shape[1])
 
     def paths(self, at: int) -> tuple[Path, ...]:
-        """Return the path in row `at`, one `Path` a phase; its place is () where paths are merged or sizes unknown."""
+        """Return the path in row `at`, one `Path` a phase; () as its place without a tree, that of one if merged."""
         counts = tuple(self.counts[at].tolist())
         largest_counts = tuple(self.max_counts[at].tolist())
         place = self._place(int(self.rows[at]))
