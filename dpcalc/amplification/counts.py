@@ -312,35 +312,34 @@ def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
     """Return laws of H by sums over all draws, or union bounds for an unplaced group; WorkExceededError if too long."""
-    if hierarchy.episodes is not None:
-        laws = _episode_counts(hierarchy.episodes, path, clip, group)
-    elif group.size > 1 and group.placement is None and any(isinstance(x, WithReplacement) for x in path.schemes):
+    is_unplaced = group.size > 1 and group.placement is None
+    if (built := hierarchy.episodes) is not None:
+        laws = _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
+    elif is_unplaced and any(isinstance(x, WithReplacement) for x in path.schemes):
         return _rough_counts(hierarchy, path, group, each)  # no better law is proved
-    elif group.size > 1 and group.placement is None:
+    elif is_unplaced:
         eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
         laws = large_group(group.size, eta, path.rate(len(path.counts)))
     else:
-        *above, scheme = path.schemes
-        placement: Placement = 1
-        for _ in above:
+        placement: Placement = 1 if group.placement is None else group.placement
+        for _ in path.schemes[1:] if group.placement is None else ():
             placement = (placement,)
-        placement = placement if group.placement is None else group.placement
-        by_context = contexts(placement, path.schemes, path.counts)
-        laws = [(chance, members_in_batch(context, scheme, path.counts[-1])) for context, chance in by_context.items()]
-    if each is not None:
-        laws = [(chance, compound(law, each)) for chance, law in laws]
-    return laws
+        scheme, count, by_context = path.schemes[-1], path.counts[-1], contexts(placement, path.schemes, path.counts)
+        laws = [(chance, members_in_batch(context, scheme, count)) for context, chance in by_context.items()]
+    return laws if each is None else [(chance, compound(law, each)) for chance, law in laws]
 
 
-def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return the law of H in episodes: tasks or members hit; of a clipped record given the tasks with its class."""
-    # A task holds a class at most once, so that its protected classes are those of one draw without replacement. A
-    # task clipped as one vector counts once, however many of them it holds.
-    if len(path.counts) == 1:
-        in_task = hypergeometric(path.counts[0], min(group.size, path.counts[0]), built.ways)
-        if clip == 1:
-            return [(Fraction(1), binomial(built.tasks, nonzero_probability(in_task)))]
-        return [(Fraction(1), convolve_power_upper(in_task, built.tasks))]
+def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> RevealedCounts:
+    """Return the law of the protected classes in a step's tasks; of the tasks with any of them if tasks are clipped."""
+    # A task holds a class at most once, so that its protected classes are those of one draw without replacement.
+    in_task = hypergeometric(path.counts[0], min(members, path.counts[0]), built.ways)
+    if clip == 1:
+        return [(Fraction(1), binomial(built.tasks, nonzero_probability(in_task)))]
+    return [(Fraction(1), convolve_power_upper(in_task, built.tasks))]
+
+
+def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
+    """Return the law of the tasks with one record; if records are clipped, given the public number with its class."""
     classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
     if clip < 2:
         return [(Fraction(1), binomial(built.tasks, classes * records))]
