@@ -108,9 +108,7 @@ class _Piece:
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
     """Cut one step's loss into cells whose rounding costs about `aim.budget`; ConvergenceError, TooLargeError.
 
-    Args:
-        curve: one step in one direction.
-        aim: tilt, number of copies and budget.
+    Args: one step in one direction; tilt, number of copies and budget.
 
     Raises:
         ConvergenceError: no mass matters at this tilt, or too many cells would be needed.

@@ -197,13 +197,16 @@ def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Arr
     return np.log(total) + top, top
 
 
+_HALVINGS = 40  # of 80 deviations and more: down to 1e-10 of one, by which no mass that may be left out changes
+
+
 @cached_with_cost(256)
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
     """Return the largest y, rounded down, with P(-inf, y) <= mass, by bisection within 40 deviations of the centers."""
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
-    spend(60 * TURN * len(pair.centers))
-    for _ in range(60):
+    spend(_HALVINGS * TURN * len(pair.centers))
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if pair.mass_below(middle) <= mass else (low, middle)
     return low
@@ -252,8 +255,8 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
     """
     # They are at most half a deviation apart. Where that would be too many, they are so near the centers, and further
     # away at most a hundredth of the distance from the nearest center apart.
-    spend(ELEMENT * len(pair.centers) * 1000)
     number = max(8, math.ceil(2 * (high - low) / pair.deviation))
+    spend(ELEMENT * (number if number <= _MAX_ROUGH else len(pair.centers) * 1000))
     if number <= _MAX_ROUGH:
         return np.linspace(low, high, number + 1)
     doublings = math.log((high - low) / pair.deviation) - math.log(_NEAR_DEVIATIONS)

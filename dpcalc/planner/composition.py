@@ -42,7 +42,7 @@ from dpcalc.planner.plan import Phase, Plan, parted_steps, refuse_parts
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.work import SECOND, own_allowance
+from dpcalc.work import SECOND, Meter, own_allowance
 
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
@@ -270,13 +270,28 @@ class Composition:
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
         """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
         with own_allowance(_CHOICE_WORK) as meter:
-            return tuple(
-                tuple(
-                    self._cheapest(choices, phase, may_compare=meter.spent <= meter.limit)
-                    for choices, phase in zip(each_unit.choices, self.plan.phases, strict=True)
-                )
-                for each_unit in self.units
+            return tuple(self._cheapest_by_phase(each_unit.choices, meter) for each_unit in self.units)
+
+    def _cheapest_by_phase(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
+        """Return the bound of each phase that ranks cheapest; of phases alike but for noise a few are ranked."""
+        # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
+        # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
+        phases, chosen = self.plan.phases, dict[int, PhaseBound]()
+        alike: dict[int, list[int]] = {}
+        for place, each in enumerate(choices):
+            alike.setdefault(id(each), []).append(place)
+        runs = [sorted(places, key=lambda at: phases[at].noise_multiplier or 0.0) for places in alike.values()]
+        while runs:
+            run = runs.pop()
+            first, last = (
+                self._cheapest(choices[at], phases[at], may_compare=meter.spent <= meter.limit)
+                for at in (run[0], run[-1])
             )
+            if first is last or len(run) <= 2:
+                chosen |= dict.fromkeys(run[1:-1], first) | {run[-1]: last, run[0]: first}
+            else:
+                runs += [run[: len(run) // 2 + 1], run[len(run) // 2 :]]
+        return tuple(chosen[place] for place in range(len(choices)))
 
     def _cheapest(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
         """Return the cheapest valid bound, remembered by noise, steps and delta; the first if not compared."""

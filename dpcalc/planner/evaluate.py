@@ -10,7 +10,7 @@ from dpcalc.accountants import METHODS, accountant_of
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
-from dpcalc.accountants.rdp import best_delta, rdp
+from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import Accountant, AccountantResult, StepCounts, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Result, Row
@@ -153,11 +153,17 @@ def within_work(
         WorkExceededError: an allowance of the caller's is used up.
         ConvergenceError: another accountant than auto or rdp was asked for and needs too much work.
     """
+
+    def moments(counts: StepCounts, *, delta: float) -> AccountantResult:
+        """Return the moment bound, which the sharp bound has computed first: it is at hand where that is too costly."""
+        bound = moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
+        return AccountantResult(epsilon=max(0.0, bound))
+
     rungs: list[tuple[Accountant, float, str]] = []
     if name != CLOSED_FORM:
         rungs.append((auto if name == "auto" else accountant_of(name), _SHARP, ""))
     if name == "auto":
-        rungs.append((rdp, _MOMENTS, LOOSER_NOTE))
+        rungs.append((moments, _MOMENTS, LOOSER_NOTE))
     for accountant, units, note in rungs:
         # Where nobody asked for an accountant by name any certified answer will do: the closed form always has one.
         with suppress(ConvergenceError if name == "auto" else WorkExceededError), allowance(units):

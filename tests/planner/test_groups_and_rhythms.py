@@ -358,3 +358,26 @@ def test_held_draws_of_two_rhythms_above_a_group():
         ((1, 1),): ((half, 6), (both, 2)),
         ((1,), (1,)): ((Fraction(3, 4), 6), (both, 2)),
     }
+
+
+@pytest.mark.parametrize(
+    "inner", [Fixed(size=2), pytest.param(Poisson(probability=Fraction(1, 4)), marks=pytest.mark.heavy)]
+)
+def test_bounds_of_phases_that_differ_in_noise_are_those_of_each_by_itself(inner):
+    levels = (Level(name="task", count=20, scheme=Fixed(size=2)), Level(name="record", count=6, scheme=inner))
+    phases = tuple(
+        Phase(
+            name=f"noise {sigma}",
+            hierarchy=Hierarchy(levels=levels),
+            mechanism=Gaussian(noise_multiplier=sigma),
+            clip=2,
+            steps=100,
+        )
+        for sigma in (30.0, 0.3, 2.0, 0.6, 8.0)
+    )
+    plan = Plan(phases=phases, unit=2, adjacency=Adjacency.ZERO_OUT, delta=1e-5, group_size=2)
+    together = composed(plan).bounds
+    alone = [composed(replace(plan, phases=(phase,))).bounds for phase in phases]
+    for unit, bounds in enumerate(together):
+        assert bounds == tuple(each[unit][0] for each in alone)
+    assert len({*map(str, together[0])}) > 1
