@@ -33,42 +33,42 @@ _UNDERFLOWN = 1e-307  # a smaller float has lost digits
 _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper end was read
 
 
-def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) of Gaussians, of one step, 0 for a large delta; else None.
+def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
+    """Return a certified bound on epsilon of Gaussians, of one step, or 0 for a large delta; None for other runs.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
-        sign: +1 for an upper end, -1 for a lower end.
+        is_upper: True for an upper bound, False for a lower one.
     """
     for form in (gaussian_epsilon, one_step_epsilon):
-        epsilon = form(counts, delta=delta, sign=sign)
+        epsilon = form(counts, delta=delta, is_upper=is_upper)
         if epsilon is not None:
             return epsilon
     return zero_epsilon(counts, delta=delta)
 
 
-def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of unsampled Gaussians (sign 1: upper, -1: lower); None: others, mu 0, round-off.
+def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
+    """Return a certified bound on epsilon of unsampled Gaussians; None for other steps, mu 0 or too much round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
-        sign: +1 for an upper end, -1 for a lower end.
+        is_upper: True for an upper bound, False for a lower one.
 
     Returns:
         epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
     """
     mu = composed_gaussian_mu(counts)
-    bracket = None if mu is None else _epsilon_bracket(mu, delta, sign)
+    bracket = None if mu is None else _epsilon_bracket(mu, delta, 1 if is_upper else -1)
     if mu is None or bracket is None:
         return None
-    epsilon = bracket[sign > 0]
+    epsilon = bracket[is_upper]
     return epsilon if not epsilon or gaussian_log_delta(mu, epsilon)[1] < _MAX_ROUNDOFF else None
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (below, above) around a Gaussian's epsilon, delta rounded up for sign 1, down for -1; None: mu 0, inf."""
+    """Return (below, above) around a Gaussian's epsilon, delta raised (sign 1) or lowered (-1); None: mu 0, inf."""
     # With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at
     # epsilon 0 is no larger; None where floats do not hold the profile.
     log_delta = math.log(delta)
@@ -83,13 +83,13 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
     return (0.0, 0.0) if excess(0.0) <= 0 else bracket_root(excess, 0.0, far, tolerance=1e-13)
 
 
-def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return delta's upper (sign 1) or lower (-1) end for unsampled Gaussians; None for others, mu 0 or round-off.
+def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
+    """Return a certified bound on delta of unsampled Gaussians; None for other steps, mu 0 or too much round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         epsilon: >= 0.
-        sign: +1 for an upper end, -1 for a lower end.
+        is_upper: True for an upper bound, False for a lower one.
 
     Returns:
         delta in [0, 1]; None for other steps, or where round-off matters.
@@ -98,10 +98,11 @@ def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) ->
     if not mu:
         return None
     if normal_log_cdf(mu / 2 - epsilon / mu) < _LOG_VANISHING:  # delta is less than this probability
-        return _MIN_DELTA if sign > 0 else 0.0
+        return _MIN_DELTA if is_upper else 0.0
     log_delta, error = gaussian_log_delta(mu, epsilon)
     if error > _MAX_ROUNDOFF:
         return None
+    sign = 1 if is_upper else -1
     return min(1.0, max(0.0, math.exp(log_delta) * (1 + sign * error) + sign * _UNDERFLOWN))
 
 
@@ -123,13 +124,13 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
     return math.sqrt(math.fsum(squares))
 
 
-def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) of one Atoms or GluedProfile step; None: others, imprecise.
+def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
+    """Return a certified bound on epsilon of a single Atoms or GluedProfile step; None for others or for round-off.
 
     Args:
         counts: one direction.
         delta: in (0, 1).
-        sign: +1 for an upper end, -1 for a lower end.
+        is_upper: True for an upper bound, False for a lower one.
 
     Returns:
         epsilon >= 0, about 1e-6 relative in delta from the exact value; None for several steps, for other profiles than
@@ -141,20 +142,20 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
         return None
     match curve:
         case Atoms():
-            return _one_step_epsilon_of_atoms(curve, delta, sign)
+            return _one_step_epsilon_of_atoms(curve, delta, is_upper=is_upper)
         case GluedProfile():
-            return _one_step_epsilon_of_mixtures(curve, delta, sign)
+            return _one_step_epsilon_of_mixtures(curve, delta, is_upper=is_upper)
         case _:
             return None
 
 
-def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return a bound on delta (sign 1: upper, -1: lower) of one GluedProfile step, for -1 of any mixture; else None.
+def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
+    """Return a certified bound on delta of one GluedProfile step, from below of any mixture; None for all others.
 
     Args:
         counts: one direction.
         epsilon: >= 0.
-        sign: +1 for an upper end, -1 for a lower end.
+        is_upper: True for an upper bound, False for a lower one.
 
     Returns:
         delta in [0, 1]; None for several steps, for other noise, for the upper end of mixtures whose largest losses may
@@ -166,14 +167,14 @@ def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) ->
     match curve:
         case GluedProfile():
             terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
-        case MixturePair() if sign < 0:
+        case MixturePair() if not is_upper:
             terms = set_terms(curve, epsilon)
         case _:
             return None
     value, error = math.fsum(terms), 2 * _roundoff_of_sum(terms, epsilon)
     if terms and error > _MAX_ROUNDOFF * value:
         return None
-    return min(1.0, max(0.0, value + sign * error))
+    return min(1.0, max(0.0, value + error if is_upper else value - error))
 
 
 def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
@@ -182,23 +183,23 @@ def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
     return error + _UNDERFLOWN * len(terms)
 
 
-def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of one Atoms step (sign 1: upper, -1: lower, which is None if epsilon is infinite)."""
-    if sign > 0:
+def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, *, is_upper: bool) -> float | None:
+    """Return a certified bound on epsilon of one Atoms step; from below None where epsilon is infinite."""
+    if is_upper:
         return curve.epsilon(delta)
     epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
     return epsilon * (1 - _LOWER_MARGIN) if epsilon < math.inf else None
 
 
-def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of one GluedProfile step (sign 1: upper, -1: lower); None for round-off."""
+def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, *, is_upper: bool) -> float | None:
+    """Return a certified bound on epsilon of one GluedProfile step; None for too much round-off."""
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
     error = _roundoff_of_sum(terms, epsilon)
     if error > _MAX_ROUNDOFF * delta:
         return None
-    epsilon = curve.epsilon(delta - sign * 2 * error)
-    return epsilon if sign > 0 else epsilon * (1 - _LOWER_MARGIN)
+    epsilon = curve.epsilon(delta - 2 * error if is_upper else delta + 2 * error)
+    return epsilon if is_upper else epsilon * (1 - _LOWER_MARGIN)
 
 
 def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:

@@ -72,7 +72,7 @@ def epsilon_bounds(
     """
     if not counts:
         return tuple(0.0 for _ in sides)
-    ends = (closed_form_epsilon(counts, delta=delta, sign=side.sign) for side in sides)
+    ends = (closed_form_epsilon(counts, delta=delta, is_upper=side is UPPER) for side in sides)
     known = tuple(end for end in ends if end is not None)
     if len(known) == len(sides):
         return known
@@ -173,7 +173,7 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
     if not counts:
         return tuple(0.0 for _ in sides)
     for form in (gaussian_delta, one_step_delta):
-        known = [form(counts, epsilon=epsilon, sign=side.sign) for side in sides]
+        known = [form(counts, epsilon=epsilon, is_upper=side is UPPER) for side in sides]
         exact = tuple(end for end in known if end is not None)
         if len(exact) == len(sides):
             return exact
@@ -328,7 +328,7 @@ def worst_direction(
         """Return the closed form where one applies, else the moment bound; 0 for no steps."""
         if not counts:
             return 0.0
-        exact = closed_form_epsilon(counts, delta=delta, sign=1)
+        exact = closed_form_epsilon(counts, delta=delta, is_upper=True)
         if exact is not None:
             return exact
         return moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value

@@ -217,7 +217,7 @@ def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -
     # The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
     # Steinke 2016, 1605.02065v1, Proposition 1.3).
     counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}
-    epsilon = gaussian_epsilon(counts, delta=delta, sign=1)
+    epsilon = gaussian_epsilon(counts, delta=delta, is_upper=True)
     if epsilon is not None:
         return epsilon, "closed-form"
     label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation

@@ -122,7 +122,7 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
     steps = composition.steps
     directions = [direction] if direction in steps else list(steps)
     numbers = {name: steps[name] for name in directions if steps[name]}
-    exact = {name: closed_form_epsilon(counts, delta=run.delta, sign=1) for name, counts in numbers.items()}
+    exact = {name: closed_form_epsilon(counts, delta=run.delta, is_upper=True) for name, counts in numbers.items()}
     known = [Estimate(epsilon, name) for name, epsilon in exact.items() if epsilon is not None]
     if len(known) == len(exact):
         return max(known, key=attrgetter("value"), default=Estimate(0.0))

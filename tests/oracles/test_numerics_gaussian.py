@@ -91,13 +91,13 @@ def test_what_is_sampled_has_no_formula():
     half = {0: Fraction(1, 2), 1: Fraction(1, 2)}
     sampled = MixturePair.of(half, {0: Fraction(1)}, deviation=1.0)
     for counts in ({sampled: 1}, {one_step(1.0): 1, sampled: 1}):
-        assert gaussian_epsilon(counts, delta=1e-5, sign=1) is None
-        assert gaussian_epsilon(counts, delta=1e-5, sign=-1) is None
+        assert gaussian_epsilon(counts, delta=1e-5, is_upper=True) is None
+        assert gaussian_epsilon(counts, delta=1e-5, is_upper=False) is None
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_without_any_loss_beyond_delta_the_formula_gives_nothing(sign):
-    assert gaussian_epsilon({glued(1e6): 1}, delta=0.1, sign=sign) == 0
+@pytest.mark.parametrize("is_upper", [True, False])
+def test_without_any_loss_beyond_delta_the_formula_gives_nothing(is_upper):
+    assert gaussian_epsilon({glued(1e6): 1}, delta=0.1, is_upper=is_upper) == 0
 
 
 @pytest.mark.parametrize("sigma", [1e-6, 1e-4, 1e-2])
