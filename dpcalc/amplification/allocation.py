@@ -26,7 +26,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return a pass's loss, bin uniform, `share` the chance to take part; UPPER: both directions; or TooLargeError.
+    """Return the loss of a pass, of which a unit takes a uniform bin with chance `share`; UPPER: both directions.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.

@@ -91,7 +91,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return bounds where units choose steps, choice hidden or public; UnsupportedError if that is below the unit.
+    """Return bounds where units choose steps, choice hidden or public; UnsupportedError for a unit above those units.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -277,7 +277,7 @@ def _path_down_to(path: Path, unit: int) -> Path:
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of the protected level: episodes, draws with periods, passes (as many steps in D and D').
+    """Return the bound of the protected level itself; passes are taken to have as many steps in D as in D'.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.

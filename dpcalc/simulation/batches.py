@@ -99,7 +99,7 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> P
 
 
 def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
-    """Return (the law of the members drawn, an upper law if unknown, True if it is exact for equal frames)."""
+    """Return (law of the members drawn, True if exact for equal frames); an upper law if unplaced or too many counts."""
     # Where a group has too many placements one bound holds for all of them; else what a step reveals is enumerated.
     placement, path = _placement(plan, protected), one_pass(path)
     if placement is None:
@@ -120,7 +120,7 @@ def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tup
 
 
 def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tuple[int, ...]:
-    """Return the numbers, from 0, of the protected units in the synthetic data set; a group by its placement.
+    """Return the numbers, from 0, of the protected units in the synthetic data; a group's by placement, or the first.
 
     Args:
         plan: a training run.

@@ -85,7 +85,7 @@ class Release:
 
 
 def no_release_reason(plan: Plan, phase: Phase) -> str:
-    """Return why no release of a phase with correlated noise can be drawn; "" if it can.
+    """Return why no release of a phase can be drawn: no noise, levels drawn below, too many entries; "" if it can.
 
     Args:
         plan: the training run.
