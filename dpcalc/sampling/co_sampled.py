@@ -149,7 +149,7 @@ def number_of_poisson_levels(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if all units have equal numbers of children below `unit`, drawn with it and without replacement."""
+    """Return True if draws below `unit` are fixed, Poisson or all, from equal frames and with the unit's own draw."""
     hold = hierarchy.level(unit).redraw_every
     return all(
         level.is_equal and level.redraw_every == hold and isinstance(level.scheme, Fixed | Poisson | All)

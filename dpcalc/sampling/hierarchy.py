@@ -151,7 +151,7 @@ class Level:
 
 
 def drawn_from(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme as it acts on one parent of `count` units: `All` if it takes all, Poisson if never cut.
+    """Return the scheme of just `count` units: `All` if it takes all, Poisson if never cut, fixed without `at_most`.
 
     Args:
         scheme: as stated for the level.

@@ -99,7 +99,7 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> P
 
 
 def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
-    """Return (law of the members drawn, True if exact for equal frames); an upper law if unplaced or too many counts."""
+    """Return (law of the members drawn, True if exact for equal frames); an upper law if unplaced or too long."""
     # Where a group has too many placements one bound holds for all of them; else what a step reveals is enumerated.
     placement, path = _placement(plan, protected), one_pass(path)
     if placement is None:
