@@ -164,6 +164,7 @@ def require_whole(name: str, value: object, expected: str = "a whole number >= 0
         value: that was given.
         expected: the numbers that are allowed, for the message.
     """
+    # True is 1 for `index`, and surely a mistake.
     try:
         number = -1 if isinstance(value, bool) else index(value)  # type: ignore[arg-type]  # what has no index is refused
     except TypeError:

@@ -300,6 +300,7 @@ def _as_json(value: object) -> object:
         return f"{value.numerator}/{value.denominator}"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    # NumPy's numbers among them, which are no Rational.
     try:
         return float(value)  # type: ignore[arg-type]  # what is no number is refused
     except (TypeError, ValueError):
@@ -315,6 +316,7 @@ def _plan_to_solve(loaded: Loaded, stated_noise: Number | None) -> Plan:
 
 def _plan_with_warnings(loaded: Loaded, *, above: int = 0) -> Plan:
     """Return the plan of a config, and issue its warnings at the caller's caller, or `above` frames further up."""
+    # Of the stack, 1 is this function, 2 the one that calls it, 3 the user's line.
     for finding in loaded.diagnostics:
         if finding.severity is Severity.WARNING:
             warnings.warn(_about_argument(finding).format(), stacklevel=3 + above)

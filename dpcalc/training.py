@@ -178,6 +178,7 @@ class Accountant:
         else:
             self._history.append((setting, count))
             self._certified = (0, 0.0)
+        # The last step within the budget was found for steps as the plan has them.
         if setting.noise_multiplier is not None or setting.rate is not None:
             self._last_step = None
         self._steps += count

@@ -79,6 +79,7 @@ def spend(units: float) -> None:
 def allowance(units: float) -> Iterator[Meter]:
     """Context that limits work to `units`, and to what an outer allowance has left; more raises WorkExceededError."""
     outer = _METER.get()
+    # No question may outspend the one around it.
     with own_allowance(units if outer is None else min(units, max(outer.limit - outer.spent, 0.0))) as meter:
         yield meter
 
@@ -97,6 +98,7 @@ def own_allowance(units: float) -> Iterator[Meter]:
     finally:
         _METER.reset(token)
         if outer is not None:
+            # At most what was allowed: what was refused was not done.
             outer.spent += min(meter.spent, meter.limit)
 
 

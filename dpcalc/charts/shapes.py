@@ -109,6 +109,7 @@ def tradeoff(request: CurveRequest) -> Chart:
     Two lines for each plan: attackers that detect units in the data, and units that are not in it.
     """
     _refuse_methods(request)
+    # Dense where the axis is: logarithmic at small rates, even beyond.
     rates = (*np.geomspace(_MIN_RATE, 0.02, 12), *np.linspace(0.04, 0.98, POINTS), 0.999)
     grid = request.grid or tuple(map(float, rates))
     series = []

@@ -212,7 +212,7 @@ def application(only: str = "") -> typer.Typer:
         help="Compute, compare and gate the privacy budget of training runs, nested sampling included.",
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"], "terminal_width": _narrow_width()},
-        pretty_exceptions_enable=False,
+        pretty_exceptions_enable=False,  # `app.run` turns exceptions into exit codes
         rich_markup_mode=None,
     )
     commands.callback()(root)

@@ -63,6 +63,7 @@ def epsilon(
         output, notes, files, errors = _of_several(context, paths)
     else:
         files = (loaded_plan(context),)
+        # Cross-checks take as long as the answer: only where they are printed.
         with_checks = verbose and (as_json or not quiet)
         output, notes, warnings = _of_one(files[0], with_checks=with_checks, with_votes=as_json or not quiet)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
@@ -157,6 +158,7 @@ def _votes(loaded: Loaded) -> Votes:
 
     (phase,) = loaded.plan.phases
     teachers = phase.hierarchy.levels[0]
+    # As the config means it: beside itself.
     path = posixpath.join(posixpath.dirname(loaded.path), phase.votes)
     votes_read = read_votes(VotesFile(path=path, teachers=teachers.count if teachers.is_equal else None))
     if votes_read.queries < phase.steps:

@@ -113,6 +113,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     if plot:
         check_picture(plot)
     grid = tuple(sorted({float(text) for text in parse_numbers(over, option="--range")})) if over else ()
+    # A batch size that no bound covers is accepted where the curve goes over other sizes.
     varies_size, reader = kind == "rate", config_reader(context)
     read = reader.open if varies_size else reader.load
     paths = [path for word in configs or () for path in matching_paths(word)]
@@ -233,6 +234,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
         return CommandResult(text=text, code=INTERRUPTED, asides=tuple(notes))
     if plot:
         notes.append(_picture_remark(plot, base, axes, outcomes))
+    # The worst point decides, as the worst file does in a gate.
     code = max(outcome.code for outcome in outcomes)
     return CommandResult(text=text, code=code, asides=tuple(notes), changed=(plot,) if plot else ())
 

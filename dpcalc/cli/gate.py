@@ -95,6 +95,7 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
     if len(printed) > 1:
         names = " and ".join(report.format for report in printed)
         raise InputError(f"--report: expected at most one on standard output, got {names}; give the others =PATH")
+    # By file, not by name: two names of one file would overwrite each other.
     paths = [os.path.realpath(report.path) for report in chosen if report.path is not None]
     if len(set(paths)) < len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
@@ -177,6 +178,7 @@ def _append_to_summary(view: GateView) -> list[str]:
     if not path:
         return []
     try:
+        # Appended, since other steps of the job write there too.
         with Path(path).open("a", encoding="utf-8") as summary:
             summary.write(report_format("markdown").text(view))
     except OSError as error:

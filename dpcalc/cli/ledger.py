@@ -64,6 +64,7 @@ def add(  # noqa: PLR0913  one parameter an option
     account, written = added_to(ledger, entry)
     asides = [*remarks(run.diagnostics), *_promises(run.plan, account.loaded.plan)]
     asides += _budget_remarks(account.keeps_budget, written, dry_run)
+    # A dry run answers as the real one would.
     code = 0 if written or (dry_run and account.keeps_budget) else 1
     text = output_text(ledger_output("ledger add", account, added=written), as_json=as_json)
     return CommandResult(text=text, code=code, asides=tuple(asides), changed=(ledger,) if written else ())

@@ -103,6 +103,7 @@ def _draw(done: threading.Event) -> None:
     with _bar() as bar:
         shown = _state.label
         task = bar.add_task("", total=None, label=_short(shown), counted="", left="")
+        # The state is read without a lock: what is stale is shown for a tenth of a second.
         while not done.wait(_REFRESH):
             if _state.label != shown:
                 bar.reset(task)

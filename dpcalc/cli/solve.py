@@ -270,6 +270,7 @@ def _lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
 
 def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) -> None:
     """Raise InputError if a phase lacks the quantity and the solver does not change all phases that lack it, alone."""
+    # An answer for some phases would rest on the value that was assumed for the others.
     names = [phase.name for phase in plan.phases]
     if lacking not in ([], names if request.phase is None else [request.phase]):
         section = request.quantity.section
@@ -286,8 +287,18 @@ def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) ->
     written: tuple[str, ...] = ()
     refusal: tuple[str, ...] = ()
     if request.write:
+        from dpcalc.config.edit import Rewrite, write
+
         try:
-            written = _write_value(solution, loaded, request)
+            rewrite = Rewrite(
+                path=loaded.path,
+                key=loaded.section,
+                section=request.quantity.section,
+                before=loaded.plan,
+                after=solution.plan,
+                assumed=request.quantity.assumed,
+            )
+            written = write(rewrite)
         except InputError as error:  # the value is known: say it all the same
             refusal = (f"error: {error}",)
     notes = [f"wrote {change}" for change in written]
@@ -310,21 +321,6 @@ def _unsolved_result(none: NoSolution, loaded: Loaded, request: SolveRequest) ->
         asides = (*asides, f"{output.headline}; {dict(output.rows())['best']}")
     text = output_text(output, as_json=request.as_json, quiet=request.quiet)
     return CommandResult(text=text, code=1, asides=asides)
-
-
-def _write_value(solution: Solution, loaded: Loaded, request: SolveRequest) -> tuple[str, ...]:
-    """Write the value into the config file; return a line for each change, () if it has this value already."""
-    from dpcalc.config.edit import Rewrite, write
-
-    rewrite = Rewrite(
-        path=loaded.path,
-        key=loaded.section,
-        section=request.quantity.section,
-        before=loaded.plan,
-        after=solution.plan,
-        assumed=request.quantity.assumed,
-    )
-    return write(rewrite)
 
 
 def _solver_remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:

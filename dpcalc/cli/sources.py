@@ -85,6 +85,7 @@ def with_shared(
         command: takes its own options by keyword; the context too if it asks for it.
         names: of `SHARED`, those that the command takes; an option of its own counts more.
     """
+    # Evaluated, since the modules of commands postpone their annotations as texts.
     own = inspect.signature(command, eval_str=True).parameters
     shared = [each for name, each in SHARED.items() if name in names and name not in own]
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)

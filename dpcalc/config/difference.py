@@ -74,6 +74,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
         The differences in the order of the new file. A draw, length or level in which other keys are given is one
         difference: its keys make no sense one by one.
     """
+    # In the long form, where two ways to write the same thing do not differ.
     pairs = tuple(_pairs((), old.tree, new.tree, new.tree))
     changes = [_difference(keys, before, after, parent, new) for keys, before, after, parent in pairs]
     for keys in dict.fromkeys(_changed_files(old, new, tuple(change.keys for change in changes))):

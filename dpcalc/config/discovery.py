@@ -69,6 +69,7 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
     named = environment.get(VARIABLE)
     if named:
         return DiscoveredConfigs(paths=(named,), origin=VARIABLE)
+    # Upwards to the repository's top and no further: a file above it is somebody else's.
     for folder in folders_to_search(current):
         matches = _named_config(folder, current) or _pyproject_configs(folder, current)
         if matches is not None:

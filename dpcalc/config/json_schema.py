@@ -144,6 +144,7 @@ def _type_conditions() -> Schema:
 
 def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
     """Return the JSON Schema of a mapping with these keys and `x-` ones; None stands for `mechanism`."""
+    # What may be inherited or written in short is required by dpcalc alone.
     required = [name for name, each in keys.items() if each.is_required and section not in _INHERITED]
     return {
         "description": inspect.getdoc(section) if section else "The mechanism that one step applies to its batch.",

@@ -146,6 +146,7 @@ def key_suggestion(section: str, key: str) -> Suggestion:
         The suggestion. The first that applies: a synonym in this kind of section, a setting that is not covered, a
         general synonym, a key of another section, a near spelling; else the allowed keys as the hint, and no key.
     """
+    # From what is surely meant to what is only near.
     word = key.lower().replace("-", "_")
     keys = tuple(keys_in(section))
     top = section.partition(".")[0]

@@ -93,49 +93,34 @@ class Changes:
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
     """Return (the command line's changes, parsed; errors of unreadable ones and of keys that are set twice)."""
-    reader = _Reader()
-    for number, text in enumerate(overrides.unset, start=1):
-        reader.read(partial(_removal, text, f"--unset #{number}"))
-    unset = reader.take()
-    for number, text in enumerate(overrides.assignments, start=1):
-        reader.read(partial(_assignment, text, f"--set #{number}"))
-    for text in overrides.swept:
-        reader.read(partial(_assignment, text, OVER))
-    for option, text in overrides.flags:
-        reader.read(partial(_flag, option, text))
-    settings = reader.take()
-    for text in overrides.assumed:
-        reader.read(partial(_assignment, text, ASSUMED))
-    return Changes(unset=unset, settings=settings, assumed=reader.take()), tuple(reader.problems)
+    problems: list[Diagnostic] = []
+    removals = [partial(_removal, text, f"--unset #{number}") for number, text in enumerate(overrides.unset, start=1)]
+    settings = [partial(_assignment, text, f"--set #{at}") for at, text in enumerate(overrides.assignments, start=1)]
+    settings += [partial(_assignment, text, OVER) for text in overrides.swept]
+    settings += [partial(_flag, option, text) for option, text in overrides.flags]
+    assumed = [partial(_assignment, text, ASSUMED) for text in overrides.assumed]
+    unset, set_values, assumed_values = (_one_a_key(each, problems) for each in (removals, settings, assumed))
+    return Changes(unset=unset, settings=set_values, assumed=assumed_values), tuple(problems)
 
 
-class _Reader:
-    """Parser of one override after the other, which collects the assignments and the errors."""
-
-    def __init__(self) -> None:
-        self.problems: list[Diagnostic] = []
-        self._read: list[Assignment] = []
-
-    def read(self, parse_word: Callable[[], tuple[Assignment, tuple[Flaw, ...]]]) -> None:
-        """Call the parser of one override, and keep its assignment or its errors; DPC105 if the key was set before."""
+def _one_a_key(
+    parsers: Iterable[Callable[[], tuple[Assignment, tuple[Flaw, ...]]]], problems: list[Diagnostic]
+) -> tuple[Assignment, ...]:
+    """Return the first assignment to each key; add to `problems` errors, DPC105 for a key that is set again too."""
+    first: dict[tuple[str | int, ...], Assignment] = {}
+    for parse_word in parsers:
         try:
             item, flaws = parse_word()
         except ConfigError as cause:
-            self.problems.extend(cause.diagnostics)
-            return
-        self.problems.extend(flaw.diagnostic for flaw in flaws)
-        earlier = next((other for other in self._read if item.keys == other.keys), None)
-        if earlier is None:
-            self._read.append(item)
-            return
-        first, second = (assignment.marks[0].source.path.partition(" ")[0] for assignment in (earlier, item))
-        both = "twice" if first == second else f"by {first} and by {second}"
-        self.problems.append(error("DPC105", item.marks[0], f"`{item.path}` is set {both}", "keep one of them"))
-
-    def take(self) -> tuple[Assignment, ...]:
-        """Return the assignments read since the last call, and start a new list."""
-        taken, self._read = tuple(self._read), []
-        return taken
+            problems.extend(cause.diagnostics)
+            continue
+        problems.extend(flaw.diagnostic for flaw in flaws)
+        earlier = first.setdefault(item.keys, item)
+        if earlier is not item:
+            names = [assignment.marks[0].source.path.partition(" ")[0] for assignment in (earlier, item)]
+            both = "twice" if names[0] == names[1] else f"by {names[0]} and by {names[1]}"
+            problems.append(error("DPC105", item.marks[0], f"`{item.path}` is set {both}", "keep one of them"))
+    return tuple(first.values())
 
 
 def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:

@@ -111,6 +111,7 @@ def _matrix(node: Section, files: Files) -> "Strategy":
     with errors_at(name):
         entries = _entries(name.text, files)
         _refuse_wrong_entries(entries)
+    # Of the numbers, not of the file: the same matrix as .npy and .csv has one sum.
     digest = hashlib.sha256(f"{len(entries)}\n".encode() + entries.tobytes()).hexdigest()
     if stated is not None and (not isinstance(stated, Scalar) or stated.text.lower() != digest):
         message = f"`{stated.path}` is not that of the matrix in `{name.text}`, which is {digest}"

@@ -168,6 +168,7 @@ def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
 
 def _checked(direction: str, counts: dict[Curve, int], delta: float) -> CrossCheck:
     """Return the certified bounds and the estimate (None if inversion fails) of one direction, with the best order."""
+    # The certified interval stands without the estimate, not the other way round.
     estimate, note = None, ""
     try:
         estimate = inversion(counts, delta=delta)
@@ -207,32 +208,18 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         return (flat,)
     assumed = "" if flat.valid else f"assumes {'; '.join(_differences(composition)) or 'another run'}"
     prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
-    once = "each example once per epoch in a fixed order, no amplification by sampling"
     passes = _passes(composition)
+    once = "assumes each example once per epoch in a fixed order, no amplification by sampling: "
+    once += f"{sum(passes.values())} Gaussian releases"
+    opacus, tf_privacy = (_renyi_epsilon(composition, orders) for orders in (OPACUS_ORDERS, TF_PRIVACY_ORDERS))
+    orders, unsampled = "the best of its fixed orders, 1.1 to 1024", _gaussian_renyi_epsilon(passes, run.delta)
     same = flat.valid and all(composition.inclusion(phase) == 1 for phase in releasing_phases(run))
     row = replace(flat, kind=Kind.AS_PUBLISHED)
     return (
         replace(row, method="opacus-prv", note=prv),
-        replace(
-            row,
-            method="opacus-rdp",
-            epsilon=_renyi_epsilon(composition, OPACUS_ORDERS),
-            note=assumed or "the best of its fixed orders, 1.1 to 63",
-        ),
-        replace(
-            row,
-            method="tf-privacy",
-            epsilon=_renyi_epsilon(composition, TF_PRIVACY_ORDERS),
-            note=assumed or "assuming Poisson sampling; the best of its fixed orders, 1.1 to 1024",
-        ),
-        replace(
-            row,
-            method="tf-privacy",
-            bound="once per epoch",
-            epsilon=_gaussian_renyi_epsilon(passes, run.delta),
-            valid=same,
-            note=f"assumes {once}: {sum(passes.values())} Gaussian releases",
-        ),
+        replace(row, method="opacus-rdp", epsilon=opacus, note=assumed or "the best of its fixed orders, 1.1 to 63"),
+        replace(row, method="tf-privacy", epsilon=tf_privacy, note=assumed or f"assuming Poisson sampling; {orders}"),
+        replace(row, method="tf-privacy", bound="once per epoch", epsilon=unsampled, valid=same, note=once),
     )
 
 

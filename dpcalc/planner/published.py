@@ -81,17 +81,15 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
         ]
         if flat not in steps:
             steps.append(flat)
-    return Row(
-        method="pld",
-        bound=THEOREM_3,
-        epsilon=larger_epsilon(steps, run.delta) if known is None or not valid else known,
-        kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
-        valid=valid,
-        note="the same as the one-step bound here"
-        if valid
-        else "as published, not valid here: a batch without the unit's parent holds other units and can tell "
-        "that it was missed",
-    )
+    epsilon = larger_epsilon(steps, run.delta) if known is None or not valid else known
+    why = "as published, not valid here: a batch without the unit's parent holds other units and can tell that it was "
+    return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", f"{why}missed"))
+
+
+def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) -> Row:  # noqa: FBT001  a fact
+    """Return the row of an epsilon by pld: an upper bound with the first note if valid, else as published."""
+    kind = Kind.UPPER if valid else Kind.AS_PUBLISHED
+    return Row(method="pld", bound=bound, epsilon=epsilon, kind=kind, valid=valid, note=notes[not valid])
 
 
 def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) -> Row:
@@ -115,16 +113,9 @@ def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) ->
         for unit in composition.units
         for (mixtures, _, _), (_, bound) in zip(steps, _releasing(run, unit), strict=True)
     )
-    return Row(
-        method="pld",
-        bound=FLAT_POISSON,
-        epsilon=larger_epsilon([steps], run.delta) if known is None or not valid else known,
-        kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
-        valid=valid,
-        note="what Opacus and TF-Privacy print"
-        if valid
-        else "what Opacus and TF-Privacy would print: they assume Poisson sampling of single examples, add-remove",
-    )
+    epsilon = larger_epsilon([steps], run.delta) if known is None or not valid else known
+    why = "what Opacus and TF-Privacy would print: they assume Poisson sampling of single examples, add-remove"
+    return _pld_row(FLAT_POISSON, epsilon, valid, ("what Opacus and TF-Privacy print", why))
 
 
 def _refused_note(composition: Composition) -> str:
@@ -265,15 +256,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         (GROUP_AS_ONE, ones, "any example of the group counts as all of them"),
     )
     return tuple(
-        Row(
-            method="pld",
-            bound=bound,
-            epsilon=larger_epsilon([steps], plan.delta),
-            kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
-            valid=valid,
-            note=note if valid else why,
-        )
-        for bound, steps, note in rows
+        _pld_row(bound, larger_epsilon([steps], plan.delta), valid, (note, why)) for bound, steps, note in rows
     )
 
 

@@ -73,6 +73,7 @@ def with_total_steps(plan: Plan, steps: int) -> Plan:
         plan: the plan.
         steps: number of steps, >= 0; phases beyond them have 0 steps.
     """
+    # Phases without steps stay, so that the plan has the same phases at every length.
     left, phases = steps, []
     for phase in plan.phases:
         phase_steps = left if phase is plan.phases[-1] else min(left, phase.steps)

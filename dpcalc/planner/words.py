@@ -280,6 +280,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         isinstance(phase.mechanism, PairOnly | RdpOnly) for phase in plan.phases
     ):
         lines.append(_ZEROED)
+    # Inserted behind the first line, so that what concerns sampling stands together.
     hierarchy = plan.phases[0].hierarchy
     if hierarchy.depth > 1:
         lines.insert(
