@@ -78,7 +78,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the best bound on epsilon of any order, maybe < 0; inf: delta used up; `truncated_mass` 0: chosen here.
+    """Return the best bound on epsilon of any order, maybe < 0; inf where infinite losses use up delta.
 
     Args:
         counts: steps and how often each occurs, not empty.

@@ -17,7 +17,7 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
 def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
-    """Return the result of `audit-sampler`, with one row of the table for each test.
+    """Return the result of `audit-sampler`: findings, and for each test a row of the table and an entry in JSON.
 
     Args:
         result: of the audit.

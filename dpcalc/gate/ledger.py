@@ -257,7 +257,7 @@ def _sizes_text(hierarchy: Hierarchy) -> str:
 
 
 def _load_extended(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
-    """Return the new ledger as a config; InputError unless the old one plus the run; ConfigError if a new one errs."""
+    """Return the extended ledger as a config; InputError unless it is the old ledger, unchanged, plus the run."""
     phases = () if before is None else before.plan.phases
     expected = (*phases, *_entry_phases(entry))
     try:
@@ -305,7 +305,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger begins with that of revision `base`, or is new; False: changed, gone; or InputError.
+    """Return True if a ledger begins with that of revision `base`, or that has none; False if changed or gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.

@@ -69,7 +69,7 @@ class Revision:
         return dict(zip(fields[2::3], fields[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
-        """Return the bytes of a file of this revision, links followed; None: absent; Refusal: no file, too large.
+        """Return a file's bytes in this revision, links followed, None if absent; Refusal: no file, over `limit`.
 
         Args:
             place: path from the repository's top.
@@ -119,7 +119,7 @@ class Revision:
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
     def _object_at(self, place: str) -> tuple[str, str, int] | None:
-        """Return (object name, kind, bytes) at a path, links followed; None: absent; Refusal: broken link; InputError.
+        """Return (object name, kind, bytes) at a path, links followed, None if absent; Refusal if links lead nowhere.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.

@@ -184,7 +184,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
 
 def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return TF-Privacy's call as a run, noise halved if the call would; delta and target not set; or InputError."""
+    """Return a TF-Privacy call as a run, noise halved if the call halves it, no delta, no target; or InputError."""
     examples = whole_number(_required(given, "n", name), "number of examples")
     batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
     epochs = finite_number(_required(given, "epochs", name), "epochs")

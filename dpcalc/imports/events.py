@@ -133,7 +133,7 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
 
 
 def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[tuple[_Draw, Part]]:
-    """Yield (draw, part) for all that an event releases, `count` times; NoOp: none; InputError: unknown, too deep."""
+    """Yield (draw, part) for all that an event releases, each `count` times; InputError if unknown or too deep."""
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name = _fields(event), event.name

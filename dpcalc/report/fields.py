@@ -265,7 +265,7 @@ def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, objec
 
 
 def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
-    """Return path and name of a config; people see the name alone.
+    """Return the field with path and name of a config; the path is in JSON alone, the row shows the name.
 
     Args:
         loaded: the config.

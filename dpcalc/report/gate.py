@@ -220,7 +220,7 @@ def _fits_text(fits: Fits) -> str:
 
 
 def comparison_lines(result: Result) -> tuple[str, ...]:
-    """Return lines on epsilon before and now and on each change; why the base lacks it (DPC406); () if unchanged."""
+    """Return lines on epsilon and each change since the base, or on why it is not known; () if nothing changed."""
     base, now = result.base, result.guarantee
     without_base = tuple(f"  {visible(each.detail)}" for each in result.problems if each.code == "DPC406")
     if without_base:

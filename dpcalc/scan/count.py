@@ -187,7 +187,7 @@ class Walk:
 
 
 def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts, tuple[str, ...] | None]:
-    """Walk; return (nested counts, names without "-"); InputError for no files, unread folders, files at other depths.
+    """Return (nested counts of files, level names without "-"); InputError: no files, unread ones, other depths.
 
     Args:
         walk: walk over the folder; its `skipped` and `depths` are filled.

@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return rows per unit, nested by columns, sorted; `distinct`: equal rows are one; InputError for bad or no rows.
+    """Return the number of rows of each unit, nested by columns; with `distinct` equal rows count once; InputError.
 
     Args:
         path: a file whose name ends in one of ENDINGS.
