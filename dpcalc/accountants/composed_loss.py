@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from math import exp
 
 import numpy as np
@@ -219,6 +220,7 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
     pmf, slack = composed
     losses, plain, error = untilted_masses(pmf, side, slack)
 
+    @cache
     def delta_at(k: int) -> float:
         spend(ELEMENT * (losses.size - k))
         return float((plain[k + 1 :] * -np.expm1(losses[k] - losses[k + 1 :])).sum()) + float(error[k])
@@ -309,7 +311,9 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
     before = pmf.losses[0] - pmf.spacing * 2.0 ** np.arange(_EXTRA_POINTS - 1, -1, -1)
     losses = np.concatenate([before, pmf.losses])
     scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, LARGE))
-    return losses, np.pad(pmf.mass, (_EXTRA_POINTS, 0)) * scale, side.sign * divergence_error(pmf) * scale
+    plain = np.zeros(losses.size, dtype=pmf.mass.dtype)
+    plain[_EXTRA_POINTS:] = pmf.mass
+    return losses, plain * scale, side.sign * divergence_error(pmf) * scale
 
 
 def divergence_error(pmf: LossPmf) -> float:

@@ -18,7 +18,6 @@ from dpcalc.accountants.result import StepCounts
 from dpcalc.arrays import Complex
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
-    ComposedMoments,
     Curve,
     RevealedSubsample,
     composed_moments,
@@ -36,6 +35,7 @@ _MAX_TERMS = 512  # of the sum; slower integrals are left to pld
 _MIN_VALUES = 64  # number of values of a loss below which its transform need not fall off
 # Excess kurtosis above which few large losses make the sum, and the factor on the frequencies searched then.
 _RARE_KURTOSIS, _REVIVALS = 0.02, 8
+_MIN_REACH = 1.5  # times the order up to which moments must reach to tell how far losses go: less would make long sums
 _MULTIPLES = 4  # of the frequency 2 pi / (typical large loss), at which the transform may revive
 _MAX_WORK = 4_000_000  # terms times quadrature nodes
 
@@ -180,7 +180,7 @@ def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> Inve
     if start.value <= 0:
         return InversionResult(0.0)
     reach, frequency = _contour_extent(counts, start, delta, truncated_mass)
-    contour = _contour(counts, start.order, 2 * math.pi / reach, frequency, truncated_mass)
+    contour = _contour(counts, start, 2 * math.pi / reach, frequency, truncated_mass)
     return InversionResult(_newton_root(contour, start.value, delta), contour, truncated_mass)
 
 
@@ -199,19 +199,24 @@ def _contour_extent(
     # far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
     # few rare large losses make the sum it revives at higher frequencies.
     order, moments = start.order, start.moments
-    orders = order * np.array([1.0, 1.001, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
-    if orders[-1] > start.max_order:
+    orders = order * np.array([1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
+    if start.max_order < _MIN_REACH * order:
         moments = composed_moments(counts, max_order=float(orders[-1]), truncated_mass=truncated_mass)
-    value, slope = moments.cumulants(orders)
-    spread = math.sqrt(max((slope[1] - slope[0]) / (orders[1] - orders[0]), 1e-300))
-    above = float(((value[2:] - value[0] + _ALIASING) / (orders[2:] - order)).min()) - 0.5 * start.value
+    else:
+        orders = np.minimum(orders, start.max_order)
+    value, _ = moments.cumulants(orders)
+    above = float(((value[1:] - value[0] + _ALIASING) / (orders[1:] - order)).min()) - 0.5 * start.value
     variance, fourth = moments.tilted_moments(order)
     rare = fourth / max(variance**2, 1e-300) > _RARE_KURTOSIS  # excess kurtosis
-    return max(above, (_ALIASING - math.log(delta)) / order), (_REVIVALS if rare else 1) * 9 / spread
+    frequency = (_REVIVALS if rare else 1) * 9 / math.sqrt(max(variance, 1e-300))
+    return max(above, (_ALIASING - math.log(delta)) / order), frequency
 
 
-def _contour(counts: dict[Curve, int], order: float, step: float, frequency: float, truncated_mass: float) -> Contour:
+def _contour(
+    counts: dict[Curve, int], start: MomentBound, step: float, frequency: float, truncated_mass: float
+) -> Contour:
     """Return the contour at step `step`, long enough that its last terms vanish; ConvergenceError above 512 terms."""
+    order = start.order
     while True:
         count = max(16, math.ceil(frequency / step))
         moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=frequency)
@@ -221,22 +226,20 @@ def _contour(counts: dict[Curve, int], order: float, step: float, frequency: flo
         log_moment = moments.cumulants_on_line(order, step=step, count=count)
         size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))
         converged = float(size.max()) < _CONVERGED / 10
-        again = _revival_frequency(counts, moments, order, float(z[-1].imag), truncated_mass) if converged else 0.0
+        again = _revival_frequency(counts, start, float(z[-1].imag), truncated_mass) if converged else 0.0
         if converged and not again:
             return Contour(z, log_moment, step)
         frequency = max(2 * frequency, again)
 
 
-def _revival_frequency(
-    counts: dict[Curve, int], moments: ComposedMoments, order: float, covered: float, truncated_mass: float
-) -> float:
+def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: float, truncated_mass: float) -> float:
     """Return the frequency > `covered` up to which the integrand revives for losses near a lattice; else 0."""
     # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
     # transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
-    at = np.array([order])
+    order = start.order
     means = [
-        (float(log_moments.cumulants(at)[1][0]), log_moments.tilted_moments(order)[0], count)
-        for log_moments, count in moments.parts
+        (float(log_moments.cumulants(np.array([order]))[1][0]), log_moments.tilted_moments(order)[0], count)
+        for log_moments, count in start.moments.parts
     ]
     large = sum(n * (variance + mean**2) for mean, variance, n in means) / max(
         sum(n * abs(mean) for mean, _, n in means), 1e-300

@@ -26,7 +26,7 @@ from dpcalc.losses.moments import (
     widest_span,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.numerics.roots import zoomed_minimum
+from dpcalc.numerics.roots import inverse_at_zero, zoomed_minimum
 from dpcalc.records import dataclass
 
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
@@ -36,7 +36,9 @@ _SMALLEST_ORDER, _LARGEST_ORDER = 1e-9, 1e16  # epsilons down to about 1e-15; sm
 _FIRST_ORDER, _FIRST_REACH = 32.0, 1e3  # largest order tried first, and how many deviations far its nodes may reach
 _LARGEST_PLAIN_ORDER = 1e4  # with nothing left out: at 1e7 nodes took 500 MB and 3 s
 _MAX_GROWTH_FACTOR = 1024.0  # between one largest order and the next
-_ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the best interval between two of them is cut again
+_ORDERS, _ROUNDS = 8, 12  # orders tried first, and how often orders are tried at most
+_NARROW = 1e-4  # relative distance of orders that ends the search; 5e-4 cost 2e-6 of epsilon where moments grow fast
+_OFFSETS = -0.1, -0.01, -0.001, 0.0, 0.001, 0.01, 0.1  # from an interpolated order, in shares of the interval
 _PROFILE_ORDERS = 48  # of a whole profile; any set of orders gives a bound
 
 
@@ -183,7 +185,7 @@ class _OrdersNearMinimum(NamedTuple):
     """Orders around the one that gives the smallest bound, and where they come from.
 
     Attributes:
-        orders: 8 orders z, increasing, and corners of RDP curves between them; the last ones tried where the minimum
+        orders: z, increasing, and corners of RDP curves between them; the last ones tried where the minimum
             lies outside what is allowed.
         log_moments: K at each.
         moments: the moments that gave them.
@@ -205,16 +207,15 @@ def _zoom_to_minimum(
     low = high / 3200
     while True:
         moments = composed_moments(counts, max_order=high, truncated_mass=truncated_mass)
-        first, last = low, high
-        for _ in range(_ROUNDS):
-            orders = np.geomspace(first, last, _ORDERS)
+        orders = np.geomspace(low, high, _ORDERS)
+        for left in range(_ROUNDS - 1, -1, -1):
             value, slope = moments.cumulants(orders)
             rises = derivative(orders, value, slope)
             rising = rises > 0
             at = int(np.argmax(rising)) if rising.any() else orders.size
-            first, last = float(orders[max(at - 1, 0)]), float(orders[min(at, orders.size - 1)])
-            if at in {0, orders.size}:
+            if not left or at in {0, orders.size} or orders[at] < orders[at - 1] * (1 + _NARROW):
                 break
+            orders = _orders_about_zero(orders, rises, at)
         if at == orders.size and high < largest:
             growth = high * float(slope[-1]) - float(value[-1])
             # To where the sign would change for a Gaussian loss, whose derivative grows with the square of the order.
@@ -230,6 +231,24 @@ def _zoom_to_minimum(
                 )
                 value, _ = moments.cumulants(orders)
             return _OrdersNearMinimum(orders, value, moments, high)
+
+
+def _orders_about_zero(orders: Array, values: Array, at: int) -> Array:
+    """Return rising orders from orders[at - 1] to orders[at], most of them near the zero that interpolation gives.
+
+    Args:
+        orders: rising, shape (n,).
+        values: of a function with values[at - 1] <= 0 < values[at], finite, shape (n,).
+        at: index of the first value above 0.
+    """
+    low, high = math.log(orders[at - 1]), math.log(orders[at])
+    around = slice(max(at - 2, 0), at + 2)
+    samples = zip(values[around].tolist(), np.log(orders[around]).tolist(), strict=True)
+    guess = inverse_at_zero([(value, order, math.nan) for value, order in samples])
+    guess = guess if low < guess < high else (low + high) / 2
+    near = guess + (high - low) * np.array(_OFFSETS)
+    result: Array = np.exp(np.concatenate([[low], near[(near > low) & (near < high)], [high]]))
+    return result
 
 
 # The moments accountant as published: integer moments 1 to 32 (docs/theory.md, Theorem 3.5).

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.losses.pmf import LossPmf, powers, powers_beyond
-from dpcalc.numerics.convolution import sum_by_index
+from dpcalc.numerics.convolution import in_rows, sum_by_index
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
 
@@ -43,6 +43,8 @@ Rounding = Callable[[CellSums, float, float], Array]
 """From (sums, tilt, spacing of the wide lattice) to the tilted masses at the lattice points, from one point below the
 first cell to the end of the last, shape (n + 2,)."""
 
+_MAX_COST = 1.25  # tilted mass that lowered chords may lose, in shares of what the chords gain; else atoms are merged
+_MAX_EXPONENT = 600.0  # of a tilted mass; floats end at 709
 _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than cured
 
 
@@ -80,9 +82,10 @@ def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
     block = 1 << doublings
     head = pmf.start - (pmf.start >> doublings << doublings)
     # Rows are wide cells; column k holds the masses k points above the lower end of their cell.
-    padded = np.pad(pmf.mass, (head, -(head + pmf.mass.size) % block)).reshape(-1, block)
+    rows = in_rows(pmf.mass, block, before=head)
     at_low, share = _move_to_lower_end(pmf, np.arange(block, dtype=np.float64), doublings)
-    return CellSums(padded[:, 0], (padded[:, 1:] * at_low[1:]).sum(axis=1), (padded * share).sum(axis=1))
+    at_low[0] = 0.0  # what lies at the lower end is not inside
+    return CellSums(rows[:, 0], np.einsum("ij,j->i", rows, at_low), np.einsum("ij,j->i", rows, share))
 
 
 def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
@@ -145,13 +148,18 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
     points = _lower_chords(chords, to_upper * -np.expm1(above - spacing), tilt, spacing)
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
         return points
-    # Lowered chords with a concave corner are no profile: the atoms at the ends and inside of cells are merged instead.
+    # Lowered chords with concave corners are no profile, but the largest convex function below them is one. Merging the
+    # atoms at the ends and inside of cells takes ten times as long, but next to a few heavy atoms it costs less tilted
+    # mass: about as much as the chords had gained.
     masses = np.stack([at_end, mass * np.exp(tilt * above)], axis=1).astype(np.float64).ravel()
+    envelope, merged = _lower_envelope(points, tilt, spacing), float(masses.sum())
+    if envelope is not None and merged - float(envelope.sum()) <= _MAX_COST * (float(chords.sum()) - merged):
+        return envelope
     losses = (np.arange(mass.size)[:, None] * spacing + np.stack([np.zeros(mass.size), above], axis=1)).ravel()
     used = np.flatnonzero(masses)
     atoms, losses = masses[used], losses[used].astype(np.float64)
-    places, merged = merged_onto_lattice(atoms, losses, tilt, spacing)
-    return sum_by_index(np.array(places) + 1, np.array(merged), size=mass.size + 2).astype(mass.dtype)
+    places, masses_there = merged_onto_lattice(atoms, losses, tilt, spacing)
+    return sum_by_index(np.array(places) + 1, np.array(masses_there), size=mass.size + 2).astype(mass.dtype)
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
@@ -169,6 +177,42 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
     points[1:] -= (lowering[1:] - lowering[:-1] * swell) / math.expm1(-spacing)
     points[last + 1 :] = 0.0
     return np.concatenate([[0.0], points])
+
+
+def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
+    """Return the masses of the largest convex profile below one with negative masses; None if its last mass is < 0.
+
+    Args:
+        points: tilted masses at neighbouring lattice points; a concave corner is a negative one.
+        tilt: t.
+        spacing: of the lattice.
+    """
+    # The chord over a concave corner splits its negative mass over both neighbours, with its P and Q mass; that may
+    # make them concave in turn. Below the first point the profile is a chord from e^epsilon = 0, which keeps P mass.
+    masses, size = points.tolist(), points.size
+    above, below = list(range(1, size + 1)), list(range(-1, size - 1))
+    corners = np.flatnonzero(points < 0).tolist()
+    spend(3 * TURN * len(corners))
+    while corners:
+        i = corners.pop()
+        mass = masses[i]
+        if mass >= 0:
+            continue
+        low, high = below[i], above[i]
+        if high == size or tilt * (high - low) * spacing > _MAX_EXPONENT:
+            return None
+        up, masses[i] = (high - i) * spacing, 0.0
+        share = 1.0
+        if low >= 0:
+            down = (i - low) * spacing
+            share = math.expm1(-down) / math.expm1(-down - up)
+            masses[low] += mass * (1 - share) * math.exp(-tilt * down)
+            above[low] = high
+            corners.append(low)
+        masses[high] += mass * share * math.exp(tilt * up)
+        below[high] = low
+        corners.append(high)
+    return np.array(masses, dtype=points.dtype)
 
 
 def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array) -> int:
@@ -206,71 +250,57 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
         return [], []
     spend(3 * TURN * mass.size)
     top, bottom = mass[loss > loss[-1] - spacing].sum(), mass[loss < loss[0] + spacing].sum()
-    return _sweep(_AtomSweep(mass.tolist(), loss.tolist(), tilt, 1 if bottom > top else -1), spacing)
+    return _sweep(mass, loss, tilt, spacing) if bottom > top else _sweep(mass[::-1], loss[::-1], tilt, -spacing)
 
 
-def _sweep(atoms: "_AtomSweep", spacing: float) -> tuple[list[int], list[float]]:
-    """Return (lattice indices, masses): atoms up to each point merged with enough later ones to keep P and Q mass."""
-    mass, loss, tilt, end = atoms.mass, atoms.loss, atoms.tilt, atoms.end
-    places: list[int] = []
-    points: list[float] = []
-    i, last = (0, len(mass)) if end > 0 else (len(mass) - 1, -1)
-    while i != last:
-        place = end * math.ceil(end * loss[i] / spacing)
-        goal = place * spacing
-        total = missing = 0.0
-        while i != last and (distance := goal - loss[i]) * end >= 0:
-            moved = mass[i] * math.exp(tilt * distance)
-            total += moved
-            missing += end * moved * (math.expm1(distance) if distance < 700 else math.inf)
-            i += end
-        # Merging is worth its cost as long as it is below that of rounding what is missing down by one spacing.
+def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int], list[float]]:
+    """Return (lattice indices, masses): atoms up to each point merged with enough later ones to keep P and Q mass.
+
+    Args: tilted masses and losses in the order of the sweep; `step` to its next lattice point is < 0 downwards.
+    """
+    end, spacing = int(math.copysign(1, step)), abs(step)
+    steps = np.ceil(loss / step)  # to the first lattice point at or beyond each atom
+    distance = steps * step - loss
+    # An atom moves to that lattice point, or as a partner of atoms before it to the one before: both at once for all.
+    with np.errstate(over="raise"):
+        at_next, excess = np.exp(tilt * distance), end * np.expm1(np.minimum(distance, 700.0))
+    at_last = np.exp(np.minimum(tilt * (distance - step), 700.0))  # merged only where the exponent is at most 2
+    gain = -end * np.expm1(np.minimum(distance - step, 700.0))
+    at, losses, moved_last, moved_gain = steps.astype(np.int64).tolist(), loss.tolist(), at_last.tolist(), gain.tolist()
+    masses, moved_next, moved_excess = mass.tolist(), at_next.tolist(), (at_next * excess).tolist()
+    places, points, i, count = [], [], 0, len(masses)
+    while i < count:
+        place, total, missing = at[i], 0.0, 0.0
+        while i < count and at[i] == place:
+            total += masses[i] * moved_next[i]
+            missing += masses[i] * moved_excess[i]
+            i += 1
+        # Merging is worth its cost as long as it is below that of rounding what is missing down by one spacing. Atoms
+        # so far off that they cost more are left alone: in shares of the tilted mass divided by the tilt, each costs
+        # (1 + tilt) / 2 times its distance times its mass.
         limit = 1.0 if end < 0 else min(1.0, spacing * total / missing - 1) if missing else 0.0
-        more, gained, i = atoms.merged_until_balanced(i, goal, missing, limit)
+        goal, more, gained = place * step, 0.0, 0.0
+        while i < count and gained < missing:
+            gap = goal - losses[i]
+            if not 0.5 * (1 + tilt) * abs(gap) <= limit:
+                break
+            near = at[i] == place + 1
+            moved = masses[i] * (moved_last[i] if near else math.exp(tilt * gap))
+            part = moved * (moved_gain[i] if near else -end * math.expm1(gap))
+            if part > missing - gained:
+                share = (missing - gained) / part
+                masses[i] *= 1 - share
+                more, gained = more + share * moved, missing
+                break
+            more, gained, i = more + moved, gained + part, i + 1
         if end > 0 and gained < missing:  # what they do not suffice for is rounded down
             leftover = (1 - gained / missing) * total
             total -= leftover
             places.append(place - 1)
             points.append(leftover * math.exp(-tilt * spacing))
-        places.append(place)
+        places.append(end * place)
         points.append(total + more)
     return places, points
-
-
-@dataclass(frozen=True)
-class _AtomSweep:
-    """Tilted masses by increasing loss, and the direction of the sweep: 1 from the lowest loss, -1 from the highest."""
-
-    mass: list[float]
-    loss: list[float]
-    tilt: float
-    end: int
-
-    def merged_until_balanced(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
-        """Move atoms from index i on to loss `goal` to balance `missing`; return (mass, part balanced, next index).
-
-        Args:
-            i: index of the first atom.
-            goal: loss of the lattice point.
-            missing: excess to be balanced, > 0.
-            limit: largest cost of a merge.
-        """
-        # Atoms so far off that merging them costs more than it saves by rounding less down are left alone: in shares of
-        # the tilted mass divided by the tilt, each costs (1 + tilt) / 2 times its distance times its mass.
-        mass, loss, tilt, end = self.mass, self.loss, self.tilt, self.end
-        total, gained, last = 0.0, 0.0, len(mass) if end > 0 else -1
-        while i != last and gained < missing:
-            distance = goal - loss[i]
-            if not 0.5 * (1 + tilt) * abs(distance) <= limit:
-                break
-            moved = mass[i] * math.exp(tilt * distance)
-            gain = -end * moved * math.expm1(distance)
-            if gain > missing - gained:
-                part = (missing - gained) / gain
-                mass[i] *= 1 - part
-                return total + part * moved, missing, i
-            total, gained, i = total + moved, gained + gain, i + end
-        return total, gained, i
 
 
 def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:

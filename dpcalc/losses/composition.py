@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
-
 from dpcalc.arrays import Array
 from dpcalc.losses.cells import ROUND
 from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, mean_growth_by_rounding_up, split_powers
@@ -19,6 +17,7 @@ from dpcalc.losses.pair import MixturePair, Segment
 from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, trim
 from dpcalc.losses.profile import half_line_end
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.numerics.convolution import in_rows
 from dpcalc.numerics.special import normal_log_cdf
 from dpcalc.records import dataclass
 
@@ -333,7 +332,7 @@ def _mass_by_residue(mass: Array, max_doublings: int) -> list[Array]:
     largest = 1 << min(max_doublings, mass.size.bit_length() - 1)
     if largest == 1:
         return []
-    residues = [np.pad(mass, (0, -mass.size % largest)).reshape(-1, largest).sum(axis=0)]
+    residues = [in_rows(mass, largest).sum(axis=0)]
     while residues[-1].size > 2:
         half = residues[-1].size // 2
         residues.append(residues[-1][:half] + residues[-1][half:])

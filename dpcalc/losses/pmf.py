@@ -26,6 +26,7 @@ from dpcalc.numerics.convolution import (
     cyclic_power_increments,
     cyclic_powers,
     fast_fft_size,
+    in_rows,
     norm,
     unit_roundoff,
 )
@@ -100,7 +101,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
         TooLargeError: if the lattice would not fit in memory.
     """
     # Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
-    windows = [_window(pmf, count) for count in counts]
+    windows = _windows(pmf, counts)
     size = _transform_size(windows)
     results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
     return [
@@ -118,7 +119,7 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
         counts: how many copies, each >= 1.
     """
     whole = add_measures(bulk, jumps)
-    windows = [_window(whole, count) for count in counts]
+    windows = _windows(whole, counts)
     size = _transform_size(windows)
     common = bulk.mass.astype(jumps.mass.dtype)
     # Of the difference alone: without the common part, round-off is relative to the jumps, however rare they are.
@@ -157,36 +158,42 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
     """Return the `count`-fold composition whose window starts at index `low`, from an FFT's cyclic `result`."""
     total = float(pmf.mass.sum())
+    first = low % result.size
+    mass = np.concatenate([result[first:], result[:first]])
     return replace(
         pmf,
         start=low,
         origin=count * pmf.origin,
-        mass=np.maximum(np.roll(result, -low), 0.0),
+        mass=np.maximum(mass, 0.0, out=mass),
         log_norm=count * pmf.log_norm,
         lost=count * pmf.lost * max(1.0, total) ** (count - 1) + 4 * math.exp(_LOG_TAIL),
         noise=noise + count * pmf.noise,
     )
 
 
-def _window(pmf: LossPmf, count: int) -> tuple[int, int]:
-    """Return the lattice indices (low, high) outside of which a `count`-fold sum has tilted mass below 1e-16 each."""
+def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return for each count the indices (low, high) outside of which its sum has tilted mass below 1e-16 each."""
     # Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
     # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
     # bins first, each taken at its end towards the tail that is bounded.
     spend(3 * ELEMENT * pmf.mass.size)
-    index = np.arange(pmf.mass.size)
+    index = np.arange(pmf.mass.size, dtype=np.float64)
     total = float(pmf.mass.sum())
     mean = float((pmf.mass * index).sum()) / total
-    deviation = math.sqrt(max(float((pmf.mass * (index - mean) ** 2).sum()) / total, 1.0))
+    index -= mean
+    deviation = math.sqrt(max(float((pmf.mass * index * index).sum()) / total, 1.0))
     bins = max(1, min(pmf.mass.size // 1024, int(deviation / 16)))
-    binned = np.pad(pmf.mass, (0, -pmf.mass.size % bins)).reshape(-1, bins).sum(axis=1)
+    binned = in_rows(pmf.mass, bins).sum(axis=1)
     used = np.flatnonzero(binned)
     log_mass, left, right = np.log(binned[used]), bins * used - mean, bins * used + (bins - 1) - mean
-    u = (2.0 ** np.arange(-7, 6) / (deviation * math.sqrt(count)))[:, None]
-    high = (count * _log_sum(log_mass + u * right) - _LOG_TAIL) / u[:, 0]
-    low = (count * _log_sum(log_mass - u * left) - _LOG_TAIL) / u[:, 0]
-    center = count * (mean + pmf.start)
-    return math.floor(center - low.min()), math.ceil(center + high.min())
+    windows = []
+    for count in counts:
+        u = (2.0 ** np.arange(-7, 6) / (deviation * math.sqrt(count)))[:, None]
+        high = (count * _log_sum(log_mass + u * right) - _LOG_TAIL) / u[:, 0]
+        low = (count * _log_sum(log_mass - u * left) - _LOG_TAIL) / u[:, 0]
+        center = count * (mean + pmf.start)
+        windows.append((math.floor(center - low.min()), math.ceil(center + high.min())))
+    return windows
 
 
 def _log_sum(exponents: Array) -> Array:
@@ -209,7 +216,7 @@ def compose(a: LossPmf, b: LossPmf) -> LossPmf:
         level=a.level,
         start=a.start + b.start,
         origin=a.origin + b.origin,
-        mass=np.maximum(mass, 0.0),
+        mass=np.maximum(mass, 0.0, out=mass),
         log_norm=a.log_norm + b.log_norm,
         lost=a.lost + b.lost + a.lost * b.lost,
         noise=noise + a.noise + b.noise,

@@ -9,6 +9,7 @@ Source: docs/theory.md, Definition 3.4.
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.records import dataclass
-from dpcalc.work import ELEMENT, spend
+from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 _MAX_PANELS = 200_000  # of 8 nodes: 13 MB an array; more are refused with exit code 3
 _MANY_CENTERS = 256  # of a mixture; upper bounds have fewer, so that only the lower bound of a data set is given up
@@ -42,28 +43,32 @@ class _SortedNodes:
         loss: privacy loss.
         size: its absolute value.
         mass: P mass.
-        back_from: sums of the P mass times e^-L - 1 from each node to the last, shape (n + 1,).
-        remainder: e^-L - 1 + L, for the nodes of which a series is summed.
+        back: for each i the sum of the P mass times e^-L - 1, plus L before node i, shape (n + 1,).
     """
 
     log_mass: Array
     loss: Array
     size: Array
     mass: Array
-    back_from: Array
-    remainder: Array
+    back: Array
 
     @classmethod
     def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return nodes with the sums that serve every order; the nodes must come by increasing |loss|.
+        """Return the nodes sorted by |loss|, with sums that serve every order.
 
-        Args: log of the P mass and privacy loss of each node, shape (n,) each.
+        Args: log of the P mass and privacy loss of each node, shape (n,) each, in any order.
         """
+        # For each order the nodes that need a series, or e^x - 1, are then the first ones.
+        by_size = np.argsort(np.abs(loss), kind="stable")
+        log_mass, loss = log_mass[by_size], loss[by_size]
         size, mass = np.abs(loss), np.exp(log_mass)
-        # A series is summed for the few smallest losses only; for all others one running sum serves every order.
-        back = _mass_times_expm1(-loss, mass, np.exp(log_mass - loss))
-        back_from = np.append(np.cumsum(back[::-1])[::-1], 0.0)
-        return cls(log_mass, loss, size, mass, back_from, _exp_remainder(-loss[: np.searchsorted(size, _SMALL)]))
+        back = np.cumsum(_mass_times_expm1(-loss, mass, np.exp(log_mass - loss))[::-1])[::-1]
+        count = int(np.searchsorted(size, _SMALL))
+        series = np.cumsum(mass[:count] * _exp_remainder(-loss[:count]))
+        back = np.append(back, 0.0)
+        back[1 : count + 1] += series
+        back[count + 1 :] += series[-1] if count else 0.0
+        return cls(log_mass, loss, size, mass, back)
 
     def sums(self, orders: Array) -> Array:
         """Return t, E[e^{zL}], E[L e^{zL}], E[(e^{zL} - 1) + z (e^{-L} - 1)] under P, the last three over e^t.
@@ -75,23 +80,22 @@ class _SortedNodes:
             Shape (4, m).
         """
         # All orders in one call: with the few hundred nodes of a usual step the calls cost more than the arithmetic.
-        raised = orders[:, None] * self.loss
-        raised += self.log_mass
+        exponent = orders[:, None] * self.loss
+        raised = exponent + self.log_mass
         top = raised.max(axis=1, initial=0.0)
         tilted = np.exp(raised - top[:, None])
         total, weighted = tilted.sum(axis=1), (tilted * self.loss).sum(axis=1)
+        scale = np.exp(-top)
+        # E[e^{zL} - 1]: of the smallest losses without its linear term, as a series; then by expm1, then as it is.
         few = np.searchsorted(self.size, _SMALL / np.maximum(orders, 1.0))
         near = np.maximum(few, np.searchsorted(self.size, 1 / orders))
-        small = [z * self.loss[:count] for z, count in zip(orders, few, strict=True)]
-        remainders = np.split(_exp_remainder(np.concatenate(small)), np.cumsum(few)[:-1])
-        grown = np.empty(orders.shape)
-        for at, (z, count, end) in enumerate(zip(orders.tolist(), few.tolist(), near.tolist(), strict=True)):
-            scale = math.exp(-float(top[at]))
-            series = float((self.mass[:count] * (remainders[at] + z * self.remainder[:count])).sum())
-            middle = float((self.mass[count:end] * np.expm1(z * self.loss[count:end])).sum())
-            large = float((tilted[at, end:] - scale * self.mass[end:]).sum())
-            grown[at] = scale * (series + middle + z * float(self.back_from[count])) + large
-        return np.array([top, total, weighted, grown])
+        grown = tilted - scale[:, None] * self.mass
+        for ends, function, bound in ((near, np.expm1, 1.0), (few, _exp_remainder, _SMALL)):
+            last = int(ends.max(initial=0))
+            small = np.clip(exponent[:, :last], -bound, bound)
+            exact = scale[:, None] * (self.mass[:last] * function(small))
+            np.copyto(grown[:, :last], exact, where=np.arange(last) < ends[:, None])
+        return np.array([top, total, weighted, grown.sum(axis=1) + scale * orders * self.back[few]])
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,11 @@ class LossMoments:
         """Number of quadrature nodes."""
         return int(self.loss.size)
 
+    @cached_property
+    def _nodes(self) -> _SortedNodes:
+        """The nodes by the size of the loss, sorted at the first use."""
+        return _SortedNodes.of(self.log_mass, self.loss)
+
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """Return (K(z), K'(z)), K(z) = log E_P[e^{zL}], at orders 0 < z <= max_order, to about 1e-12 relative.
 
@@ -127,11 +136,8 @@ class LossMoments:
             (K, K'), natural logarithm, shape (m,) each; accurate to about 1e-12 relative.
         """
         spend(1.5 * ELEMENT * (orders.size + 6) * (self.size + 200))
-        # By the size of the loss: for each order the nodes that need a series, or e^x - 1, are then the first ones.
-        by_size = np.argsort(np.abs(self.loss), kind="stable")
-        nodes = _SortedNodes.of(self.log_mass[by_size], self.loss[by_size])
         at_once = max(_ELEMENTS_AT_ONCE // max(self.size, 1), 1)
-        blocks = [nodes.sums(orders[start : start + at_once]) for start in range(0, orders.size, at_once)]
+        blocks = [self._nodes.sums(orders[start : start + at_once]) for start in range(0, orders.size, at_once)]
         top, total, weighted, grown = np.concatenate([np.empty((4, 0)), *blocks], axis=1)
         excess = grown - np.exp(-top) * (self.infinity_mass + orders * (self.infinity_mass - self.only_other))
         moment = np.maximum(np.exp(-top) + excess, total + _MIN_MOMENT)  # next to all mass may be infinite
@@ -224,13 +230,29 @@ def loss_moments(
 
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
     """Return (log P mass, loss) at a segment's quadrature nodes that matter; TooLargeError for too many densities."""
+    smooth, negligible = _smooth_panels(segment, max_order, truncated_mass)
+    if not smooth:
+        return np.zeros(0), np.zeros(0)
+    panels = [gauss_legendre_panels(_refine_for_frequency(segment, edges, frequency), order=8) for edges in smooth]
+    y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
+    if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
+        raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
+    log_density, loss = segment.log_density_and_loss(y)
+    log_mass = log_density + log_weight
+    keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > negligible
+    return log_mass[keep], loss[keep]
+
+
+@cached_with_cost(4)
+def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
+    """Return (edges of panels for each run of points that matter, log of the mass that does not); () for no mass."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE
     for again in range(2):
         low, high = reach(segment, max_order, truncated_mass, negligible=negligible)
         if low >= high:
-            return np.zeros(0), np.zeros(0)
+            return (), negligible
         rough = rough_points(segment.pair, low, high)
         log_density, loss = segment.log_density_and_loss(rough)
         if not again:
@@ -240,24 +262,14 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
         log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE + negligible
     )
     if not used.size:
-        return np.zeros(0), np.zeros(0)
+        return (), negligible
     # With little noise, mass sits in a few places far apart: each run of points that matter has panels of its own.
     runs = [rough[max(run[0] - 1, 0) : run[-1] + 2] for run in np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)]
     parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
     total = sum(float(part.sum()) for part in parts)
     if total > _MAX_PANELS / 4:
         parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
-    edges = [
-        _refine_for_frequency(segment, subdivided(run, part), frequency) for run, part in zip(runs, parts, strict=True)
-    ]
-    panels = [gauss_legendre_panels(part, order=8) for part in edges]
-    y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
-    if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
-        raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
-    log_density, loss = segment.log_density_and_loss(y)
-    log_mass = log_density + log_weight
-    keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > negligible
-    return log_mass[keep], loss[keep]
+    return tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), negligible
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
@@ -305,15 +317,19 @@ def reach(
     if truncated_mass >= segment.weight:
         return high, high
     if truncated_mass and segment.max_loss > 0:
-        mass = truncated_mass / segment.weight
-        low = max(low, _tail_cut(segment, pair.lower_quantile(mass), low))
-        high = min(high, _tail_cut(segment, -pair.mirrored.lower_quantile(mass), high))
+        cut_low, cut_high = _tail_cuts(segment, truncated_mass / segment.weight)
+        low, high = max(low, cut_low), min(high, cut_high)
     return low, min(high, segment.high)
 
 
-def _tail_cut(segment: Segment, quantile: float, end: float) -> float:
-    """Return `quantile` if it is on the segment and has loss > 0, else `end`: where P's tail is cut."""
-    if quantile >= segment.high:
-        return end
-    _, loss = segment.log_density_and_loss(np.array([quantile]))
-    return quantile if loss[0] > 0 else end
+@cached_with_cost(256)
+def _tail_cuts(segment: Segment, mass: float) -> tuple[float, float]:
+    """Return the points beyond which the pair's P mass is `mass`, infinite ones where the loss there is not > 0."""
+    # `mass` is that of the whole pair: on a segment of the line there is at most as much.
+    pair = segment.pair
+    low, high = pair.lower_quantile(mass), -pair.mirrored.lower_quantile(mass)
+    loss = segment.log_density_and_loss(np.array([low, high]))[1]
+    return (
+        low if low < segment.high and loss[0] > 0 else -math.inf,
+        high if high < segment.high and loss[1] > 0 else math.inf,
+    )

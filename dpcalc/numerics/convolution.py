@@ -32,6 +32,19 @@ def sum_by_index(indices: NDArray[np.int64], weights: Array, *, size: int) -> Ar
     return np.bincount(indices, weights=weights, minlength=size).astype(np.float64)
 
 
+def in_rows(terms: Array, width: int, *, before: int = 0) -> Array:
+    """Return the terms as rows of `width`, shape (m, width), with `before` zeros in front and zeros at the end.
+
+    Args:
+        terms: shape (n,).
+        width: >= 1.
+        before: number of zeros in front, >= 0.
+    """
+    rows = np.zeros(-(-(before + terms.size) // width) * width, dtype=terms.dtype)
+    rows[before : before + terms.size] = terms
+    return rows.reshape(-1, width)
+
+
 def sorted_unique(values: Array) -> Array:
     """Return the values in ascending order, each once (as np.unique, which loads numpy.ma); no NaN.
 
@@ -77,8 +90,8 @@ def _transform_work(x: Array, size: int) -> float:
 
 
 def fast_fft_size(min_size: int) -> int:
-    """Return the smallest even number 2^a, 3 * 2^a or 5 * 2^a that is at least `min_size` >= 1."""
-    return min(odd << max(1, math.ceil(math.log2(min_size / odd))) for odd in (1, 3, 5))
+    """Return the smallest even product of a power of 2 and 1, 3, 5, 7, 9 or 15 that is at least `min_size` >= 1."""
+    return min(odd << max(1, math.ceil(math.log2(min_size / odd))) for odd in (1, 3, 5, 7, 9, 15))
 
 
 def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> tuple[list[Array], Array]:
@@ -172,9 +185,7 @@ def _wrap(mass: Array, start: int, size: int) -> Array:
         wrapped[first : first + head] = mass[:head]
         wrapped[: mass.size - head] += mass[head:]
         return wrapped
-    turns = -(-mass.size // size)
-    folded = np.pad(mass, (0, turns * size - mass.size)).reshape(turns, size).sum(axis=0)
-    return np.roll(folded, start % size)
+    return np.roll(in_rows(mass, size).sum(axis=0), start % size)
 
 
 def _integer_power(base: Complex, exponent: int) -> Complex:

@@ -89,7 +89,7 @@ def falling_root(
         samples.append((value, x, slope if slope < 0 else math.nan))
         low, high = (x, high) if value > 0 else (low, x)
         # The inverse function is interpolated: it gives the next point at once, without a root of a polynomial.
-        guess = _inverse_at_zero(samples[-3:])
+        guess = inverse_at_zero(samples[-3:])
         inside = low < guess < high
         if abs(value) <= tolerance:
             return guess if inside else x
@@ -103,7 +103,7 @@ def falling_root(
         x = min(max(guess, ends[0]), ends[1])
 
 
-def _inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
+def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
     """Return the point at value 0 of the polynomial through samples; of one without slope its point + value.
 
     Args:
