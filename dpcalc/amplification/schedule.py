@@ -242,7 +242,7 @@ class PhaseBound:
 
     @property
     def plain(self) -> StepBound | None:
-        """(K), with the largest distances, if every step makes new draws, without a shuffle; else None."""
+        """(K), with the largest distances, if each step draws anew and nothing is shuffled or allocated; else None."""
         bound = self.bound.largest if isinstance(self.bound, MatesAverage) else self.bound
         is_fresh = self == PhaseBound(bound=self.bound)
         return bound if is_fresh and isinstance(bound, StepBound) else None

@@ -108,6 +108,7 @@ class RevealedSubsampleMoments:
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """Return log(1 - rate + rate e^{K(z)}), K that of the steps, and its derivative at orders z > 0."""
+        # For a small K a sum with 1 would round it away, and a large one overflows: two forms of one number.
         value, slope = self.steps.cumulants(orders)
         mixed = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + value)
         mixed = np.where(value < _LARGE, np.log1p(self.rate * np.expm1(np.minimum(value, _LARGE))), mixed)
@@ -150,6 +151,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
     """Return how many tails of segments a composition truncates: two for each segment, one for a step without."""
+    # At least one for each step: the mass that may be truncated is shared out by this number.
     total = 0
     for curve, count in counts:
         match curve:
@@ -165,6 +167,7 @@ def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
 
 def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
     """Return the probability that any loss of a composition is infinite; losses known by RDP count as finite."""
+    # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
     log_finite = 0.0
     for curve, count in counts:
         match curve:

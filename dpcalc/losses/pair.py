@@ -203,6 +203,7 @@ _HALVINGS = 40  # of 80 deviations and more: down to 1e-10 of one, by which no m
 @cached_with_cost(256)
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
     """Return the largest y, rounded down, with P(-inf, y) <= mass, by bisection within 40 deviations of the centers."""
+    # 60 halvings leave a few floats between the ends, of which the lower one is safe: no more than `mass` lies below.
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
     spend(_HALVINGS * TURN * len(pair.centers))
@@ -322,6 +323,6 @@ def subdivided(y: Array, parts: Array) -> Array:
         ConvergenceError: if they would be too many.
     """
     below = np.concatenate([[0.0], np.cumsum(parts)])
-    if not below[-1] <= _MAX_POINTS:
+    if not below[-1] <= _MAX_POINTS:  # also for NaN, of scales that are no floats
         raise ConvergenceError(f"privacy loss: expected at most {_MAX_POINTS} points, needs {below[-1]:.3g}; use rdp")
     return np.interp(np.arange(below[-1] + 1), below, y)

@@ -157,6 +157,8 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
     """Return the `count`-fold composition whose window starts at index `low`, from an FFT's cyclic `result`."""
+    # Mass that lacks in one copy lacks in the sum times what the others hold; each of the window's two ends leaves out
+    # a tail, which is missing there and wraps around to the other end.
     total = float(pmf.mass.sum())
     first = low % result.size
     mass = np.concatenate([result[first:], result[:first]])
