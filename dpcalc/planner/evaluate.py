@@ -154,7 +154,7 @@ def within_work(
         ConvergenceError: another accountant than auto or rdp was asked for and needs too much work.
     """
 
-    def moments(counts: StepCounts, *, delta: float) -> AccountantResult:
+    def _moments(counts: StepCounts, *, delta: float) -> AccountantResult:
         """Return the moment bound, which the sharp bound has computed first: it is at hand where that is too costly."""
         bound = moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
         return AccountantResult(epsilon=max(0.0, bound))
@@ -163,7 +163,7 @@ def within_work(
     if name != CLOSED_FORM:
         rungs.append((auto if name == "auto" else accountant_of(name), _SHARP, ""))
     if name == "auto":
-        rungs.append((moments, _MOMENTS, LOOSER_NOTE))
+        rungs.append((_moments, _MOMENTS, LOOSER_NOTE))
     for accountant, units, note in rungs:
         # Where nobody asked for an accountant by name any certified answer will do: the closed form always has one.
         with suppress(ConvergenceError if name == "auto" else WorkExceededError), allowance(units):

@@ -42,6 +42,20 @@ def in_this_process(capsys):
     return ran
 
 
+def shown_on(terminal, until=""):
+    """Text that a terminal shows, up to a word, or until nobody writes to it any more."""
+    text = b""
+    while not until or until.encode() not in text:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # Linux reports the end of a terminal so
+            break
+        if not part:
+            break
+        text += part
+    return text.decode()
+
+
 def environment(**changes):
     """This process's environment without what steers colours, plus changes."""
     return {name: value for name, value in os.environ.items() if name not in STEERING} | changes

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpcalc._version import __version__
-from tests.cli.running import environment
+from tests.cli.running import environment, shown_on
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_configs"
@@ -91,15 +91,10 @@ def captured(tmp_path_factory):
     command = [sys.executable, "program.py", *map(str, WIDTHS)]
     running = subprocess.Popen(command, cwd=folder, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            shown += os.read(ours, 65536)
-        except OSError:  # Linux reports the end of a terminal so
-            break
+    shown = shown_on(ours)
     os.close(ours)
     assert running.wait(timeout=60) == 0
-    parts = LONE_WORDS.sub("HASH", shown.decode()).split("[end]\r\n")
+    parts = LONE_WORDS.sub("HASH", shown).split("[end]\r\n")
     return dict(zip(WIDTHS, parts, strict=False))
 
 

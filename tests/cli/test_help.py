@@ -16,7 +16,7 @@ from dpcalc.cli.commands import application
 from dpcalc.cli.options import ADJACENCIES, METHODS, SCHEMES, config_keys
 from dpcalc.config.json_schema import json_schema, table_rows
 from dpcalc.report.rules import RULES
-from tests.cli.running import STAND_IN, environment
+from tests.cli.running import STAND_IN, environment, shown_on
 from tests.thinning import thinned
 
 APPLICATION = get_command(application())
@@ -40,14 +40,9 @@ def on_a_terminal(*arguments, columns=80, **changes):
     command = [sys.executable, STAND_IN, *arguments]
     running = subprocess.Popen(command, stdout=writer, stderr=writer, env=environment(TERM="xterm-256color", **changes))
     os.close(writer)
-    text = b""
-    while True:
-        try:
-            text += os.read(reader, 65536)
-        except OSError:  # Linux reports the end of a terminal so
-            break
+    text = shown_on(reader)
     os.close(reader)
-    return running.wait(timeout=60), text.decode().replace("\r\n", "\n")
+    return running.wait(timeout=60), text.replace("\r\n", "\n")
 
 
 def parameters(words):

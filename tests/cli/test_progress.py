@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dpcalc.cli import progress
-from tests.cli.running import environment
+from tests.cli.running import environment, shown_on
 
 # works until somebody writes to its standard input, or not at all
 WORK = "from dpcalc.cli import progress\nprogress.PATIENCE = {patience}\nwith progress.progress():\n    {work}\n"
@@ -23,20 +23,9 @@ def on_a_terminal(patience, work, term="xterm"):
     return run, reader
 
 
-def read(terminal, until=""):
-    """What a terminal shows, up to a word or the end."""
-    text = ""
-    while not until or until not in text:
-        try:
-            text += os.read(terminal, 65536).decode()
-        except OSError:  # nobody writes to it any more
-            break
-    return text
-
-
 def test_a_bar_appears_on_a_terminal_when_work_takes_long():
     run, terminal = on_a_terminal(0.01, "input()")
-    assert "computing" in read(terminal, until="computing")
+    assert "computing" in shown_on(terminal, until="computing")
     run.communicate(b"\n", timeout=60)
     assert run.returncode == 0
     os.close(terminal)
@@ -45,14 +34,14 @@ def test_a_bar_appears_on_a_terminal_when_work_takes_long():
 def test_no_bar_appears_when_work_is_done_before():
     run, terminal = on_a_terminal(3600, "pass")
     run.communicate(timeout=60)
-    assert (run.returncode, read(terminal)) == (0, "")
+    assert (run.returncode, shown_on(terminal)) == (0, "")
     os.close(terminal)
 
 
 def test_a_dumb_terminal_gets_not_even_an_empty_line():
     run, terminal = on_a_terminal(0.0, "import time; time.sleep(0.3)", term="dumb")
     run.communicate(timeout=60)
-    assert (run.returncode, read(terminal)) == (0, "")
+    assert (run.returncode, shown_on(terminal)) == (0, "")
     os.close(terminal)
 
 
@@ -87,7 +76,7 @@ def test_the_bar_says_what_how_much_and_how_long(label, total, part, expected):
     wide = environment(TERM="xterm", COLUMNS="80", NO_COLOR="1")
     run = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=writer, env=wide)
     os.close(writer)
-    text = read(reader, until=expected[-1])
+    text = shown_on(reader, until=expected[-1])
     run.communicate(b"\n", timeout=60)
     os.close(reader)
     assert run.returncode == 0

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.cli.running import STAND_IN, environment
+from tests.cli.running import STAND_IN, environment, shown_on
 
 pty = pytest.importorskip("pty")
 pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
@@ -22,18 +22,10 @@ def on_terminal(*arguments, env=None):
         stderr=subprocess.PIPE,
     ) as running:
         os.close(theirs)
-        out = b""
-        while True:
-            try:
-                part = os.read(ours, 4096)
-            except OSError:  # Linux says so that the other end is closed
-                break
-            if not part:
-                break
-            out += part
+        out = shown_on(ours)
         os.close(ours)
         err = running.stderr.read()
-    return running.returncode, out.decode().replace("\r\n", "\n"), err.decode()
+    return running.returncode, out.replace("\r\n", "\n"), err.decode()
 
 
 def test_a_headline_and_labelled_rows(config):
