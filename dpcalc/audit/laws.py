@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import binom, hypergeom
 
 from dpcalc.audit.draws import OCCURRENCES, LoggedLevel
-from dpcalc.audit.p_values import Count, Kind, Statistic, certain, counted
+from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test
 from dpcalc.audit.subsets import (
     JOINT_TAILS,
     SizeLaw,
@@ -84,13 +84,7 @@ def _repeats_test(logged: LoggedLevel) -> Statistic:
     sentence = (
         "" if first is None else f"{logged.place(first.step, first.unit)} stands {first.entries} times in its batch"
     )
-    return certain(
-        Kind.REPEATS,
-        "repeats within a step",
-        observed=logged.counts.repeats,
-        expected=0,
-        sentence=sentence,
-    )
+    return certain_test(Kind.REPEATS, "repeats within a step", observed=logged.counts.repeats, sentence=sentence)
 
 
 def _held_test(logged: LoggedLevel) -> Statistic:
@@ -99,12 +93,8 @@ def _held_test(logged: LoggedLevel) -> Statistic:
     sentence = (
         "" if first is None else f"{logged.place(*first)} is not in all {level.period} steps of its redraw period"
     )
-    return certain(
-        Kind.HELD,
-        "changes within a redraw period",
-        observed=0 if first is None else 1,
-        expected=0,
-        sentence=sentence,
+    return certain_test(
+        Kind.HELD, "changes within a redraw period", observed=0 if first is None else 1, sentence=sentence
     )
 
 
@@ -145,11 +135,10 @@ def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]
 def _pass_test(logged: LoggedLevel) -> Statistic:
     """Return the certain test (log p-value 0 or -inf) that no unit is drawn twice in a pass."""
     level, repeats = logged.level, logged.counts.by_occurrence[2]
-    return certain(
+    return certain_test(
         Kind.PASSES,
         f"units repeated within a pass of {level.window} draws",
         observed=repeats,
-        expected=0,
         sentence=f"{repeats:,} times one {level.name} is drawn again within a pass of {level.window} batches",
     )
 
@@ -161,19 +150,17 @@ def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
         return
     max_times = level.limits.times(level.times)
     unit = int(counts.counts.argmax())
-    yield certain(
+    yield certain_test(
         Kind.SPREAD,
         "units in more steps than declared",
         observed=int((counts.counts > max_times).sum()),
-        expected=0,
         sentence=f"{logged.place(-1, unit)} is in {counts.counts[unit]} steps, at most {max_times} are declared",
     )
     where = "" if counts.first_close is None else logged.place(*counts.first_close)
-    yield certain(
+    yield certain_test(
         Kind.SEPARATION,
         "draws too soon after the one before",
         observed=counts.close,
-        expected=0,
         sentence=f"{where} is fewer than {level.limits.separation} steps after its step before",
     )
     if level.limits.fixed_epochs:
@@ -187,11 +174,10 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
     if scheme.max_batch_size is not None:
         # How often a batch is cut depends on the sizes of groups, which the log does not tell.
         above = logged.draws.sizes[logged.draws.sizes > scheme.max_batch_size]
-        yield certain(
+        yield certain_test(
             Kind.LARGEST,
             "draws of more than max_batch_size",
             observed=above.size,
-            expected=0,
             sentence=f"{above.size:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`",
         )
         return
@@ -202,7 +188,7 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
     drawn = Count(
         observed=int(logged.draws.sizes.sum()), expected=level.units * cycles * rate, trials=level.units * cycles
     )
-    yield counted(Kind.TOTAL, "units drawn in all", [drawn])
+    yield count_test(Kind.TOTAL, "units drawn in all", [drawn])
     yield spread_test(logged, lambda frame: np.full(frame.shape, float(scheme.probability)), cycles)
     window = level.window // scheme.groups
     # Windows of whole cycles; the last one may be shorter, and is expected to have fewer repeats.
@@ -215,17 +201,16 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
         )
         for number in range(2, OCCURRENCES + 1)
     ]
-    yield counted(Kind.PASSES, f"units repeated within {level.window} draws", repeats)
+    yield count_test(Kind.PASSES, f"units repeated within {level.window} draws", repeats)
 
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
     """Return the certain test that draws of one unit lie whole passes apart; `sentence`: of the first that does not."""
     first = logged.counts.first_moved
-    return certain(
+    return certain_test(
         Kind.HELD,
         "units at another place than in their pass before",
         observed=logged.counts.moved,
-        expected=0,
         sentence="" if first is None else f"{logged.place(*first)} {sentence}",
     )
 
@@ -240,7 +225,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         return
     if level.is_shown:
         whole = level.times - level.times % scheme.bins
-        yield certain(
+        yield certain_test(
             Kind.TOTAL,
             "units drawn in whole passes",
             observed=int(draws.sizes[draws.numbers < whole].sum()),
@@ -257,7 +242,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         expected=pairs * independent.level.times * chance**2,
         trials=pairs * passes,
     )
-    yield counted(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
+    yield count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
     if scheme.is_held:
         return
     # Passes are taken in pairs: given the first of a pair, units choose its steps again independently.
@@ -266,13 +251,13 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
     repeated, previous = draws.repeated[is_second], draws.previous[is_second]
     trials = int(followed.sum())
     same = Count(observed=int(repeated.sum()), expected=trials * chance, trials=trials)
-    yield counted(Kind.OVERLAP, "units at the same step of the next pass", [same])
+    yield count_test(Kind.OVERLAP, "units at the same step of the next pass", [same])
     counts = []
     for tail in JOINT_TAILS:
         expected = binom.sf(binom.isf(tail, followed, chance), followed, chance).sum()
         observed = (repeated > binom.isf(tail, previous, chance)).sum()
         counts.append(Count(observed=int(observed), expected=float(expected), trials=followed.size))
-    yield counted(Kind.JOINT, "draws with many units of that of the pass before", counts)
+    yield count_test(Kind.JOINT, "draws with many units of that of the pass before", counts)
 
 
 def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
@@ -281,11 +266,10 @@ def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> I
     counts = logged.counts.counts
     wrong = counts != times if level.is_shown else counts > times
     unit = int(np.argmax(wrong))
-    yield certain(
+    yield certain_test(
         Kind.SPREAD,
         "units drawn another number of times than declared",
         observed=int(wrong.sum()),
-        expected=0,
         sentence=f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}",
     )
     if level.shown is None or not level.has_sizes:
@@ -298,9 +282,9 @@ def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> I
     successive = Count(
         observed=int(draws.repeated.sum()), expected=units * chance * (times - 1), trials=units * (times - 1)
     )
-    yield counted(Kind.OVERLAP, "units that the previous draw has too", [successive])
+    yield count_test(Kind.OVERLAP, "units that the previous draw has too", [successive])
     together = Count(observed=int(draws.pairs.sum()), expected=pairs * chance * times, trials=pairs * times)
-    yield counted(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
+    yield count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
     # Of `times` places among all steps a window of some length holds a hypergeometric number.
     lengths = np.diff([*range(0, steps, level.window), steps])
     windows = [
@@ -311,7 +295,7 @@ def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> I
         )
         for number in range(2, OCCURRENCES + 1)
     ]
-    yield counted(Kind.PASSES, f"units repeated within {level.window} draws", windows if level.window > 1 else [])
+    yield count_test(Kind.PASSES, f"units repeated within {level.window} draws", windows if level.window > 1 else [])
 
 
 def _first_draws(logged: LoggedLevel, times: int) -> LoggedLevel:

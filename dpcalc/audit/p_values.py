@@ -110,8 +110,8 @@ def log_tail(count: Count) -> float:
     return min(0.0, -total)
 
 
-def counted(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
-    """Return the statistic of the most surprising count, its p-value times both tails of all; p-value 1 for none.
+def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
+    """Return the test of the most surprising count, its p-value times both tails of all counts; 1 for no counts.
 
     Args:
         kind: the statistic.
@@ -133,8 +133,8 @@ def counted(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
     )
 
 
-def certain(kind: Kind, quantity: str, *, observed: float, expected: float, sentence: str) -> Statistic:
-    """Return the statistic of a number that the law fixes: log p-value 0 if it is the observed one, else -inf.
+def certain_test(kind: Kind, quantity: str, *, observed: float, expected: float = 0, sentence: str) -> Statistic:
+    """Return the test of a number that the law fixes: log p-value 0 if it is the observed one, else -inf.
 
     Args:
         kind: the statistic.

@@ -13,7 +13,7 @@ from scipy.stats import binom, hypergeom
 
 from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.draws import CERTAIN, OCCURRENCES, DeclaredLevel, Draws, LoggedLevel
-from dpcalc.audit.p_values import Count, Kind, Statistic, certain, counted, log_tail
+from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test, log_tail
 from dpcalc.records import dataclass
 
 _TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
@@ -110,12 +110,8 @@ def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> St
         sentence = f"step {step}: expected {expected[at]} units of level {level.name}, got {draws.sizes[at]}"
     elif missing:
         sentence = f"{missing:,} draws of level {level.name} are empty"
-    return certain(
-        Kind.SIZES,
-        "draws of another size than declared",
-        observed=wrong.size + missing,
-        expected=0,
-        sentence=sentence,
+    return certain_test(
+        Kind.SIZES, "draws of another size than declared", observed=wrong.size + missing, sentence=sentence
     )
 
 
@@ -143,17 +139,17 @@ def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
         every = float((law.trials(frames) * number).sum())
         total = float((sizes * number).sum())
         count = Count(observed=total, expected=every * shown.probability, trials=every)
-        yield counted(Kind.TOTAL, "units drawn in all", [count])
+        yield count_test(Kind.TOTAL, "units drawn in all", [count])
     draws = float(number.sum())
     counts = []
     for tail in chain.from_iterable((each, 1 - each) for each in _TAILS):
         threshold = binom.isf(tail, law.trials(frames), shown.probability).astype(np.int64) + 1
         expected = float((shown.tail(threshold, frames) * number).sum())
         counts.append(Count(observed=float(number[sizes >= threshold].sum()), expected=expected, trials=draws))
-    yield counted(Kind.SIZES, "draws by size", counts)
+    yield count_test(Kind.SIZES, "draws by size", counts)
     for kind, probability in ((Kind.LARGEST, shown.tail(sizes, frames)), (Kind.SMALLEST, shown.head(sizes, frames))):
         if not sizes.size:
-            yield counted(kind, f"{kind} draw", [])
+            yield count_test(kind, f"{kind} draw", [])
             continue
         place = int(np.argmin(probability))
         value = draws * float(probability[place])  # union bound over all draws
@@ -205,14 +201,14 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
     frames = draws.frames.astype(float)
     expected = draws.sizes * (draws.previous / frames)
     observed = int(draws.repeated[draws.previous > 0].sum())
-    yield counted(
+    yield count_test(
         Kind.OVERLAP,
         "units that the previous draw has too",
         [Count(observed=observed, expected=float(expected.sum()), trials=float(smaller.sum()))],
     )
-    yield counted(Kind.JOINT, "draws with many units of the previous one", _joint_counts(draws))
+    yield count_test(Kind.JOINT, "draws with many units of the previous one", _joint_counts(draws))
     yield _neighbours_test(logged)
-    yield counted(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
+    yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
     yield from _unit_tests(logged)
     if level.is_every and rate is not None:
         yield spread_test(logged, rate, level.times)
@@ -242,7 +238,7 @@ def _neighbours_test(logged: LoggedLevel) -> Statistic:
     pairs = draws.frames // 2
     expected = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
     count = Count(observed=int(draws.pairs.sum()), expected=float(expected.sum()), trials=float(pairs.sum()))
-    return counted(Kind.NEIGHBOURS, "neighbouring units in a draw", [count])
+    return count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [count])
 
 
 def window_counts(logged: LoggedLevel) -> list[Count]:
@@ -342,7 +338,7 @@ def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: i
                 of_unit = np.repeat(threshold[np.searchsorted(sizes, level.sizes)], level.sizes)
                 observed = int((counts >= of_unit).sum())
             tests.append(Count(observed=observed, expected=expected, trials=level.units))
-    return counted(Kind.SPREAD, "units by number of draws", tests)
+    return count_test(Kind.SPREAD, "units by number of draws", tests)
 
 
 def _part_test(logged: LoggedLevel, size: int) -> Statistic:
@@ -361,7 +357,7 @@ def _part_test(logged: LoggedLevel, size: int) -> Statistic:
         expected = float(logged.draws.sizes.sum() * (units / size))
         trials = float(np.minimum(logged.draws.sizes, units).sum())
         counts.append(Count(observed=float(number), expected=expected, trials=trials))
-    return counted(Kind.PARTS, "draws of one part of a frame", counts)
+    return count_test(Kind.PARTS, "draws of one part of a frame", counts)
 
 
 # Repeated entries.
@@ -379,7 +375,7 @@ def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
         return
     number = level.parents * level.times if level.is_every else logged.draws.sizes.size
     got = f"got {counts.entries / max(number, 1):.5g} on average"
-    yield certain(
+    yield certain_test(
         Kind.TOTAL,
         "units drawn in all, repetitions included",
         observed=counts.entries,
@@ -391,8 +387,6 @@ def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
     frames, kinds, _ = all_draws(logged)
     # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is a unit that is hit twice or more.
     expected, trials = float((binom.sf(1, size, 1 / frames) * frames * kinds).sum()), float((frames * kinds).sum())
-    yield counted(
-        Kind.REPEATS,
-        "units repeated within a draw",
-        [Count(observed=counts.repeats, expected=expected, trials=trials)],
+    yield count_test(
+        Kind.REPEATS, "units repeated within a draw", [Count(observed=counts.repeats, expected=expected, trials=trials)]
     )
