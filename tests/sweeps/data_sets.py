@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from tests.oracles.fine_lattice import estimated_epsilon
 from tests.oracles.inversion import inverted_epsilon
@@ -38,6 +39,8 @@ def counts_of(scheme, count, group):
     kind = scheme["scheme"]
     if kind == "all" or (kind == "fixed" and scheme["size"] == count):
         return {group: 1.0}
+    if kind == "poisson" and scheme.get("max_batch_size", count) < count:
+        return _cut(scheme["rate"], count, scheme["max_batch_size"]) if group == 1 else None
     if kind == "poisson":
         return _binomial(group, scheme["rate"])
     if kind == "fixed" and scheme["size"] + group <= count:
@@ -53,6 +56,14 @@ def _binomial(n, rate):
     return _kept(
         {k: _log_choose(n, k) + k * math.log(rate) + (n - k) * math.log1p(-rate) for k in range(min(n, 400) + 1)}
     )
+
+
+def _cut(rate, count, most):
+    """One member of a Poisson batch that is cut at random to `most` units."""
+    others = stats.binom(count - 1, rate)
+    below = others.cdf(most - 1) * rate  # at most `most` - 1 others drawn: nothing is cut
+    cut = stats.binom(count, rate).sf(most) * most / count  # of more than `most` drawn each stays with equal chance
+    return {0: 1 - below - cut, 1: below + cut}
 
 
 def _hypergeometric(count, members, size):
@@ -88,7 +99,10 @@ def _law(phase, config):
         replaced = sampling["scheme"] in {"fixed", "with-replacement"} and law not in ({group: 1.0}, None)
         wide = replaced and privacy["adjacency"] == "add-remove"
         exact = (
-            group == 1 and privacy["adjacency"] != "replace-one" and (wide or sampling["scheme"] in {"poisson", "all"})
+            group == 1
+            and privacy["adjacency"] != "replace-one"
+            and (wide or sampling["scheme"] in {"poisson", "all"})
+            and "max_batch_size" not in sampling
         )
         return law, 2 if wide else 1, exact
     if "levels" not in data or any(not isinstance(level.get("count"), int) for level in data["levels"]):
