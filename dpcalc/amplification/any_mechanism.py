@@ -322,6 +322,8 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
         phase_bound: the bound in changes, its redraw periods and the length of a pass.
         number: of steps, >= 0.
     """
+    if phase_bound.squared != 1:
+        raise AssertionError("only Gaussian noise sums up squared distances")
     bound, revealed = phase_bound.bound, phase_bound.revealed
     if phase_bound.allocation is not None:
         return _allocated_releases(_step_loss(mechanism, bound), phase_bound, number)

@@ -459,7 +459,7 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
     """Return the bound of smallest epsilon by moments (allocated: pld); the first for PATE, no noise, some passes."""
     if len(choices) == 1 or not phase.noise_multiplier or not phase.steps or isinstance(phase.mechanism, PateMechanism):
         return choices[0]
-    if not isinstance(phase.mechanism, Gaussian) and choices[0].steps_of_a_pass > 1:
+    if not isinstance(phase.mechanism, Gaussian) and (choices[0].steps_of_a_pass > 1 or choices[0].squared > 1):
         return choices[0]
 
     def cost(bound: PhaseBound) -> float:
@@ -474,18 +474,21 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
 
 
 def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bounds valid for the phase's mechanism: all; of allocations, unless Gaussian, the hidden and revealed.
+    """Return the bounds valid for the phase's mechanism: all if Gaussian, else none that adds up squared distances.
 
     Args:
         phase: one of a plan's phases.
         choices: the bounds of a protected unit in it.
 
     Returns:
-        The bounds in their order; of an allocation without Gaussian noise the hidden choice of steps, for mechanisms
-        that know their losses and what a missing unit does, and the revealed one.
+        The bounds in their order. Without Gaussian noise not those of ancestors whose passes are one release of the sum
+        of squared distances; of an allocation the hidden choice of steps, for mechanisms that know their losses and
+        what a missing unit does, and the revealed one.
     """
-    if not phase.hierarchy.allocated or isinstance(phase.mechanism, Gaussian):
+    if isinstance(phase.mechanism, Gaussian):
         return choices
+    if not phase.hierarchy.allocated:  # the first is that of the unit's own level, whose passes are taken apart
+        return (choices[0], *(bound for bound in choices[1:] if bound.squared == 1))
     first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else choices[:1]
     return tuple(dict.fromkeys((*first, next(bound for bound in choices if bound.is_revealed))))
 
