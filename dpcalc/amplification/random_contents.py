@@ -48,7 +48,7 @@ from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
 from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
-from dpcalc.work import SECOND, cached_with_cost, own_allowance
+from dpcalc.work import SECOND, allowance, cached_with_cost
 
 _MATES_WORK = 0.3 * SECOND  # for the distributions of the mates of one unit; with more they are at their largest
 _MAX_PARTS = 512  # of an average over the mates before its parts are merged; ten times as many take a second
@@ -154,7 +154,7 @@ def hidden_unit_bound(
         is_sure=True,
     )
     ((_, largest),) = largest_surroundings(path, clip=unit).parts([case], exchange=max)
-    with own_allowance(_MATES_WORK), suppress(WorkExceededError):
+    with allowance(_MATES_WORK), suppress(WorkExceededError):
         if max_mates:
             # Without the levels below: a drawn unit counts, whether or not anything of it is drawn.
             down_to_unit = replace(hierarchy, levels=hierarchy.levels[:unit], tree=None)
