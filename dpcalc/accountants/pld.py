@@ -80,7 +80,7 @@ def epsilon_bounds(
 
 
 def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return an upper bound on epsilon, up to 1e-4 wider and half as dear as `pld`'s; inf if that fails.
+    """Return an upper bound on epsilon with an aim of 1e-4, half as dear as `pld`'s; inf if it cannot be computed.
 
     Args:
         counts: steps of one direction and how often each occurs.

@@ -105,7 +105,7 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
 
 
 def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
-    """Return `best_epsilon` of moments that leave out the rarest losses, 1e-7 of delta: cheaper, seldom larger.
+    """Return `best_epsilon` without the rarest losses, 1e-7 of delta, which is taken off: cheaper, hardly larger.
 
     Args:
         counts: steps and how often each occurs, not empty.

@@ -133,7 +133,7 @@ def _some_step_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
 
 
 def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
-    """Return (P rounded down, log Q rounded up) that >= k steps fall into their sets, for 8 k up to the mean."""
+    """Return (P rounded down, log Q rounded up) that >= k steps fall into their sets, by threshold and k (8)."""
     total = float(sum(each.copies for each in steps))
     with np.errstate(divide="ignore"):
         p = np.minimum(sum((each.copies / total * np.exp(each.log_p) for each in steps), np.zeros(1)), 1.0)

@@ -88,7 +88,7 @@ def evaluation_output(
 
 
 def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon --unit all`: a block of lines and a row of the table for each level.
+    """Return the result of `epsilon --unit all`: guarantee and sampling of each level, as blocks and table rows.
 
     Args:
         answers: (evaluation, config) with each level as the protected one, the outermost first.
@@ -120,7 +120,7 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
 
 
 def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon A B`: a block of lines and a row of the table for each config.
+    """Return the result of `epsilon A B`: for each config all fields as a block, the main ones as a table row.
 
     Args:
         costs: each config with its evaluation.

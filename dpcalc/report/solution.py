@@ -399,7 +399,7 @@ def _detection_fields(detection: Detection) -> dict[str, float]:
 
 
 def _detection_row(detection: Detection) -> Field:
-    """Return the row of a terminal with the true positive rates at one false positive rate."""
+    """Return the terminal's row "N% false alarms": true positive rates of calling units present, and absent."""
     present = _detected(detection.present, detection.present_missed)
     absent = _detected(detection.absent, detection.absent_missed)
     # Two attacks: an alarm says "present" or "absent". The bound of one says nothing about the other.
@@ -408,7 +408,7 @@ def _detection_row(detection: Detection) -> Field:
 
 
 def _posterior_row(detection: Detection, prior: str) -> Field:
-    """Return the row of a terminal with the probability that an alarm is right."""
+    """Return the terminal's row "alarm at N%": how probably an alarm is right, where `prior` are in the data."""
     right = f"is right with probability at most {_percent(detection.posterior)}, where {prior} are in the data"
     return terminal_only(f"alarm at {100 * detection.false_positive_rate:g}%", right)
 
