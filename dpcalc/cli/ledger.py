@@ -62,7 +62,7 @@ def add(  # noqa: PLR0913  one parameter an option
         dry_run=dry_run,
     )
     account, written = added_to(ledger, entry)
-    asides = [*remarks(run.diagnostics), *_promises(run.plan, account.loaded.plan)]
+    asides = [*remarks(run.diagnostics), *_promise_notes(run.plan, account.loaded.plan)]
     asides += _budget_remarks(account.keeps_budget, written, dry_run)
     # A dry run answers as the real one would.
     code = 0 if written or (dry_run and account.keeps_budget) else 1
@@ -136,7 +136,7 @@ def _name_of(config: str) -> str:
     return PurePath(config).stem
 
 
-def _promises(run: Plan, ledger: Plan) -> Iterator[str]:
+def _promise_notes(run: Plan, ledger: Plan) -> Iterator[str]:
     """Yield a note if a run states another unit, adjacency or group size than its ledger."""
     from dpcalc.config.source import visible
 

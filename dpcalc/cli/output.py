@@ -226,7 +226,7 @@ def print_result(answer: CommandResult) -> None:
         raise
     except OSError as error:
         discard_output(sys.stdout)
-        raise OutputError(_lost(system_message(error), answer.changed), answer.asides) from error
+        raise OutputError(_lost_answer_text(system_message(error), answer.changed), answer.asides) from error
     for remark in answer.asides:
         print_remark(remark)
 
@@ -240,7 +240,7 @@ def _write(text: str) -> None:
         sys.stdout.flush()
 
 
-def _lost(cause: str, changed: tuple[str, ...]) -> str:
+def _lost_answer_text(cause: str, changed: tuple[str, ...]) -> str:
     """Return the message for a result that cannot be written, with the files that were changed."""
     files = ", ".join(changed)
     written = f"{files} {'was' if len(changed) == 1 else 'were'} written" if changed else "no file was changed"
@@ -256,7 +256,7 @@ def output_error(error: BaseException) -> OutputError | None:
         return error
     if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STREAMS:
         discard_output(sys.stdout)
-        return OutputError(_lost(system_message(error), ()))
+        return OutputError(_lost_answer_text(system_message(error), ()))
     return None
 
 

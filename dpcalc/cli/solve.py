@@ -225,12 +225,12 @@ def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
     from dpcalc.planner.solve import certified_measure
     from dpcalc.report.solution import with_safe_decimal
 
-    plan, lacking = loaded.plan, _lacking(loaded, request)
+    plan, lacking = loaded.plan, _phases_lacking(loaded, request)
     _refuse_other_gaps(plan, lacking, request)
     try:
         solution = _solution(loaded, request, goal)
-    except NoSolution as none:
-        return _unsolved_result(none, loaded, request)
+    except NoSolution as failure:
+        return _unsolved_result(failure, loaded, request)
     solution = with_safe_decimal(solution, plan, lambda changed: certified_measure(changed, goal))
     solution = replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
     if request.name == "sigma" and len(lacking) == len(plan.phases):
@@ -256,7 +256,7 @@ def _solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
     return replace(solution, key=words.amount) if solution.key == "expected" else solution
 
 
-def _lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
+def _phases_lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
     """Return the names of the phases in which nobody states the quantity to solve for; [] for a rate or a group."""
     quantity = request.quantity
     if not quantity.key:
@@ -311,11 +311,11 @@ def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) ->
     return CommandResult(text=text, code=code, asides=asides, changed=(loaded.path,) if written else ())
 
 
-def _unsolved_result(none: NoSolution, loaded: Loaded, request: SolveRequest) -> CommandResult:
+def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest) -> CommandResult:
     """Return the result if no value meets the target: the best that there is, exit code 1."""
     from dpcalc.report.solution import no_solution_output
 
-    output = no_solution_output(request.command, none, loaded)
+    output = no_solution_output(request.command, failure, loaded)
     asides = _solver_remarks(loaded, loaded.plan, request, [])
     if request.quiet and not request.as_json:
         asides = (*asides, f"{output.headline}; {dict(output.rows())['best']}")

@@ -192,7 +192,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield errors: `size` above the smallest parent; `expected` above a group of the largest, or of unequal parents.
+    """Yield errors: `size`, unless with replacement, above the smallest parent; `expected` above a group or ambiguous.
 
     Args:
         draw: the draw in the file, or None.

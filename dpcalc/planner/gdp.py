@@ -113,7 +113,7 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
 
     def bound(counts: StepCounts) -> _Bound:
         if id(counts) not in known:
-            known[id(counts)] = _bound(counts, lowest)
+            known[id(counts)] = _sharp_bound(counts, lowest)
         return known[id(counts)]
 
     def ceiling(counts: StepCounts) -> float:  # of a single unit both directions are needed, whichever costs more
@@ -126,7 +126,7 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
     return GaussianSummary(mu=mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
 
 
-def _bound(counts: StepCounts, floor: float) -> _Bound:
+def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
     """Return the sharp bound of one direction, exact if Gaussian; closed-form moments where composition fails."""
     exact = composed_gaussian_mu(counts)
     if exact is not None:

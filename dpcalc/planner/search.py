@@ -333,7 +333,7 @@ def solve_allocation(
     start = max_bins - min(max_bins, max(fewest, math.ceil(math.exp(near))))
     try:
         fewer, fails_at = largest_whole(without_bins, (0, max_bins - fewest), goal, "bins", start=start)
-    except NoSolution as none:
-        raise NoSolution("bins", goal, max_bins, none.best_reached) from none
+    except NoSolution as failure:
+        raise NoSolution("bins", goal, max_bins, failure.best_reached) from failure
     next_bins = None if fails_at is None else max_bins - fails_at
     return without_bins(fewer), (max_bins - fewer, next_bins), "bins"

@@ -351,8 +351,8 @@ def _solve_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan])
 
         try:
             value, fails_at = largest_whole(with_accepted, (smallest, last), goal, "size")
-        except NoSolution as none:
-            failed.append(none)
+        except NoSolution as failure:
+            failed.append(failure)
             continue
         value = accepted_size(with_value, value, smallest)
         return _solution(
@@ -360,7 +360,7 @@ def _solve_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan])
         )
     if not failed:
         goal.certified(with_value(1))  # raises what refuses every size
-    raise min(failed, key=lambda none: none.best_reached)
+    raise min(failed, key=lambda failure: failure.best_reached)
 
 
 def _size_ranges(level: Level) -> list[tuple[int, int]]:

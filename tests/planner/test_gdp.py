@@ -215,7 +215,7 @@ def test_on_random_plans_mu_lies_nowhere_above_the_certified_trade_off(seed):
     if not math.isfinite(found.mu):
         return
     for counts in filter(None, steps.values()):
-        bound = gdp._bound(counts, plan.delta)
+        bound = gdp._sharp_bound(counts, plan.delta)
         epsilons = np.sort(rng.uniform(0, 1.1 * bound.end, 2000))
         allowed = np.maximum(gaussian_deltas(found.mu, epsilons), plan.delta) if found.mu else plan.delta
         certified = np.where(epsilons < bound.end, bound.profile(epsilons), 0.0)
@@ -227,7 +227,7 @@ def test_on_random_bounds_mu_lies_below_the_trade_off_of_an_oracle(seed):
     """Epsilon by inversion or a fine lattice at deltas above the floor; mu must allow all of them."""
     rng = generator(seed, 1802)
     problem = random_problem(rng)
-    bound = gdp._bound({problem.profile: problem.steps}, problem.delta)
+    bound = gdp._sharp_bound({problem.profile: problem.steps}, problem.delta)
     for delta in (problem.delta * (1 + 1e-9), math.sqrt(problem.delta)):
         try:
             exact, error = estimated_epsilon([(problem.curve, problem.steps)], delta)
