@@ -53,8 +53,10 @@ def run(first, count):
         config = random_config(np.random.default_rng([1, place, 307]))
         found = deltas(config)
         answered += bool(found)
-        assert [one.notes for one in found] == [()] * len(found), config
-        assert all(0 <= one.delta_lower <= one.delta <= 1 for one in found), config
+        # Next to the smallest delta that is told, 1e-280, a lower end may take too much work.
+        assert not any(one.notes for one in found if one.delta > 1e-270), config
+        assert all(0 <= (one.delta_lower or 0.0) <= one.delta <= 1 for one in found), config
+        assert all(one.delta_lower is not None for one in found if not one.notes), config
         assert [one.delta for one in found] == sorted((one.delta for one in found), reverse=True), config
     assert answered
 
