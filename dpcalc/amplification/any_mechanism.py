@@ -313,9 +313,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return `number` steps as releases (D||D', D'||D), in whole passes if shuffled; held draws are public.
-
-    Draws that are held for several steps, the protected level's own included, are revealed.
+    """Return `number` steps as releases (D||D', D'||D), whole passes if shuffled, held draws public; AssertionError.
 
     Args:
         mechanism: what each step applies to its batch.

@@ -340,11 +340,7 @@ class Composition:
         return steps
 
     def moment_bound(self, counts: StepCounts) -> tuple[float, float]:
-        """Return (bound on epsilon by trimmed moments, its order), a cheap proxy for the sharp bound; (0, 1) for none.
-
-        Args:
-            counts: one of the values of `steps`, the same object.
-        """
+        """Return (bound on epsilon by trimmed moments, its order) of a value (the object) in `steps`; (0, 1) for {}."""
         if id(counts) not in self._moment_bounds:
             best = trimmed_epsilon(counts, delta=self.plan.delta) if counts else None
             self._moment_bounds[id(counts)] = (0.0, 1.0) if best is None else (best.value, best.order)
