@@ -206,8 +206,8 @@ def _log_mixture(counts: list[tuple[Fraction, Atoms]], none: float, logs: list[A
 # held for several steps are revealed, the protected level's own included: where such a draw holds any protected unit,
 # it is taken to hold all that it can.
 #
-# In a pass over shuffled units the batch of the unit differs and, where a unit is removed, the last one. The pass of a
-# group is the chain of passes of one unit, in frames that have lost up to k - 1 units.
+# In a pass over shuffled units its batch differs and, where a unit is removed, the last one. The pass of a group is the
+# chain of passes of one unit, in frames that have lost up to k - 1 units.
 
 
 _LARGEST, _ROUNDED = 700.0, 1e-12  # largest exponent of a float; relative margin for the error of a few operations
@@ -230,7 +230,7 @@ class BlackBoxSteps:
         group: the protected units and their placement.
         noise: the bound of the phase in clip norms, which applies if the mechanism adds noise to a sum.
         number: number of steps, >= 0.
-        max_mates: draws of a unit's mates that may be told apart, about; 0 if many units share the work.
+        max_mates: draws of the mates that may be told apart; 0 if many units share the work.
     """
 
     mechanism: BlackBox
@@ -271,15 +271,14 @@ class BlackBoxSteps:
         For randomized response only if every step has equally many answers; for known divergences only of few units.
         """
         unit, allowed = len(drawn.counts), all(isinstance(x, Fixed | Poisson | All) for x in drawn.schemes)
-        match self.mechanism:
-            case RandomizedResponse():
-                sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels)
-                allowed = sizes_are_equal and {*map(type, drawn.schemes)} <= {Fixed, All}
-            case RdpOnly():
-                allowed = allowed and self.max_mates > 0
+        if isinstance(self.mechanism, RandomizedResponse):
+            sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels)
+            allowed = sizes_are_equal and {*map(type, drawn.schemes)} <= {Fixed, All}
+        elif isinstance(self.mechanism, RdpOnly):
+            allowed = allowed and self.max_mates > 0
         is_nested = self.hierarchy.episodes is None and self.noise.allocation is None and not is_shuffled(self.path)
-        is_fresh = self.group.size == 1 and self.hierarchy.level(unit).redraw_every == 1
-        return allowed and is_nested and is_fresh and any(drawn.missed(number) for number in range(1, unit))
+        allowed = allowed and is_nested and self.group.size == 1 and self.hierarchy.level(unit).redraw_every == 1
+        return allowed and any(drawn.missed(number) for number in range(1, unit))
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
@@ -399,14 +398,13 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
     """Return an upper bound on a step's loss in D||D': atoms, or an RdpCurve where only divergences are known."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
-    if isinstance(bound, MatesAverage) and isinstance(mechanism, AdditiveNoise | PairOnly):
+    if isinstance(bound, MatesAverage):
         # Which parts are merged decides how tight the bound is, not that it holds: Gaussian noise stands in for this,
         # in the place of a promise such as hides one change about as well (Phi(x) - 1/2 is about 0.4 x).
-        noise = (
-            mechanism.noise_multiplier
-            if isinstance(mechanism, AdditiveNoise)
-            else 0.4 / max(mechanism.pair().delta(0.0), 1e-9)
-        )
+        if isinstance(mechanism, AdditiveNoise):
+            noise = mechanism.noise_multiplier
+        else:
+            noise = 0.4 / max(_pair_after_changes(mechanism, 1).delta(0.0), 1e-9)
         bound = merge_close_parts(bound, noise_multiplier=noise, max_centers=_MAX_CENTERS)
     return step_pair(bound, partial(_pair_after_changes, mechanism))
 

@@ -48,9 +48,7 @@ FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
 _MAX_AVERAGED = 4  # different units averaged over their mates, up to a second each; more share one average of them all
-_MAX_MATES = (
-    512  # draws of the mates of a unit that are told apart before they are merged; ten times as many take a second
-)
+_MAX_MATES = 512  # draws of a unit's mates that are told apart before they are merged; 5,000 take a second
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
