@@ -312,12 +312,15 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return `number` steps as releases (D||D', D'||D), whole passes if shuffled, held draws public; AssertionError.
+    """Return `number` steps as releases (D||D', D'||D), in whole passes if shuffled; held draws are public.
 
     Args:
         mechanism: what each step applies to its batch.
         phase_bound: the bound in changes, its redraw periods and the length of a pass.
         number: of steps, >= 0.
+
+    Raises:
+        AssertionError: squared distances of several steps are summed up, which is right for Gaussian noise alone.
     """
     if phase_bound.squared != 1:
         raise AssertionError("only Gaussian noise sums up squared distances")
@@ -442,18 +445,6 @@ def _passes_hold_all(path: Path) -> bool:
     return isinstance(path.schemes[-1], Shuffle) and path.rate(len(path.counts)) == 1
 
 
-def _smallest_frame(path: Path) -> int:
-    """Return how far removals can shrink the unit's frame: to a fixed draw's size, a shuffle's size + 1, else 1."""
-    # A draw from a frame with fewer units than it takes is that of a frame with just as many.
-    match path.schemes[-1]:
-        case Fixed(size=size):
-            return size
-        case Shuffle(size=size):
-            return size + 1
-        case _:
-            return 1
-
-
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     """Return the releases (D||D', D'||D) of all passes begun: one loss a batch that differs, or one for a group."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
@@ -484,7 +475,10 @@ def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.
     if not _passes_hold_all(path):
-        fewer = min(steps.group.size - 1, max(0, path.counts[-1] - _smallest_frame(path))) if removed else 0
+        # A draw from a frame with fewer units than it takes is that of a frame with just as many.
+        scheme = path.schemes[-1]
+        fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
+        fewer = min(steps.group.size - 1, max(0, path.counts[-1] - fewest)) if removed else 0
         path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
         noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
         return [replace(steps, path=path, group=Group(), noise=noise).phase_bound.bound]
