@@ -136,8 +136,9 @@ RULES: dict[str, Rule] = {
     "DPC208": Rule(
         title="fixed batch size",
         rule="Batches of a fixed size are drawn, and epsilon is above what tools print that assume Poisson sampling.",
-        reason="When your unit is not drawn, another one takes its place. An attacker who knows all the others sees "
-        "the difference between the two: the sum of clipped vectors shifts by 2 clip norms, not by 1 as for Poisson "
+        reason="When your unit, or the task or user above it, is not drawn, another one takes its place. An attacker "
+        "who knows all the others sees the difference between the two: the sum of clipped vectors shifts by 2 clip "
+        "norms, not by 1 as for Poisson "
         "sampling, and by more where a whole parent is replaced. The tools' number does not hold for such batches.",
         fix="Nothing is wrong. If you can train with Poisson batches of the same expected size, state it; "
         "docs/numbers.md, 'Why a fixed batch costs more than other tools print', has an example.",
