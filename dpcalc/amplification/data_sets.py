@@ -34,9 +34,9 @@ from dpcalc.sampling.counts import (
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
-from dpcalc.work import ELEMENT, TURN, fraction_units, spend
+from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 
@@ -44,7 +44,7 @@ Mixture = dict[int, Fraction]  # weight by center, in clip norms
 _MAX_SUMS = 200_000  # additions for unequal children of the protected unit; above, each counts as the smallest
 _WEIGHT_BITS = 1100  # of a weight in further sums: rounding is below the smallest float, 2^-1074
 _MAX_RANDOM = 96  # vectors of other units that a step draws at random: each is a center of the mixtures
-_MAX_INDEPENDENT = 32  # vectors drawn independently; the others are left at 0, which is another data set
+_MAX_INDEPENDENT = 32  # units, and values of their sum, drawn independently; the others are left at 0
 
 
 class Contributions(NamedTuple):
@@ -87,6 +87,8 @@ def data_set_pair(
         (P, Q) of D and D' as {center in clip norms / length: exact weight}, without the noise.
     """
     unit, clip, others = len(co_sampled.path.counts), co_sampled.clip, contributions.others
+    if clip >= unit and not _own_contributions(co_sampled)[1]:
+        others = (0,) * unit  # beside them a unit of fewer contributions than it has may cost more than it does
     length_and_sign = contributions.length, others[unit - 1]
     if clip < unit:
         inner = _clipped_vector_pair(co_sampled, adjacency, length_and_sign, members)
@@ -141,7 +143,7 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
         case Fixed(size=size) if contributes:
             return _mix(rate, convolve(convolve_power(each, size - 1), inner), convolve_power(each, size))
         case Poisson(probability=rate) if contributes and count <= _MAX_INDEPENDENT:
-            others = _capped_compound(binomial(min(count - 1, _MAX_INDEPENDENT), rate), each)
+            others = _poisson_sum(count - 1, rate, each)
             return _mix(rate, convolve(others, inner), others)
         case CappedPoisson() as scheme:
             return cut_sum(scheme, count, each, inner)
@@ -154,7 +156,7 @@ def _frame_sum_pair(
 ) -> tuple[Mixture, Mixture]:
     """Return the sum drawn from the members' frame in D and in D'; siblings whose number is hard to count add 0."""
     length, sign = length_and_sign
-    path, own = co_sampled.path, _scale(_own_contributions(co_sampled), length)
+    path, own = co_sampled.path, _scale(_own_contributions(co_sampled)[0], length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
         case Fixed(size=size):
@@ -170,7 +172,7 @@ def _frame_sum_pair(
             if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
                 others = _scale(drop_rare_tail(binomial(_few_enough(count - members, rate), rate)), sign)
             elif each.keys() != {0} and count <= _MAX_INDEPENDENT:
-                others = _capped_compound(binomial(min(count - members, _MAX_INDEPENDENT), rate), each)
+                others = _poisson_sum(count - members, rate, each)
         case CappedPoisson() as scheme:  # of single units alone
             zeroed: Mixture = {0: Fraction(1)}
             swapped = {Adjacency.ADD_REMOVE: None, Adjacency.ZERO_OUT: zeroed, Adjacency.REPLACE_ONE: own}[adjacency]
@@ -364,30 +366,32 @@ def _records_drawn_in_frame(
             return unseen, unseen * power(1 - rate * nonempty, count - members)
 
 
-def _own_contributions(co_sampled: CoSampled) -> Mixture:
-    """Return a law of a drawn protected unit's contributions that data attain; children hard to count add 0."""
+@cached_with_cost(16)
+def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
+    """Return (law of a drawn protected unit's contributions, True); (a smaller law, False) if it has over 96 values."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
-    nonempty = co_sampled.own_nonempty
-    each: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
+    nonempty, is_exact = co_sampled.own_nonempty, True
+    counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
     if isinstance(drawn, Fixed) and nonempty == 1:
         sums = len(co_sampled.child_contributions) * drawn.size**2 * max(co_sampled.child_contributions, default=0)
         if 0 < sums < _MAX_SUMS:
-            return _sum_of_some(co_sampled.child_contributions, drawn.size)
+            return _sum_of_some(co_sampled.child_contributions, drawn.size), True
     if co_sampled.own_contributions:
-        return _capped_power(each, co_sampled.own_contributions)
-    counts = each
+        return _compound({co_sampled.own_contributions: Fraction(1)}, counts)
     for level, fewest in reversed(co_sampled.levels_below):
+        children: Mixture = {level.scheme.max_drawn(fewest): Fraction(1)}
         match level.scheme:
             case Poisson(probability=rate):
-                counts = _capped_compound(binomial(min(fewest, _MAX_INDEPENDENT), rate), counts)
+                children = binomial(min(fewest, _MAX_INDEPENDENT), rate)
             case CappedPoisson() as capped if fewest <= _MAX_INDEPENDENT:
-                drawn_children = capped_distribution(binomial(fewest, capped.probability), capped.max_batch_size)
-                counts = _capped_compound(drawn_children, counts)
+                children = capped_distribution(binomial(fewest, capped.probability), capped.max_batch_size)
             case CappedPoisson() as capped:  # all children but one contribute nothing
-                counts = cut_sum(capped, fewest, {0: Fraction(1)}, counts)
-            case Fixed() | All() | Shuffle(drop_last=True):
-                counts = _capped_power(counts, level.scheme.max_drawn(fewest))
-    return counts
+                counts, children = cut_sum(capped, fewest, {0: Fraction(1)}, counts), {1: Fraction(1)}
+            case Shuffle(drop_last=False):
+                children = {1: Fraction(1)}
+        counts, is_known = _compound(children, counts)
+        is_exact &= is_known
+    return counts, is_exact
 
 
 def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
@@ -402,25 +406,25 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
     return {total: Fraction(number, comb(len(values), size)) for total, number in ways[size].items()}
 
 
-def _capped_power(a: Mixture, count: int) -> Mixture:
-    """Return the distribution of the sum of `count` independent draws; random draws beyond about 32 values add 0."""
-    if len(a) == 1:
-        ((value, weight),) = a.items()
-        return {value * count: weight}
-    total: Mixture = {0: Fraction(1)}
-    for _ in range(min(count, max(1, _MAX_INDEPENDENT // len(a)))):
-        total = _round_weights(convolve(total, a))
-    return total
+def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
+    """Return the law of a Poisson draw's sum, of at most about 32 values: further units contribute nothing."""
+    units = min(count, _MAX_INDEPENDENT, max(1, _MAX_RANDOM // max(1, len(each) - 1)))
+    return _compound(binomial(units, rate), each)[0]
 
 
-def _capped_compound(counts: Mixture, each: Mixture) -> Mixture:
-    """Return the distribution of the sum of N independent draws of `each`, N ~ `counts`, with `_capped_power`."""
-    total: Mixture = {}
-    for count, weight in counts.items():
-        _spend_on(counts)
-        for value, inner in (_capped_power(each, count) if count else {0: Fraction(1)}).items():
+def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
+    """Return (law of the sum of N ~ `counts` draws of `each`, True); (draws beyond 96 values add 0, False)."""
+    if len(each) == 1:
+        return _scale(counts, *each), True
+    most = max(1, _MAX_RANDOM // (len(each) - 1))
+    total, sums, reached = dict[int, Fraction](), {0: Fraction(1)}, 0
+    for count, weight in sorted(counts.items()):
+        while reached < min(count, most):
+            sums, reached = _round_weights(convolve(sums, each)), reached + 1
+        _spend_on(sums)
+        for value, inner in sums.items():
             total[value] = total.get(value, Fraction(0)) + weight * inner
-    return total
+    return total, max(counts) <= most
 
 
 def _round_weights(a: Mixture) -> Mixture:

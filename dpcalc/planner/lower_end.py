@@ -231,28 +231,29 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
     is_named = bool(direction) and any(phase.hierarchy.allocated for phase in phases)
     both_ways = (direction.startswith(BACKWARD),) if is_named else (False, True)
     seen: set[tuple[int, bool, frozenset[tuple[Curve, int]]]] = set()
+    phase_sets = [_data_set(plan, phase, protected) for phase in phases]
+    known = [x for x in phase_sets if x is not None]
+    if len(known) < len(phases):
+        return
     # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
-    for has_random_siblings in (False, True):
-        phase_sets = [_data_set(plan, phase, protected, has_random_siblings=has_random_siblings) for phase in phases]
-        known = [x for x in phase_sets if x is not None]
-        if len(known) < len(phases):
+    for is_random, signs, (place, phase_set) in product((False, True), sign_patterns(plan.unit), enumerate(known)):
+        if any(signs.others[level] for level in phase_set.random_levels) is not is_random:
             continue
-        for signs, (place, phase_set) in product(sign_patterns(plan.unit), enumerate(known)):
-            is_tight = phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
-            for is_swapped in both_ways:
-                released = partial(_released_curve, phases[place], is_swapped=is_swapped)
-                counts = _steps(released, phase_set, signs)
-                key = (place, is_swapped, frozenset(counts.items()))
-                if key not in seen:
-                    seen.add(key)
-                    yield _Candidate(
-                        phase=place,
-                        is_swapped=is_swapped,
-                        others=tuple(map(Fraction, signs.others)),
-                        counts=counts,
-                        is_tight=is_tight,
-                        steps=partial(_steps_if_few, phases[place], released, phase_set),
-                    )
+        is_tight = phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
+        for is_swapped in both_ways:
+            released = partial(_released_curve, phases[place], is_swapped=is_swapped)
+            counts = _steps(released, phase_set, signs)
+            key = (place, is_swapped, frozenset(counts.items()))
+            if key not in seen:
+                seen.add(key)
+                yield _Candidate(
+                    phase=place,
+                    is_swapped=is_swapped,
+                    others=tuple(map(Fraction, signs.others)),
+                    counts=counts,
+                    is_tight=is_tight,
+                    steps=partial(_steps_if_few, phases[place], released, phase_set),
+                )
 
 
 def _steps(
@@ -297,12 +298,12 @@ def _observed_loss(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) ->
     return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * noise_factor)
 
 
-def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit, *, has_random_siblings: bool) -> PhaseDataSet | None:
-    """Return the data sets of one phase, random siblings zero or not (allocated: all zero); None if none is known."""
+def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
+    """Return the data sets of one phase, drawn or allocated (then all others are zero); None if none is known."""
     place = plan.phases.index(phase)
     path, phase_bound = protected.paths[place], protected.choices[place][0]
     if phase.hierarchy.allocation is None:
-        return drawn_data_set(plan, phase, path, phase_bound, has_random_siblings=has_random_siblings)
+        return drawn_data_set(plan, phase, path, phase_bound)
     return allocated_data_set(plan, phase, path, phase_bound)
 
 

@@ -66,11 +66,13 @@ class PhaseDataSet:
             sum of a pass, or of all steps under one outermost draw, is observed. A sum of other than Gaussian noise has
             no distribution of the same kind: then one step under each outermost draw is observed.
         is_complete: False if steps of the bound were left out, so that the lower bound is valid but not tight.
+        random_levels: indices of the levels whose siblings contribute a random number of vectors when drawn.
     """
 
     phase_bound: PhaseBound
     repetitions: tuple[Repetition, ...]
     is_complete: bool = True
+    random_levels: tuple[int, ...] = ()
 
 
 def drawn_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], contributions: Contributions) -> Pair:
@@ -147,9 +149,7 @@ def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseB
     return PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions, is_complete=not is_cut)
 
 
-def drawn_data_set(
-    plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound, *, has_random_siblings: bool
-) -> PhaseDataSet | None:
+def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
     """Return the data sets of a phase that is not allocated; None where none is known, as for irregular units.
 
     Args:
@@ -157,7 +157,6 @@ def drawn_data_set(
         phase: one of its phases, without an allocation.
         path: the path to the protected unit.
         phase_bound: the upper bound of the phase.
-        has_random_siblings: False for data in which siblings whose number in a batch is random contribute nothing.
     """
     hierarchy, clip = phase.hierarchy, phase.clip
     if hierarchy.episodes is not None:
@@ -165,10 +164,17 @@ def drawn_data_set(
         pair = partial(episode_pair, hierarchy, unit_and_clip=draw, adjacency=plan.adjacency, members=plan.group_size)
         built = Repetition(pair=cache(pair), factor=1.0, number=phase.steps)
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
-    periods = [level.redraw_every for level in hierarchy.levels]
     co_sampled = co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size)
-    if not has_random_siblings:
-        co_sampled = replace(co_sampled, frames=())
+    certain = co_sampled.sibling_contributions
+    random_levels = tuple(at for at, vectors in enumerate(certain) if co_sampled.frames and not vectors)
+    data_set = _drawn_sums(plan, phase, co_sampled, phase_bound)
+    return data_set and replace(data_set, random_levels=random_levels)
+
+
+def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet | None:
+    """Return `drawn_data_set` without its random levels, for tasks that are not constructed."""
+    hierarchy, clip = phase.hierarchy, phase.clip
+    periods = [level.redraw_every for level in hierarchy.levels]
     path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
     if isinstance(phase.mechanism, AdditiveNoise):
         return _single_steps(plan, phase, co_sampled, path, phase_bound)
