@@ -416,15 +416,15 @@ def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
     """Return (law of the sum of N ~ `counts` draws of `each`, True); (draws beyond 96 values add 0, False)."""
     if len(each) == 1:
         return _scale(counts, *each), True
-    most = max(1, _MAX_RANDOM // (len(each) - 1))
+    max_draws = max(1, _MAX_RANDOM // (len(each) - 1))
     total, sums, reached = dict[int, Fraction](), {0: Fraction(1)}, 0
     for count, weight in sorted(counts.items()):
-        while reached < min(count, most):
+        while reached < min(count, max_draws):
             sums, reached = _round_weights(convolve(sums, each)), reached + 1
         _spend_on(sums)
         for value, inner in sums.items():
             total[value] = total.get(value, Fraction(0)) + weight * inner
-    return total, max(counts) <= most
+    return total, max(counts) <= max_draws
 
 
 def _round_weights(a: Mixture) -> Mixture:

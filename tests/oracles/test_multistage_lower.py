@@ -9,13 +9,18 @@ from scipy.stats import binom, norm
 
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner import lower_end
+from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import Fixed, Poisson
-from tests.oracles.brute_force import ADD_REMOVE, RELATIONS
+from dpcalc.sampling.schemes import All, Fixed, Poisson, WithReplacement
+from dpcalc.sampling.trees import tree_of
+from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
 from tests.oracles.draws import Draw
 from tests.oracles.multistage import Problem, capped, constructed, group, held, random_problem, shuffled, truth_of
+from tests.oracles.tree_sums import DataSet, epsilon_of_steps
+from tests.oracles.unequal import children, random_tree, units
 from tests.thinning import thinned
 
 
@@ -211,3 +216,115 @@ def test_no_printed_lower_bound_is_above_an_actual_data_set(relation):
         assert 0 < lower <= best * (1 + 1e-6), problem
         is_longer.append(lower > plain)
     assert any(is_longer)
+
+
+KINDS = {
+    "fixed": lambda size: Fixed(size=size),
+    "poisson": lambda rate: Poisson(probability=rate),
+    "again": lambda size: WithReplacement(size=size),
+    "all": lambda _: All(),
+}
+SEVERAL_RATES = [Fraction(1, 20), Fraction(1, 5), Fraction(2, 5), Fraction(4, 5)]
+
+
+def random_run(rng):
+    """A tree of two or three levels, what is protected of it, and one or two phases of (draws, clip, sigma, steps)."""
+    depth = int(rng.choice([2, 2, 3]))
+    tree, unit = random_tree(rng, depth, 5 if depth == 2 else 3), int(rng.integers(1, depth + 1))
+    relation, members = str(rng.choice(RELATIONS)), int(rng.choice([1, 1, 2]))
+    fewest = [min(len(children(tree, path)) for path in units(tree, level)) for level in range(depth)]
+    members = min(members, max(1, fewest[unit - 1] - 1))
+    left = [few - members * (level == unit and relation == ADD_REMOVE) for level, few in enumerate(fewest, start=1)]
+    kinds = [str(rng.choice(["fixed", "poisson", "poisson", "again", "all"])) for _ in range(depth)]
+    kinds = ["poisson" if kind == "fixed" and not most else kind for kind, most in zip(kinds, left, strict=True)]
+    phases = []
+    for _ in range(int(rng.choice([1, 1, 2]))):
+        amounts = [
+            {"fixed": int(rng.integers(1, max(most, 1) + 1)), "again": int(rng.integers(1, 3)), "all": None}.get(
+                kind, SEVERAL_RATES[rng.integers(4)]
+            )
+            for kind, most in zip(kinds, left, strict=True)
+        ]
+        clip = int(rng.choice([depth, rng.integers(0, depth + 1)]))
+        sigma, steps = float(np.exp(rng.uniform(0, 2))), int(np.exp(rng.uniform(0, 6)))
+        phases.append((tuple(zip(kinds, amounts, strict=True)), clip, sigma, steps))
+    return tree, unit, relation, members, phases
+
+
+def hierarchy_of_tree(tree, draws):
+    names, schemes = [f"level {n}" for n in range(len(draws))], [KINDS[kind](amount) for kind, amount in draws]
+    counts = [{len(children(tree, path)) for path in units(tree, level)} for level in range(len(draws))]
+    if any(len(sizes) > 1 for sizes in counts):
+        return Hierarchy.of_tree(tree_of(tree, names), names, schemes)
+    levels = zip(names, counts, schemes, strict=True)
+    return Hierarchy(levels=tuple(Level(name=name, count=min(sizes), scheme=one) for name, sizes, one in levels))
+
+
+def check_against_own_composition(run, monkeypatch):
+    """Return printed / actual of the data set that the printed lower end is said of; None if there is no such.
+
+    Its pair is that which is enumerated, up to a constant; the composition is not the package's.
+    """
+    tree, unit, relation, members, phases = run
+    built = tuple(
+        Phase(
+            name=f"phase {n}",
+            hierarchy=hierarchy_of_tree(tree, draws),
+            mechanism=Gaussian(noise_multiplier=sigma),
+            clip=clip,
+            steps=steps,
+        )
+        for n, (draws, clip, sigma, steps) in enumerate(phases)
+    )
+    plan = Plan(phases=built, unit=unit, adjacency=Adjacency(relation), delta=1e-4, group_size=members)
+    chosen, total_counts = [], lower_end._total_counts
+    monkeypatch.setattr(lower_end, "_total_counts", lambda found: chosen.append(found) or total_counts(found))
+    printed = epsilon_lower(plan)
+    monkeypatch.setattr(lower_end, "_total_counts", total_counts)
+    if printed is None or not printed[0] or not chosen:
+        return None
+    protected, _ = composed(plan).attained.costliest("")
+    parts = []
+    for candidate in chosen[-1]:
+        draws, clip, sigma, steps = phases[candidate.phase]
+        place = tuple(protected.paths[candidate.phase].place) or (0,) * unit
+        frame = [place, *(each for each in children(tree, place[:-1]) if each != place)]
+        data = DataSet(tree, draws, tuple(frame[:members]), clip, relation, candidate.others)
+        pair = data.pair()[:: -1 if candidate.is_swapped else 1]
+        for curve, number in candidate.counts.items():
+            centers = [center * sigma / curve.deviation for center in curve.centers]
+            told = {x - centers[0]: both for x, *both in zip(centers, curve.weights_p, curve.weights_q, strict=True)}
+            first = min({*pair[0], *pair[1]})
+            enumerated = {float(x - first): [float(law.get(x, 0)) for law in pair] for x in {*pair[0], *pair[1]}}
+            assert number == steps
+            assert sorted(told) == pytest.approx(sorted(enumerated), abs=1e-9), (run, candidate.others)
+            for one, other in zip(sorted(told), sorted(enumerated), strict=True):
+                assert told[one] == pytest.approx(enumerated[other], abs=1e-12), (run, candidate.others)
+            parts.append((*pair, sigma, steps))
+    actual = epsilon_of_steps(parts, plan.delta)
+    assert printed[0] <= actual * (1 + 1e-6) + 1e-9, (run, printed, actual)
+    return printed[0] / actual
+
+
+@pytest.mark.parametrize("block", thinned(range(20), 1))
+def test_the_printed_lower_bound_is_what_the_enumerated_data_set_costs(block, monkeypatch):
+    rng = np.random.default_rng([block, 16])
+    ratios = [check_against_own_composition(random_run(rng), monkeypatch) for _ in range(4 if block == 0 else 20)]
+    assert max(ratio for ratio in ratios if ratio) > 1 - 1e-4
+
+
+@pytest.mark.heavy
+def test_three_levels_whose_printed_lower_bound_no_sign_pattern_reaches(monkeypatch):
+    """The other seven records of x's user contribute 3/8: 23.22, where patterns of 1, 0 and -1 reach 19.2."""
+    draws = ("poisson", Fraction(2, 5)), ("all", None), ("poisson", Fraction(1, 5))
+    tree = [[1, 1], [8, 1, 1]]
+    assert check_against_own_composition((tree, 3, ADD_REMOVE, 1, [(draws, 3, 1.0, 1000)]), monkeypatch) > 1 - 1e-4
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("unit", [1, 2, 3])
+def test_draws_of_many_small_users_are_those_of_a_data_set(unit, monkeypatch):
+    """Once a random number of users of which only the first five drawn contributed, whichever they were."""
+    draws = (("poisson", Fraction(1, 5)), ("poisson", Fraction(1, 2)), ("poisson", Fraction(1, 2)))
+    run = ([[5] * 8] * 3, unit, ZERO_OUT, 1, [(draws, 3, 3.0, 20)])
+    assert check_against_own_composition(run, monkeypatch) > 1 - 1e-3

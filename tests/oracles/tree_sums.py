@@ -1,0 +1,218 @@
+"""The batch sum of one explicit data set: exact laws by recursion over the tree, and a composition of its own.
+
+A tree is nested counts, as in `unequal`. A draw is ("fixed", "again", "poisson" or "all", size, rate or None), one for
+each level. The data set is that of docs/theory.md, Theorem 10.1: contents of the protected units of full length, of the
+others one number for each level, shortened or set to 0 where units are unequal.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+
+from tests.oracles.brute_force import ADD_REMOVE, ZERO_OUT
+from tests.oracles.unequal import children, units
+
+SIZED = {"fixed", "again"}  # draws of a fixed size
+
+
+def added(a, b):
+    """The law of a sum of independent values; of pairs, of their largest entries."""
+    total = {}
+    for (x, p), (y, q) in itertools.product(a.items(), b.items()):
+        both = tuple(map(max, x, y)) if isinstance(x, tuple) else x + y
+        total[both] = total.get(both, 0) + p * q
+    return total
+
+
+def mixed(*parts):
+    """The law of a mixture of (weight, law)."""
+    total = {}
+    for weight, law in parts:
+        for x, p in law.items() if weight else ():
+            total[x] = total.get(x, 0) + weight * p
+    return total
+
+
+def drawn(draw, laws, nothing):
+    """The law of what is drawn from units with these laws."""
+    kind, amount = draw
+    if kind in {"all", "poisson"}:
+        rate, total = Fraction(1 if kind == "all" else amount), {nothing: Fraction(1)}
+        for law in laws:
+            total = added(total, mixed((rate, law), (1 - rate, {nothing: Fraction(1)})))
+        return total
+    if kind == "again":
+        one, total = mixed(*((Fraction(1, len(laws)), law) for law in laws)), {nothing: Fraction(1)}
+        for _ in range(amount if laws else 0):
+            total = added(total, one)
+        return total
+    size = min(amount, len(laws))
+    ways = [{nothing: Fraction(1)}, *({} for _ in range(size))]
+    for law in laws:
+        for taken in range(size, 0, -1):
+            ways[taken] = mixed((1, ways[taken]), (1, added(ways[taken - 1], law)))
+    return {x: p / math.comb(len(laws), size) for x, p in ways[size].items()}
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One data set, D and D': the members contribute -1 (replaced: 1), units beside them one number for each level.
+
+    Attributes:
+        tree, draws: nested counts, and how each level is drawn.
+        members: paths of the protected units, of one frame.
+        clip, relation: as they say.
+        others: content of the units beside the members, by level down to theirs.
+    """
+
+    tree: object
+    draws: tuple
+    members: tuple
+    clip: int
+    relation: str
+    others: tuple
+
+    @property
+    def unit(self):
+        return len(self.members[0])
+
+    @property
+    def alike(self):
+        """The units of which each contributes as much as the smallest."""
+        return self.members if len(self.members) == 1 else tuple(children(self.tree, self.members[0][:-1]))
+
+    def certain(self, path):
+        """Contributions of a unit whenever it is drawn; 0 if they are random."""
+        if len(path) >= self.clip:
+            return 1
+        kind, amount = self.draws[len(path)]
+        below = [self.certain(child) for child in children(self.tree, path)]
+        if kind in SIZED:
+            return amount * min(below)
+        return sum(below) if kind == "all" else 0
+
+    def is_counted(self, path, above, under=((),)):
+        """Whether the unit is, at each level below `above`, among the first units of a frame, as many as any has."""
+        for level in range(above, len(path)):
+            frames = [frame for frame in units(self.tree, level) if any(frame[: len(u)] == u for u in under)]
+            if self.draws[level][0] not in SIZED and path[level] >= min(len(children(self.tree, f)) for f in frames):
+                return False
+        return True
+
+    def share(self, path, above):
+        """The length of a vector under a unit of level `above` whose draws of a fixed size all add up to the same."""
+        share = Fraction(1)
+        for level in range(above, self.clip):
+            if self.draws[level][0] in SIZED:
+                least = min(self.certain(child) for child in children(self.tree, path[:level]))
+                share *= Fraction(least, self.certain(path[: level + 1]))
+        return share
+
+    def of_member(self, path, primed):
+        """The content of a clipping unit at or below a member."""
+        sign = 0 if primed and self.relation == ZERO_OUT else 1 if primed else -1
+        member, own = path[: self.unit], min(map(self.certain, self.alike))
+        if not own:
+            return Fraction(sign * self.is_counted(path, self.unit, self.alike))
+        if self.unit < self.clip and self.draws[self.unit][0] == "fixed" and len(self.alike) == 1:
+            return sign * self.share(path, self.unit + 1)
+        return sign * self.share(path, self.unit) * Fraction(own, self.certain(member))
+
+    def of_other(self, path, level):
+        """The content of a clipping unit that leaves the members' path at this level, from 0."""
+        frame = children(self.tree, path[:level])
+        kind, amount = self.draws[level]
+        if kind == "all" or (kind == "fixed" and amount == len(frame)):
+            return Fraction(0)  # they are in every batch
+        least = min(self.certain(child) for child in frame if child != self.members[0][: level + 1])
+        if least:
+            return self.others[level] * self.share(path, level + 1) * Fraction(least, self.certain(path[: level + 1]))
+        is_known = all(kind != "again" for kind, _ in self.draws) and self.is_counted(path, level + 1)
+        return Fraction(self.others[level] * is_known)
+
+    def seen(self, path, primed):
+        """The law of (a record of a member is drawn, another one) in what is drawn below a clipping unit."""
+        if len(path) < len(self.draws):
+            laws = [self.seen(child, primed) for child in self.present(path, primed)]
+            return drawn(self.draws[len(path)], laws, (0, 0))
+        if path[: self.unit] in self.members:
+            is_zero = primed and self.relation == ZERO_OUT
+            return {(int(not is_zero and self.is_counted(path, max(self.unit, self.clip), self.alike)), 0): Fraction(1)}
+        return {(0, int(self.is_counted(path, max(self.clip, self.shared(path) + 1)))): Fraction(1)}
+
+    def shared(self, path):
+        """How many levels a path shares with that of a member."""
+        return max(
+            next((i for i, (a, b) in enumerate(zip(path, m, strict=False)) if a != b), len(m)) for m in self.members
+        )
+
+    def present(self, path, primed):
+        gone = self.members if primed and self.relation == ADD_REMOVE else ()
+        return [child for child in children(self.tree, path) if child not in gone]
+
+    def total(self, path, primed):
+        """The law of the sum of the clipped vectors drawn under a unit."""
+        if len(path) < self.clip:
+            laws = [self.total(child, primed) for child in self.present(path, primed)]
+            return drawn(self.draws[len(path)], laws, Fraction(0))
+        seen = self.seen(path, primed)
+        if self.clip >= self.unit:
+            is_own = path[: self.unit] in self.members
+            value = self.of_member(path, primed) if is_own else self.of_other(path, self.shared(path))
+            values = {(1, 0): value, (0, 1): value}
+        elif path == self.members[0][: self.clip]:
+            own = Fraction(1 if primed else -1)
+            values = {(1, 0): own, (1, 1): own, (0, 1): Fraction(self.others[-1])}
+        else:
+            values = {(0, 1): self.of_other(path, self.shared(path))}
+        return mixed(*((chance, {values.get(state, Fraction(0)): Fraction(1)}) for state, chance in seen.items()))
+
+    def pair(self):
+        """The laws of the batch sum of D and of D'."""
+        return self.total((), 0), self.total((), 1)
+
+
+def epsilon_of_steps(parts, delta, size=1 << 19):
+    """Epsilon of independent steps, from above by less than 1e-5 of it: (P, Q, sigma, number) of laws on the line.
+
+    Masses of loss on a lattice keep the mean of exp(-loss); one power of a Fourier transform composes them.
+    """
+    steps, mean, variance, largest = [], 0.0, 0.0, 0.0
+    for p, q, sigma, number in parts:
+        centers = [float(center) for center in {*p, *q}]
+        cell = min(sigma / 400, sigma**2 / (8 * (max(centers) - min(centers) + 1)))
+        points = np.arange(min(centers) - 10 * sigma, max(centers) + 10 * sigma, cell)
+        log_p, log_q = (_log_density(points, law, sigma) for law in (p, q))
+        masses, losses = np.exp(log_p) * cell, log_p - log_q
+        steps.append((masses, losses, number))
+        average = losses @ masses
+        mean, variance = mean + number * average, variance + number * (losses**2 @ masses - average**2)
+        largest = max(largest, losses[masses * number > delta * 1e-4].max())
+    spacing = 2 * max(14 * math.sqrt(variance) + 4 * largest, 20) / size
+    transform = 1.0
+    for masses, losses, number in steps:
+        below = np.floor(losses / spacing).astype(int)
+        share = np.expm1(below * spacing - losses) / np.expm1(-spacing)
+        lattice = np.bincount(below % size, masses * (1 - share), size)
+        lattice += np.bincount((below + 1) % size, masses * share, size)
+        transform = transform * np.fft.rfft(lattice) ** number
+    first = round(mean / spacing) - size // 2
+    values = spacing * np.arange(first, first + size)
+    total = np.fft.irfft(transform, size)[np.arange(first, first + size) % size]
+
+    def excess(epsilon):
+        above = values > epsilon
+        return total[above] @ -np.expm1(epsilon - values[above]) - delta
+
+    return brentq(excess, 0.0, values[-1], xtol=1e-9) if excess(0.0) > 0 else 0.0
+
+
+def _log_density(points, law, sigma):
+    centers, weights = (np.array([float(x) for x in part]) for part in (law.keys(), law.values()))
+    logs = np.log(weights) - ((points[:, None] - centers) / sigma) ** 2 / 2
+    return logsumexp(logs, axis=1) - math.log(sigma * math.sqrt(2 * math.pi))
