@@ -44,7 +44,7 @@ Mixture = dict[int, Fraction]  # weight by center, in clip norms
 _MAX_SUMS = 200_000  # additions for unequal children of the protected unit; above, each counts as the smallest
 _WEIGHT_BITS = 1100  # of a weight in further sums: rounding is below the smallest float, 2^-1074
 _MAX_RANDOM = 96  # vectors of other units that a step draws at random: each is a center of the mixtures
-_MAX_INDEPENDENT = 32  # units, and values of their sum, drawn independently; the others are left at 0
+_MAX_INDEPENDENT = 32  # units drawn independently; the others are left at 0, which is another data set
 
 
 class Contributions(NamedTuple):
@@ -407,7 +407,7 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
 
 
 def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
-    """Return the law of a Poisson draw's sum, of at most about 32 values: further units contribute nothing."""
+    """Return the law of a Poisson draw's sum, at most 32 units and about 96 values: further units contribute nothing."""
     units = min(count, _MAX_INDEPENDENT, max(1, _MAX_RANDOM // max(1, len(each) - 1)))
     return _compound(binomial(units, rate), each)[0]
 
