@@ -407,7 +407,7 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
 
 
 def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
-    """Return the law of a Poisson draw's sum, at most 32 units and about 96 values: further units contribute nothing."""
+    """Return the law of a Poisson draw's sum, of at most 32 units and about 96 values; further units add 0."""
     units = min(count, _MAX_INDEPENDENT, max(1, _MAX_RANDOM // max(1, len(each) - 1)))
     return _compound(binomial(units, rate), each)[0]
 
