@@ -93,9 +93,8 @@ def row(case):
     after = bounds(case.plan)
     with ExitStack() as stack:
         stack.enter_context(patch.object(composition, "averaged_choices", lambda choices, *_, **__: choices))
-        stack.enter_context(patch.object(lower_end, "_as_drawn", lower_end._without_random_siblings))
         stack.enter_context(
-            patch.object(lower_end, "_with_best_lengths", lambda starts, _: lower_end._together(starts[0]))
+            patch.object(lower_end, "_with_best_lengths", lambda starts, _: lower_end._total_counts(starts[0]))
         )
         stack.enter_context(patch.object(data_sets, "_few_enough", lambda count, _: count if count < 32 else 0))
         before = bounds(case.plan)
