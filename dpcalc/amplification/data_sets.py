@@ -174,8 +174,7 @@ def _frame_sum_pair(
             elif each.keys() != {0} and count <= _MAX_INDEPENDENT:
                 others = _poisson_sum(count - members, rate, each)
         case CappedPoisson() as scheme:  # of single units alone
-            zeroed: Mixture = {0: Fraction(1)}
-            swapped = {Adjacency.ADD_REMOVE: None, Adjacency.ZERO_OUT: zeroed, Adjacency.REPLACE_ONE: own}[adjacency]
+            swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, {0: Fraction(1)})
             return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
         case _:
             law, others = {members: Fraction(1)}, {0: Fraction(1)}
@@ -408,15 +407,13 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
 
 def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
     """Return the law of a Poisson draw's sum, of at most 32 units and about 96 values; further units add 0."""
-    units = min(count, _MAX_INDEPENDENT, max(1, _MAX_RANDOM // max(1, len(each) - 1)))
-    return _compound(binomial(units, rate), each)[0]
+    units = max(1, _MAX_RANDOM // max(1, len(each) - 1))
+    return _compound(binomial(min(count, units, _MAX_INDEPENDENT), rate), each)[0]
 
 
 def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
     """Return (law of the sum of N ~ `counts` draws of `each`, True); (draws beyond 96 values add 0, False)."""
-    if len(each) == 1:
-        return _scale(counts, *each), True
-    max_draws = max(1, _MAX_RANDOM // (len(each) - 1))
+    max_draws = max(1, _MAX_RANDOM // (len(each) - 1)) if len(each) > 1 else max(counts)
     total, sums, reached = dict[int, Fraction](), {0: Fraction(1)}, 0
     for count, weight in sorted(counts.items()):
         while reached < min(count, max_draws):
@@ -455,9 +452,7 @@ def _mix(rate: Fraction, a: Mixture, b: Mixture) -> Mixture:
     """Return the mixture of `a` with probability `rate` and `b` otherwise, without zero weights."""
     _spend_on(a)
     _spend_on(b)
-    total: Mixture = {x: rate * p for x, p in a.items()}
-    for x, p in b.items():
-        total[x] = total.get(x, Fraction(0)) + (1 - rate) * p
+    total = {x: rate * a.get(x, Fraction(0)) + (1 - rate) * b.get(x, Fraction(0)) for x in {**a, **b}}
     return {x: p for x, p in total.items() if p}
 
 
