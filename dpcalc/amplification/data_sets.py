@@ -86,9 +86,8 @@ def data_set_pair(
     Returns:
         (P, Q) of D and D' as {center in clip norms / length: exact weight}, without the noise.
     """
-    unit, clip, others = len(co_sampled.path.counts), co_sampled.clip, contributions.others
-    if clip >= unit and not _own_contributions(co_sampled)[1]:
-        others = (0,) * unit  # beside them a unit of fewer contributions than it has may cost more than it does
+    unit, clip = len(co_sampled.path.counts), co_sampled.clip
+    others = contributions.others if clip < unit or _own_contributions(co_sampled)[1] else (0,) * unit
     length_and_sign = contributions.length, others[unit - 1]
     if clip < unit:
         inner = _clipped_vector_pair(co_sampled, adjacency, length_and_sign, members)
@@ -367,7 +366,7 @@ def _records_drawn_in_frame(
 
 @cached_with_cost(16)
 def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
-    """Return (law of a drawn protected unit's contributions, True); (a smaller law, False) if it has over 96 values."""
+    """Return (law of a drawn protected unit's contributions, True); (a smaller one for others of 0, False) if long."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
     nonempty, is_exact = co_sampled.own_nonempty, True
     counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
@@ -413,7 +412,9 @@ def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
 
 def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
     """Return (law of the sum of N ~ `counts` draws of `each`, True); (draws beyond 96 values add 0, False)."""
-    max_draws = max(1, _MAX_RANDOM // (len(each) - 1)) if len(each) > 1 else max(counts)
+    if len(each) == 1:
+        return _scale(counts, *each), True
+    max_draws = max(1, _MAX_RANDOM // (len(each) - 1))
     total, sums, reached = dict[int, Fraction](), {0: Fraction(1)}, 0
     for count, weight in sorted(counts.items()):
         while reached < min(count, max_draws):
