@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpcalc.numerics.convolution import convolve, cyclic_power_increments, cyclic_powers
+from dpcalc.numerics.convolution import convolve, cyclic_power_increments, cyclic_powers, fft_relative_error
 
 UNIT = 2**53  # terms are whole multiples of its inverse
 
@@ -47,7 +47,7 @@ def distance(found, exact, scale):
 
 
 @pytest.mark.parametrize("kind", ["even", "steep", "few"])
-@pytest.mark.parametrize("size", [32, 48, 80, 128])
+@pytest.mark.parametrize("size", [32, 48, 56, 72, 80, 120, 128])
 def test_the_bound_on_the_round_off_holds(size, kind):
     rng = np.random.default_rng(size)
     whole = terms(rng, kind, size // 2)
@@ -56,6 +56,17 @@ def test_the_bound_on_the_round_off_holds(size, kind):
         (found,), (noise,) = cyclic_powers(mass, 0, (count,), size=size)
         exact, scale = exact_power(whole + [0] * (size - len(whole)), count, size)
         assert distance(found, exact, scale) <= noise < 1e-9
+
+
+@pytest.mark.parametrize("factor", [1, 3, 5, 7, 9, 15])
+@pytest.mark.parametrize("doublings", [2, 9, 16])
+def test_one_transform_is_far_nearer_than_the_bound_says(factor, doublings):
+    """Against the same transform with 64 bits of mantissa, for every odd factor of a size."""
+    size = factor * 2**doublings
+    x = np.random.default_rng(size).exponential(size=size) ** 8
+    found, exact = np.fft.rfft(x).astype(np.clongdouble), np.fft.rfft(x.astype(np.longdouble))
+    error = np.sqrt((np.abs(found - exact) ** 2).sum() / (np.abs(exact) ** 2).sum())
+    assert error <= 0.1 * fft_relative_error(size, 2.0**-53)
 
 
 @pytest.mark.parametrize("kind", ["even", "steep"])
