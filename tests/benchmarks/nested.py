@@ -8,7 +8,7 @@ sibling contribute whose contributions are random in the lower bound, at full le
 
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from unittest.mock import patch
 
