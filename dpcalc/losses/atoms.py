@@ -152,7 +152,7 @@ class Atoms(PrivacyProfile):
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up; inf if delta < infinity_mass."""
         smallest = super().epsilon(delta)
-        return min(smallest, max(0.0, *self.losses[-1:]) * (1 + _ROUNDED)) if smallest < math.inf else smallest
+        return min(smallest, max([0.0, *self.losses[-1:]]) * (1 + _ROUNDED)) if smallest < math.inf else smallest
 
     @cached_property
     def _tails(self) -> list[tuple[float, float]]:

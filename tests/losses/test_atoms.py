@@ -77,6 +77,13 @@ def test_a_profile_and_its_opposite():
         assert lopsided.delta(epsilon) == pytest.approx(-math.expm1(epsilon) + math.exp(epsilon) * other, abs=1e-15)
 
 
+def test_a_pair_without_losses_costs_nothing():
+    """Randomized response that tells the truth as often as not."""
+    nothing = Atoms(losses=(), log_masses=())
+    assert nothing.epsilon(0.0) == nothing.epsilon(1e-6) == 0.0
+    assert nothing.delta(0.0) == 0.0
+
+
 def test_impossible_masses_are_refused():
     with pytest.raises(InputError, match="masses"):
         Atoms.of_masses((0.0, 1.0), (0.7, 0.7))
