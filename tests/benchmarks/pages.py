@@ -8,7 +8,7 @@ from tests.benchmarks.cold_start import SAMPLES
 
 ROOT = SAMPLES.parent
 GOALS = re.compile(r"(?<=\| goal \| measured \| \|\n\|---\|---\|---\|\n)(\|.*\n)*")
-FALLS_SHORT = re.compile(r"(?m)^(?:Falls short: |All goals hold)(?:.*\n)+?(?=All goals, versions)")
+MISSED = re.compile(r"(?m)^(?:Missed goals, |All goals hold)(?:.*\n)+?(?=All goals, versions)")
 MACHINE = re.compile(r"(?m)^Measured \d{4}-.*\n")
 
 
@@ -31,7 +31,7 @@ def rewrite(goals, ratios, machine):
         goal = f"at least {wanted} times: {verdict}" if wanted else "none"
         row = f"| {name} | {goal} | {mean:.3g} | {least:.3g} |"
         text = re.sub(rf"(?m)^\| {re.escape(name)} \|.*$", lambda _, row=row: row, text)
-    readme.write_text(FALLS_SHORT.sub(lambda _: f"{shortly(goals)}\n", text, count=1), encoding="utf-8")
+    readme.write_text(MISSED.sub(lambda _: f"{shortly(goals)}\n", text, count=1), encoding="utf-8")
 
 
 def rows(goals):
@@ -42,4 +42,8 @@ def rows(goals):
 def shortly(goals):
     """A few lines on the goals that do not hold, each with the first number that was measured."""
     missed = [f"{goal.what} ({re.split('[,;(]', goal.measured)[0].strip()})" for goal in goals if not goal.holds]
-    return textwrap.fill(f"Falls short: {'; '.join(missed)}.", 128) if missed else "All goals hold."
+    return (
+        textwrap.fill(f"Missed goals, with what was measured: {'; '.join(missed)}.", 128)
+        if missed
+        else "All goals hold."
+    )
