@@ -297,7 +297,7 @@ def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) ->
 
 
 def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array, Array, Array]:
-    """Return (losses, P masses, delta's error at each loss, with the side's sign), 30 massless losses first.
+    """Return (losses, P masses with the slack, signed rest of delta's error at each loss), 30 massless losses first.
 
     Args:
         pmf: the tilted loss.
@@ -305,7 +305,8 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
         slack: bound on the error of the log of its mass.
 
     Returns:
-        Three arrays of one shape; they begin with some losses without mass, below the first one of the grid.
+        Three arrays of one shape. They begin with 30 losses without mass, 1, 2, 4, ... cells below the first one of the
+        grid; the masses are raised by the slack for UPPER and lowered for LOWER, and the error is what remains.
     """
     spend(12 * ELEMENT * pmf.mass.size)
     before = pmf.losses[0] - pmf.spacing * 2.0 ** np.arange(_EXTRA_POINTS - 1, -1, -1)

@@ -68,9 +68,17 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (below, above) around a Gaussian's epsilon, delta raised (sign 1) or lowered (-1); None: mu 0, inf."""
-    # With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at
-    # epsilon 0 is no larger; None where floats do not hold the profile.
+    """Return (below, above) around a Gaussian's epsilon, its profile rounded up (1), down (-1) or not (0), or None.
+
+    Args:
+        mu: distance over deviation, >= 0.
+        delta: in (0, 1).
+        sign: direction in which the computed profile is rounded.
+
+    Returns:
+        (0, 0) if the profile at epsilon 0 is at most delta; None if floats do not hold the profile, as for a mu of 0 or
+        one whose square overflows.
+    """
     log_delta = math.log(delta)
 
     def excess(epsilon: float) -> float:
@@ -125,10 +133,10 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of a single Atoms or GluedProfile step; None for others or for round-off.
+    """Return a certified bound on epsilon of a single step; None for kinds without a bound, or where round-off matters.
 
     Args:
-        counts: one direction.
+        counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
         is_upper: True for an upper bound, False for a lower one.
 
@@ -150,16 +158,16 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of one GluedProfile step, from below of any mixture; None for all others.
+    """Return a certified bound on delta of a single step; None for kinds without a bound, or where round-off matters.
 
     Args:
-        counts: one direction.
+        counts: steps of one direction and how often each occurs, not empty.
         epsilon: >= 0.
         is_upper: True for an upper bound, False for a lower one.
 
     Returns:
-        delta in [0, 1]; None for several steps, for other noise, for the upper end of mixtures whose largest losses may
-        be anywhere on the line, or where round-off matters.
+        delta in [0, 1], of a GluedProfile on either side, of a MixturePair, whose largest losses may be anywhere on
+        the line, from below alone; None for several steps, for other profiles, or where round-off matters.
     """
     ((curve, count), *more) = counts.items()
     if more or count > 1:

@@ -209,13 +209,13 @@ class _Attempt:
     gain: float
 
 
-def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
+def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> float:
     """Return a certified bound on epsilon, the best of up to 7 capped compositions; ConvergenceError if none fits.
 
     Args:
         rare: the composition.
         side: UPPER for an upper bound on epsilon, LOWER for a lower one.
-        width: relative width to aim at.
+        epsilon_width: relative width of the interval of epsilon to aim at.
 
     Raises:
         ConvergenceError: if there is no room for the first attempt.
@@ -228,18 +228,25 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
         if attempt_settings is None:
             break
         try:
-            bound = _run_attempt(rare, side, attempt_settings, width)
+            bound = _run_attempt(rare, side, attempt_settings, epsilon_width)
         except ConvergenceError:
             if not attempt:
                 raise
             break
         end = min(end, bound.epsilon) if side is UPPER else max(end, bound.epsilon)
-        attempt_settings = _next_attempt(rare, attempt_settings, bound, width)
+        attempt_settings = _next_attempt(rare, attempt_settings, bound, epsilon_width)
     return end
 
 
-def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: float) -> EpsilonBound:
-    """Return the bound on epsilon that one capped composition proves; inf if infinity mass uses up delta."""
+def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_width: float) -> EpsilonBound:
+    """Return the bound on epsilon from one composition of capped losses; inf if infinite losses use up delta.
+
+    Args:
+        rare: the composition.
+        side: UPPER or LOWER.
+        attempt: estimate of epsilon above which losses are capped, grid and precision.
+        epsilon_width: wanted width of the interval of epsilon, relative.
+    """
     counts = rare.capped_counts(attempt.guess, side.cap_tail)
     spent = (rare.delta * (1 - NEGLECTED) if side is UPPER else rare.delta) - total_infinity_mass(counts.items())
     if spent <= 0:
@@ -248,7 +255,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: fl
     steepness = min(max(attempt.steepness, _MIN_STEEPNESS), max(best.order * attempt.guess, 1.0))
     settings = CompositionSettings(
         tilt=best.order,
-        budget=attempt.share * width * steepness,
+        budget=attempt.share * epsilon_width * steepness,
         truncated_mass=rare.truncated_mass,
         precision=attempt.precision,
     )
@@ -256,7 +263,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: fl
     return epsilon_at_delta(composed, spent, side)
 
 
-def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, width: float) -> _Attempt | None:
+def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, epsilon_width: float) -> _Attempt | None:
     """Return the next attempt: more digits, else another guess, else a finer grid; None if two agree, or at the end."""
     attempt = replace(attempt, steepness=bound.steepness)
     if bound.roundoff > ROUNDED * bound.steepness and attempt.precision is as_float64:
@@ -269,7 +276,7 @@ def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, widt
         return replace(attempt, guess=nearby, coarse=None)
     if attempt.coarse is None:
         return replace(attempt, share=attempt.share / _COARSE_FACTOR, coarse=bound.epsilon, gain=_COARSE_FACTOR)
-    error, allowed = abs(bound.epsilon - attempt.coarse) / (attempt.gain - 1), _ACCURATE * width * bound.epsilon
+    error, allowed = abs(bound.epsilon - attempt.coarse) / (attempt.gain - 1), _ACCURATE * epsilon_width * bound.epsilon
     if error <= allowed or attempt.share <= _FINEST:
         return None
     gain = min(max(error / max(allowed, 1e-300), 2.0), _COARSE_FACTOR)

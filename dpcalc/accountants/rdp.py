@@ -308,14 +308,15 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the smallest rdp(a) + log(1/delta) / (a - 1) over real a, `rdp` <= it <= `moments`; inf: delta used up.
+    """Return epsilon by classical conversion at the best real order a; inf if infinite losses use up delta.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
 
     Returns:
-        An upper bound, never below that of `rdp`, and at most that of `moments`, which allows whole orders only.
+        An upper bound, the smallest rdp(a) + log(1/delta) / (a - 1): never below that of `rdp`, and at most that of
+        `moments`, which allows whole orders only.
 
     References:
         Mironov 2017 (1702.07476v3), Proposition 3.

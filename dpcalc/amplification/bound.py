@@ -56,7 +56,7 @@ class StepBound:
 
 
 def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) as {center in clip norms: weight}: missed weights at `distances`, inclusion at 0 (Q: at shift).
+    """Return (P, Q) as {center: weight}: `inclusion` at 0 in P and at `shift` in Q, `missed` at `distances` in both.
 
     Args:
         bound: the parameters of (K) for one step.
@@ -77,7 +77,7 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
 
 
 def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
-    """Return the StepBound of the largest lengths of several; equal probabilities are assumed, not checked.
+    """Return a StepBound above several: their largest shift and distances, and the probabilities of the first.
 
     Args:
         bounds: not empty, of one inclusion and the same probabilities of what is missed.
@@ -126,7 +126,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
 
 def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
-    """Return (s, d_p, d'_p) of (K) in clip norms: own contributions (replaced: s twice), a stand-in's if fixed."""
+    """Return (s, d_p, d'_p) of (K) in clip norms for a unit not clipped from above; fixed draws have a stand-in."""
     # Under a fixed draw another unit (a stand-in, `sibling`) is drawn in the place of a missed or removed one; under
     # the other schemes its place stays empty.
     own, sibling = path.contributions[-1], path.siblings[-1]
@@ -142,7 +142,7 @@ def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
 
 
 def _ancestor_distance(path: Path, number: int, clip: int) -> int:
-    """Return d_j in clip norms, ancestor `number` missed: contributions, plus a fixed stand-in's; 2 below `clip`."""
+    """Return d_j of (K) in clip norms: the ancestor's contributions and a fixed draw's stand-in's; 2 below `clip`."""
     if number > clip:
         return 2
     fixed = isinstance(path.schemes[number - 1], Fixed)
@@ -150,9 +150,10 @@ def _ancestor_distance(path: Path, number: int, clip: int) -> int:
 
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return d_j - d'_j in clip norms: the unit's contributions; 0 if clipped above, replaced or fixed and removed."""
-    # Seen from D', in whose batch nothing of the unit is left, a missed ancestor takes away so much less. A replaced
-    # unit contributes in D' too, and a removed one under a fixed draw has a stand-in there.
+    """Return how many clip norms less a missed ancestor moves a batch of D' than of D: the unit's own, or 0."""
+    # d_j - d'_j: in a batch of D' nothing of the unit is left that a missed ancestor could take away. It is 0 if the
+    # clip is above the unit, if the unit is replaced and so contributes in D' too, and if it is removed under a fixed
+    # draw, where a stand-in contributes in its place.
     if clip < len(path.counts) or adjacency is Adjacency.REPLACE_ONE:
         return 0
     if adjacency is Adjacency.ADD_REMOVE and isinstance(path.schemes[-1], Fixed):

@@ -28,7 +28,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return independent steps that cost at least as much as the phase (`attained`: at most); InputError if unproved.
+    """Return (levels, noise, number) of independent steps that cost at least what the phase does; `attained`, at most.
 
     Args:
         mechanism: of the phase.
@@ -38,6 +38,7 @@ def independent_steps(
 
     Raises:
         KeyedInputError: nothing is proved for this mechanism under these schemes.
+        InputError: there are more steps than the strategy has rows.
     """
     fault = correlated_fault(mechanism, hierarchy, steps)
     if fault is not None or not isinstance(mechanism, MatrixFactorization):
@@ -62,13 +63,13 @@ def independent_steps(
         # For a lower bound the steps at the end, whose columns are cut short, are left out.
         case BallsInBins() as drawn if attained:
             number = max(1, steps - strategy.bands(steps) + 1)
-            noise *= strategy.even_noise(steps, drawn.bins).lower
+            noise *= strategy.even_noise(steps, drawn.bins).for_lower
         case BallsInBins() as bins:
             drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
             # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
             is_kept = bins.is_held or steps <= bins.bins
             if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
-                noise *= strategy.even_noise(steps, bins.bins).upper
+                noise *= strategy.even_noise(steps, bins.bins).for_upper
         # In any order: the whole run is one release of the strategy's sensitivity.
         case _ if steps:
             sensitivity = mechanism.sensitivity(steps)
@@ -84,7 +85,7 @@ def independent_steps(
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
-    """Return a scheme with the floor(bins / bands) bins among which a choice stays hidden, and the steps of its run.
+    """Return the draw among the floor(bins / bands) bins that stay hidden, and how many of the run's steps they have.
 
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
@@ -125,7 +126,7 @@ def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> 
 
 
 def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[KeyedInputError]:
-    """Yield the reasons why nothing is proved here, gravest first; later ones presume that no earlier one applies."""
+    """Yield the reasons why no bound is proved, gravest first; each assumes that none of those before it applies."""
     outer, *inner = hierarchy.levels
     spanning = [level for level in hierarchy.levels if isinstance(level.scheme, AnyOrder | CyclicPoisson)]
     if not isinstance(mechanism, MatrixFactorization):

@@ -81,8 +81,8 @@ class CountPair:
 
 
 def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) as {center: Pr[H = h]}: -shift h against 0; both ways: -shift h / 2 against shift h / 2."""
-    if bound.both_ways:
+    """Return (P, Q) as {center: chance}: P at -shift h, Q at 0; `both_ways`, P at -shift h / 2 and Q mirrored."""
+    if bound.both_ways:  # the shift is then twice one member's contributions, hence even
         half = bound.shift // 2
         return {-half * h: chance for h, chance in bound.law}, {half * h: chance for h, chance in bound.law}
     return {-bound.shift * h: chance for h, chance in bound.law}, {0: Fraction(1)}
@@ -131,7 +131,7 @@ RevealedCounts = list[tuple[Fraction, CountDistribution]]
 
 
 def unamplified(bound: Bound) -> StepBound | CountPair:
-    """Return the bound of a step that draws the unit for sure, H at its largest; of an Average the longest part's.
+    """Return the bound of a step that draws the unit for sure, H at its largest; of an Average, its largest part's.
 
     Returns:
         An upper bound with inclusion probability 1, at least as large as `bound`.
@@ -179,7 +179,7 @@ class Member:
         return self.own + (self.stand_in or 0)
 
     def bound(self, contexts: RevealedCounts) -> Bound:
-        """Return the bound averaged over the revealed `contexts`; a lone part of probability 1 without an `Average`.
+        """Return the bound averaged over the revealed `contexts`; a lone part of probability 1 is returned as it is.
 
         Args:
             contexts: the law of H for each revealed outcome of the draws above; those with H = 0 alone are left out.
@@ -197,7 +197,7 @@ class Member:
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
 
     def _parts_given_counts(self, law: CountDistribution) -> list[tuple[Fraction, StepBound | CountPair]]:
-        """Return a law of H as one CountPair (add-remove, or no stand-in), else as a StepBound for each h >= 1."""
+        """Return [(1, CountPair)] for add-remove or without a stand-in, else (chance, StepBound) for each h >= 1."""
         if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
             both = self.adjacency is Adjacency.REPLACE_ONE
             pair = CountPair(law=tuple(sorted(law.items())), shift=self.shift, both_ways=both)
@@ -207,7 +207,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Merge more than 64 StepBounds to about 64, each above those it stands for; unchanged with any CountPair."""
+    """Merge over 64 StepBounds into about 64, each above those it stands for; unchanged if any part is a CountPair."""
     # Each merged part takes the largest distances and inclusion of its members, with which (K) grows.
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
@@ -295,7 +295,7 @@ def revealed_count_distributions(
 
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return upper laws of H by union bounds; in episodes any member in any task counts as all members in all tasks."""
+    """Return upper laws of H by union bounds; in episodes, any member in any task counts as all in all tasks."""
     # For episodes, that any member is in any task is revealed, and then all members are taken to be in all tasks: a
     # union bound over members and tasks.
     max_contributions = max(each) if each is not None else 1
@@ -330,7 +330,7 @@ def _exact_counts(
 
 
 def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> RevealedCounts:
-    """Return the law of the protected classes in a step's tasks; of the tasks with any of them if tasks are clipped."""
+    """Return one case: an upper law of a step's protected classes, or of the tasks with any if tasks are clipped."""
     # A task holds a class at most once, so that its protected classes are those of one draw without replacement.
     in_task = hypergeometric(path.counts[0], min(members, path.counts[0]), built.ways)
     if clip == 1:
@@ -339,7 +339,7 @@ def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> Revea
 
 
 def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
-    """Return the law of the tasks with one record; if records are clipped, given the public number with its class."""
+    """Return the law of the tasks with one record: a case for each number with its class if records are clipped."""
     classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
     if clip < 2:
         return [(Fraction(1), binomial(built.tasks, classes * records))]

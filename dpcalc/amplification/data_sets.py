@@ -118,8 +118,8 @@ def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) 
     return _scale(drop_rare_tail(binomial(vectors, nonempty)), sign)
 
 
-def _few_enough(count: int, rate: Fraction) -> int:
-    """Return the largest number of units up to `count` of which rarely more than `_MAX_RANDOM` are drawn at once."""
+def _contributing_units(count: int, rate: Fraction) -> int:
+    """Return how many of `count` units may contribute: 32, or more while draws at a `rate` > 0 rarely hold over 96."""
     if count <= _MAX_INDEPENDENT:
         return count
     # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
@@ -169,7 +169,7 @@ def _frame_sum_pair(
             others = {0: Fraction(1)}
             # Without a level above it the unit is only hidden by what is drawn with it.
             if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
-                others = _scale(drop_rare_tail(binomial(_few_enough(count - members, rate), rate)), sign)
+                others = _scale(drop_rare_tail(binomial(_contributing_units(count - members, rate), rate)), sign)
             elif each.keys() != {0} and count <= _MAX_INDEPENDENT:
                 others = _poisson_sum(count - members, rate, each)
         case CappedPoisson() as scheme:  # of single units alone
@@ -341,7 +341,7 @@ def _records_drawn(
 def _records_drawn_in_frame(
     scheme: Scheme, count: int, members: int, own_nonempty: Fraction, nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member is drawn], Pr[no record at all]) from one frame; `nonempty`: siblings'."""
+    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw; of a cut draw for 0 or 1 members."""
     match scheme:
         case Fixed(size=size):
             law = hypergeometric(count, members, min(size, count))
@@ -354,7 +354,7 @@ def _records_drawn_in_frame(
             return power(1 - rate * own_nonempty, size), power(
                 rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty), size
             )
-        case CappedPoisson() if members:
+        case CappedPoisson() if members:  # one; every other drawn unit counts as holding a record
             return 1 - scheme.rate(count) * own_nonempty, cut_empty_probability(scheme, count, 1 - own_nonempty)
         case CappedPoisson(probability=rate):
             return Fraction(1), power(1 - rate, count)

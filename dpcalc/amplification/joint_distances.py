@@ -170,17 +170,17 @@ class _Search:
         cells = _Cells(
             np.stack([unit[rows], unit[rows + 1]], axis=1), np.stack([distance[columns], distance[columns + 1]], axis=1)
         )
-        values, kept = self._values(cells, math.expm1(epsilon)), np.zeros(1)
+        values, kept = self._upper_bounds(cells, math.expm1(epsilon)), np.zeros(1)
         for _ in range(_ROUNDS):
             order = np.argsort(-values)
             kept = np.append(kept, values[order[_SPLIT:]].max(initial=0.0))  # nan stays nan, which is no bound
             values, cells = values[order[:_SPLIT]], cells.taken(order[:_SPLIT])
             cells = cells.quarters()
-            values = np.minimum(self._values(cells, math.expm1(epsilon)), np.tile(values, 4))
+            values = np.minimum(self._upper_bounds(cells, math.expm1(epsilon)), np.tile(values, 4))
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
     def on_a_line(self, epsilon: float) -> float:
-        """Return about the largest delta of data on a line, some mates opposite to the unit; not above `largest`."""
+        """Return delta, uncertified, of the worst data on a line, where some mates point against the unit."""
         opposite = np.unique(np.linspace(0, min(self.mates, (self.reach + self.mates) // 2), _LINES).round())[:, None]
         y = np.linspace(-8 - 2 / self.noise, 8.0, _POINTS_OF_A_LINE)
         lengths = np.array([[-2.0]]), self.reach + self.mates - 2 * opposite
@@ -190,8 +190,9 @@ class _Search:
         density = np.exp(-y * y / 2) / math.sqrt(2 * math.pi)
         return self.inclusion * float((gained * density).sum(axis=1).max()) * float(y[1] - y[0])
 
-    def _values(self, cells: _Cells, gap: float) -> Array:
-        """Return an upper bound on delta / inclusion in each cell, the least of a few charges; `gap`: e^eps - 1."""
+    def _upper_bounds(self, cells: _Cells, gap: float) -> Array:
+        """Return the least of a few upper bounds on delta / inclusion in each cell; `gap` is e^epsilon - 1."""
+        # For each share in _THREATS: charging the mates by their angle for that share of what is missed is valid.
         along, across, distance = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
         far = np.where(distance <= _MAX_DISTANCE, self.far, 0.0)[:, None]

@@ -24,11 +24,11 @@ from dpcalc.amplification.random_contents import (
 )
 from dpcalc.amplification.schedule import (
     PhaseBound,
+    bound_per_pass,
     is_shortened,
     is_shuffled,
     pass_as_draw,
     shortened_pass_error,
-    with_passes,
 )
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
@@ -299,7 +299,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
         return _draw_bound(hierarchy, drawn, (clip, vectors), adjacency, group)
 
     phase_bound = bound_with_redraws(hierarchy, path, group, draw)
-    return with_passes(phase_bound, path, clip=clip, adjacency=adjacency, group=group) if shuffled else phase_bound
+    return bound_per_pass(phase_bound, path, clip=clip, adjacency=adjacency, group=group) if shuffled else phase_bound
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
@@ -330,12 +330,12 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
 
 
 def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
-    """Return an upper bound on Pr[draws of the successive `levels` reach any member], given that all above them do.
+    """Return an upper bound on Pr[draws of `levels` reach a member | all above do]: by placement, or a union bound.
 
     Args:
         path: the path to the protected units.
-        group: the protected units; without a placement a union bound over its members.
-        levels: consecutive levels above the protected one, from 1.
+        group: the protected units; a union bound over them if they have no placement or it needs too much work.
+        levels: consecutive levels above the protected one, from 1; not empty.
     """
     # Members under different drawn units are reached independently, so that the chance that none is reached is the
     # product over the frames in which a draw of `levels` begins.

@@ -312,7 +312,7 @@ def _unit_cases(
 
 
 def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the one sure case, chance 1, of a unit at or above the clipping level with certain contributions."""
+    """Return the only case, of chance 1, of a unit at or above the clipping level whose contributions are certain."""
     above = len(path.counts) - 1
     stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE else 0
     near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
@@ -371,7 +371,14 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a UnitCase for each h >= 1, of chance Pr[h | h >= 1]; an empty unit counts as missed by the step."""
+    """Return a UnitCase for each number h >= 1 of contributions, shift 2 h for replace-one; h = 0 counts as a miss.
+
+    Args:
+        bound: (K) with the largest numbers.
+        own: law of the unit's contributions, with Pr[h >= 1] > 0.
+        stand_in: law of what a batch that misses the unit holds in its place; {0: 1} unless draws are fixed.
+        adjacency: relation between D and D'.
+    """
     # The batches that miss the unit differ from D's by h and by what stands in for it, those that hold it empty by h.
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     return [
@@ -392,7 +399,7 @@ def _cases_by_own_counts(
 
 
 def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
-    """Return a UnitCase for each (unit, stand-in) contributions but (0, 0), for a unit removed under a fixed draw."""
+    """Return a UnitCase for each pair but (0, 0) of contributions of a removed unit and its stand-in (fixed draws)."""
     return [
         UnitCase(
             chance=p * q,

@@ -350,8 +350,8 @@ def pass_as_draw(path: Path, group: Group) -> Path:
     return one_pass(path, is_revealed=is_revealed)
 
 
-def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound for each pass: one Gaussian release if it holds every unit, else `phase_bound` of the draw.
+def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
+    """Return the bound per pass: one Gaussian release if every pass holds every unit, else that of one draw.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.

@@ -71,8 +71,8 @@ def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
     return f"{counts.repeats:,} times one {level.name} stands several times in a batch {where}: {name}"
 
 
-def _passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for a loader that goes through all units where another scheme is declared; else ""."""
+def _undeclared_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for a loader that makes passes although the declared scheme has none; else ""."""
     level = logged.level
     if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle | BallsInBins) or not _has_passes(logged):
         return ""
@@ -83,8 +83,8 @@ def _passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _has_passes(logged: LoggedLevel) -> bool:
-    """Return True if a third draw of a unit in a window is far rarer than by chance, which expects at least 20."""
-    # A window of a pass meets at most two passes, wherever it begins: no unit is in it three times.
+    """Return True if units are drawn three times within the length of a pass far less often than by chance."""
+    # A window as long as a pass meets at most two passes, wherever it begins: no unit is in it three times.
     counts = window_counts(logged)
     return bool(counts) and counts[-1].expected >= _ENOUGH and counts[-1].observed <= _RARE * counts[-1].expected
 
@@ -132,7 +132,7 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for draws kept for several steps, or not kept as declared; else ""."""
+    """Return the sentence for a loader that redraws within a period, or holds most draws beyond it; else ""."""
     level, draws = logged.level, logged.draws
     if Kind.HELD in by_kind and logged.counts.unheld is not None:
         return (
@@ -204,7 +204,7 @@ def _rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for units that are never drawn, "" if chance can have left them out."""
+    """Return the sentence for never drawn units, "" if chance may explain them or no test of spread failed."""
     level, counts = logged.level, logged.counts.counts
     never = np.flatnonzero(counts == 0)
     mean = float(counts.mean()) if counts.size else 0.0
@@ -234,7 +234,7 @@ _PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
     _every_entry_repeated,
     _assignment,
     _held_draws,
-    _passes,
+    _undeclared_passes,
     _other_pass,
     _no_passes,
     _repeated_entries,

@@ -195,7 +195,7 @@ class LevelCounts:
         if not units.size:
             return
         if self.level.is_last:
-            self._count_repeats(steps, units)
+            self._add_entries_per_unit(steps, units)
         # From here on a unit counts once in a step: its repetitions were counted above.
         is_new = np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)])
         steps, units = steps[is_new], units[is_new]
@@ -252,8 +252,13 @@ class LevelCounts:
             pairs=pairs,
         )
 
-    def _count_repeats(self, steps: IntArray, units: IntArray) -> None:
-        """Add entries, and units with several in one step; note the fewest, the most and the first of them."""
+    def _add_entries_per_unit(self, steps: IntArray, units: IntArray) -> None:
+        """Count each unit's entries in each step, arrays sorted; keep fewest, most, repeats and the first repeat.
+
+        Args:
+            steps: of each entry, ascending, not empty.
+            units: of each entry, ascending within a step.
+        """
         begins = np.flatnonzero(np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)]))
         entries = np.diff(begins, append=units.size)
         self.entries += units.size

@@ -261,7 +261,10 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
 
 
 def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
-    """Yield tests of units in `times` of all steps; sizes, pairs, windows only where the log tells them."""
+    """Yield the tests of random allocation; where the log hides entries only too many draws contradict it.
+
+    Sizes are tested where the log has them; repeats, neighbours and windows where it shows every drawn unit.
+    """
     level, draws, times, steps = logged.level, logged.draws, scheme.times, logged.level.times
     counts = logged.counts.counts
     wrong = counts != times if level.is_shown else counts > times

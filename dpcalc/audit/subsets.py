@@ -60,7 +60,7 @@ class ShownSizes:
     is_nonempty: bool
 
     def tail(self, size: IntArray, frame: IntArray) -> Array:
-        """Return the probability that a draw (one that shows a unit, if only such are seen) shows at least `size`.
+        """Return Pr[a draw shows >= `size` units], given that it shows one where empty draws leave no trace.
 
         Args:
             size: number of units.

@@ -255,7 +255,7 @@ def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
 
 
 def _over_group(request: CurveRequest) -> Chart:
-    """Return epsilon over the group size: by default 1 to 16, 4 for nested units, or the largest that is covered."""
+    """Return epsilon over group size, by default to 16, or 4 if the protected level lies below another one."""
     default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
     max_group = min(default, *(largest_group(plan) for _, plan in request.plans))
     grid = _whole_numbers(request.grid or range(1, max_group + 1))

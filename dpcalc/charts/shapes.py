@@ -104,9 +104,13 @@ def profile(request: CurveRequest) -> Chart:
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return bounds on true over false positive rates, two lines a plan, and guessing; InputError if not pld.
+    """Return upper bounds on the best attacker's true positive rate, for presence and for absence; and guessing.
 
-    Two lines for each plan: attackers that detect units in the data, and units that are not in it.
+    Two lines for each plan, over the false positive rate: attackers that detect units in the data, and units that are
+    not in it.
+
+    Raises:
+        InputError: another method than auto or pld was chosen.
     """
     _refuse_methods(request)
     # Dense where the axis is: logarithmic at small rates, even beyond.

@@ -89,7 +89,7 @@ class Strategy(ABC):
             steps: length of the run, >= 1.
             period: of the steps i, i + period, ... in which a unit takes part, >= 1.
         """
-        return EvenNoise(upper=1.0, lower=1.0)
+        return EvenNoise(for_upper=1.0, for_lower=1.0)
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:

@@ -87,12 +87,12 @@ class EvenNoise(NamedTuple):
     """Factors >= 1 on the noise multiplier with which steps of equal columns stand for those of C (Theorem 16.10).
 
     Attributes:
-        upper: with it the steps i, i + period, ... together cost at least as much, whatever i; rounded down.
-        lower: with it each of the first steps - bands + 1 steps costs at most as much; rounded up.
+        for_upper: with it the steps i, i + period, ... together cost at least as much, whatever i; rounded down.
+        for_lower: with it each of the first steps - bands + 1 steps costs at most as much; rounded up.
     """
 
-    upper: float
-    lower: float
+    for_upper: float
+    for_lower: float
 
 
 def _ends(value: float, roundings: float) -> tuple[float, float]:
@@ -106,7 +106,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return a Toeplitz strategy's sensitivity, exact if columns are apart or c >= 0 falls, else bounds; InputError.
+    """Return a Toeplitz strategy's sensitivity, exact where its theorems are, else a lower and an upper bound.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -115,6 +115,9 @@ def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participat
 
     Raises:
         InputError: more than MAX_LENGTH numbers would have to be summed.
+
+    Returns:
+        Exact if the columns of one unit do not overlap, or the coefficients are >= 0 and fall or epochs are fixed.
 
     Source: docs/theory.md, Theorem 16.3 and Theorem 16.4.
     """
@@ -264,7 +267,7 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
-    """Return the noise factors with which a run of `steps` steps acts as if all columns of a matrix were equal.
+    """Return factors on the noise, for upper and lower bounds, with which all columns of a run count as equal.
 
     Args:
         matrix: n x n, finite.
@@ -281,7 +284,8 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
     smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()
     margin = 1e-11  # above the round-off of sums of MAX_SIDE squares
     return EvenNoise(
-        upper=max(1.0, math.sqrt(largest / mean) * (1 - margin)), lower=math.sqrt(largest / smallest) * (1 + margin)
+        for_upper=max(1.0, math.sqrt(largest / mean) * (1 - margin)),
+        for_lower=math.sqrt(largest / smallest) * (1 + margin),
     )
 
 

@@ -291,7 +291,7 @@ def pure_dp_log_moments(epsilon: float, moments: Array) -> Array:
 
 
 def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
-    """Return the published bound on log moments of LNMax, data-dependent where its condition holds, per query.
+    """Return LNMax's published log moments, shape (queries, moments); data-dependent where that is proved and smaller.
 
     Args:
         other_wins: upper bound on the probability that another than the most frequent label wins, shape (queries,).
@@ -313,7 +313,7 @@ def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
 
 
 def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
-    """Return the published bound on log moments of GNMax, data-dependent where its conditions hold, per query.
+    """Return GNMax's published log moments, shape (queries, moments); data-dependent where that is proved and smaller.
 
     Theorem 6 with the orders mu_2 = sigma sqrt(log(1/q)), mu_1 = mu_2 + 1 of Proposition 10, where its conditions hold;
     the data-independent bound where they do not, or where that is smaller.

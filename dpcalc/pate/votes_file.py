@@ -73,7 +73,7 @@ def read_votes(source: VotesFile) -> Votes:
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return the votes of every row, as given or as in row 1; InputError unless all have it, 1 to _MAX_TEACHERS."""
+    """Return the votes that each row must have: the given teachers or, without them or with `classes`, row 1's sum."""
     # Counted labels sum to the number of rows of the file, so that only counts given as such can be wrong.
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
@@ -201,7 +201,7 @@ def _as_number(word: str) -> float | None:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, text) of each line not blank; InputError for lines over 64 MiB and bytes not UTF-8."""
+    """Yield (number from 1, text without its line end) for each line that is not blank; tabs and spaces stay."""
     with open_regular(path) as stream:
         # A file without line ends is refused before it fills the memory.
         number = 0

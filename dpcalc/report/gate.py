@@ -135,7 +135,7 @@ def _verdict_counts(command: str, results: Sequence[Result]) -> str:
 
 
 def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
-    """Return the result of one file in words, findings of the gate before those of the config layer."""
+    """Return one file's result in words, the gate's findings first; `locate` gives locations, "" for stdin."""
     problems = [_problem_diagnostic(problem, result) for problem in result.problems]
     return FileView(
         location="" if result.path == STDIN else locate(result.path),
@@ -270,7 +270,7 @@ def _over_budget_text(problem: Problem, result: Result) -> str:
 
 
 def _near_budget_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC302: percent of the limit used, above the share in `problem.numbers`; or the detail."""
+    """Return DPC302's message: the percent of the limit used; `problem.detail` without a guarantee or limit."""
     guarantee, limit, (share,) = result.guarantee, result.limit, problem.numbers
     if guarantee is None or limit is None:
         return problem.detail

@@ -109,7 +109,7 @@ def _exact(value: Value) -> Fraction:
 
 
 def solution_output(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> Output:
-    """Return the result of a solver: the value, the reached measure, the value that fails; then the solved plan.
+    """Return a solver's result: value, measure reached, `fails_at` (None: nothing beyond fails), solved plan.
 
     Args:
         command: name of the solver.
@@ -118,7 +118,8 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         written: keys that `--write` changed.
 
     Returns:
-        The measure rounded up within the target, the value that fails rounded away from the solution.
+        The measure rounded up within the target, the value that fails rounded away from the solution; the quiet text is
+        the value alone.
     """
     goal, plan, guarantee = solution.goal, solution.plan, solution.guarantee
     reached, name = rounded_up_within(solution.reached, goal.limit), measure(goal)
@@ -159,7 +160,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
 
 
 def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
-    """Return the result of a solver that found no value: the target, and the value that comes nearest to it as `best`.
+    """Return the result of a failed search: `solution` null, the target, and the nearest value there is as `best`.
 
     Args:
         command: name of the solver.

@@ -72,7 +72,7 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
     width: int,
     styled: bool,
 ) -> str:
-    """Return a headline, a table of numbers aligned to the right, and notes; nothing is left out to fit the width.
+    """Return a headline, a right-aligned table and notes as text; cells wrap where `width` is too small for them.
 
     Args:
         headline: its first line.

@@ -270,7 +270,7 @@ def parse_axis(text: str) -> GridAxis:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return each point's outcome, an error too, last axis fastest; InputError: bad grid; InterruptedSweep on Ctrl-C.
+    """Return one outcome for each point, the last axis fastest; an invalid point's outcome is its error.
 
     Args:
         base: the config.

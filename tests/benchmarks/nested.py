@@ -102,7 +102,7 @@ def row(case):
         stack.enter_context(
             patch.object(lower_end, "_with_best_lengths", lambda starts, _: lower_end._total_counts(starts[0]))
         )
-        stack.enter_context(patch.object(data_sets, "_few_enough", lambda count, _: count if count < 32 else 0))
+        stack.enter_context(patch.object(data_sets, "_contributing_units", lambda count, _: count if count < 32 else 0))
         before = bounds(case.plan)
     theorem_3 = theorem_3_row(case.plan)
     numbers = (*before, *after, theorem_3.epsilon if theorem_3 is not None else None)
