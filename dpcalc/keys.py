@@ -89,7 +89,7 @@ class Exact(ValueType):
         return value
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of the range, its ends rounded to floats; a quotient is added by the caller."""
+        """Return the JSON Schema, in floats, of the range, ends included, or a value of `gap`; no quotients."""
         inside: Schema = {"type": "number", "minimum": float(self.min_value), "maximum": float(self.max_value)}
         others: list[Schema] = [{"const": float(value)} for value in self.gap]
         return {"anyOf": [*others, inside]} if others else inside

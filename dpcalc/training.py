@@ -126,7 +126,7 @@ class Accountant:
     def step(
         self, *, noise_multiplier: float | None = None, rate: Number | None = None, count: int = 1, **unknown: Never
     ) -> None:
-        """Record `count` noisy updates, noise and rate the plan's by default; if InputError or TypeError, nothing.
+        """Record `count` >= 0 noisy updates, at the plan's noise and rate by default; a refused call records nothing.
 
         Args:
             noise_multiplier: noise standard deviation / clip norm of these steps; by default that of the plan, whose

@@ -42,7 +42,7 @@ _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
 
 def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return an upper bound on epsilon of any steps by closed-form Renyi divergences; inf if infinity mass >= delta.
+    """Return epsilon (upper) by Renyi divergences, at most the sum of largest losses; inf if infinity mass >= delta.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

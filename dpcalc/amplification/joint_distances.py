@@ -90,7 +90,7 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 
 @cached_with_cost(64)
 def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
-    """Return an upper bound on the profile, nowhere above `plain`, which is returned where little can be gained.
+    """Return an upper bound on the profile, at most `plain`; `plain` for little gain; WorkExceededError if too costly.
 
     Args:
         bound: the geometry.

@@ -342,7 +342,7 @@ class LevelCounts:
 
 
 def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:
-    """Count entries (steps, records) at all levels, sorted, from the records up; nothing without entries.
+    """Add entries (step, record) to the counts of each level, from the records up; steps ascend, in whole periods.
 
     Args:
         levels: outermost first.

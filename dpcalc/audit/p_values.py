@@ -90,10 +90,10 @@ class Statistic:
 
 
 def log_tail(count: Count) -> float:
-    """Return the log (<= 0; -inf: impossible) of a bound on the probability of a count so far from its expectation.
+    """Return the log of an upper bound on the one tail where the count lies (KL bound); -inf if it is impossible.
 
     Args:
-        count: the number of events; the bound is on the tail, upper or lower, on whose side the observed number lies.
+        count: the number of events; the tail is the upper one above its expectation, else the lower one.
 
     Returns:
         - trials * KL(observed / trials || expected / trials), Theorem 17.1 of docs/theory.md; -inf for an impossible

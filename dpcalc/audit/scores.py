@@ -358,7 +358,7 @@ def _counted(scores: Scores, places: IntArray, threshold: float) -> Alarms:
 
 
 def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float], ...]:
-    """Return (false positive rate, true positive rate, certified largest one), increasing; () without both kinds."""
+    """Return (fpr, tpr, bound on tpr) at a grid of fprs from 1 / (canaries out) to 1; () if all are in, or out."""
     ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
     if not len(ins) or not len(outs):
         return ()

@@ -60,7 +60,7 @@ class ShownSizes:
     is_nonempty: bool
 
     def tail(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows >= `size` units], given that it shows one where empty draws leave no trace.
+        """Return Pr[a draw shows >= `size` units], given that it shows one if `is_nonempty`; 0 above a max_size.
 
         Args:
             size: number of units.
@@ -74,7 +74,7 @@ class ShownSizes:
         return above if self.law.max_size is None else np.where(size > self.law.max_size, 0.0, above)
 
     def head(self, size: IntArray, frame: IntArray) -> Array:
-        """Return the probability that a draw (one that shows a unit, if only such are seen) shows at most `size`.
+        """Return Pr[a draw shows <= `size` units], given that it shows one if `is_nonempty`; 1 from a max_size on.
 
         Args:
             size: number of units.

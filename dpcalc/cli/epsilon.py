@@ -131,8 +131,13 @@ def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
-    """Return the data-dependent cost of a config's votes, itself private; None unless it is that alone; InputError."""
-    # None without votes, and for runs that are more than answers to them: several phases, groups, repetitions.
+    """Return the data-dependent cost of a config's votes; None unless an untuned PATE phase for one unit is all.
+
+    The cost is itself private.
+
+    Raises:
+        InputError: the votes cannot be read or do not fit the config; it begins with the place of `mechanism.votes`.
+    """
     plan = loaded.plan
     phase = plan.phases[0]
     if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
@@ -467,7 +472,7 @@ def _secret_noise() -> np.random.Generator:
 
 
 def _write_queries(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
-    """Write the table of queries to `--csv`, if given; return the remark on it, else (); InputError if it is there."""
+    """Write queries to `--csv`, return the remark on it; () without one; InputError if it exists and not `force`."""
     if csv is None:
         return ()
 

@@ -64,15 +64,15 @@ class Difference:
 
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
-    """Return the differences of two configs in long form, labels left out, in the new order; changed data files last.
+    """Return what differs in long form but for labels, a changed draw or length as one; changed data files last.
 
     Args:
         old: a config.
         new: another one.
 
     Returns:
-        The differences in the order of the new file. A draw, length or level in which other keys are given is one
-        difference: its keys make no sense one by one.
+        The differences in the order of the new file; in each mapping, keys of the old file alone come last. A draw,
+        length or level in which other keys are given is one difference: its keys make no sense one by one.
     """
     # In the long form, where two ways to write the same thing do not differ.
     pairs = tuple(_pairs((), old.tree, new.tree, new.tree))
@@ -158,7 +158,7 @@ def _has_independent_keys(keys: Keys) -> bool:
 
 
 def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, loaded: Loaded) -> Difference:
-    """Return the Difference of two parts, None if lacking; `loaded` is the new config, whose files alone have marks."""
+    """Return the Difference of two parts (None: lacks it); `loaded`, the new config, has the only files with marks."""
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path
     # A mark in another file counts only if it is that of the referenced value; an option has no line to show.

@@ -324,7 +324,10 @@ def _finish_sections(sections: Section) -> Section:
 
 
 def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
-    """Yield the inherited (key, value) that no amount, length, scheme or mechanism type in `over` excludes."""
+    """Yield the (key, value) of `base` but rivals of keys in `over`, and keys its scheme or new type does not take.
+
+    Of another mechanism type only keys that all types have are kept.
+    """
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
     scheme, mechanism = over.entries.get("scheme"), over.entries.get("type")
@@ -356,7 +359,7 @@ def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
 
 
 def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
-    """Return the file with values assumed where it states none; no `data` beside its own, no draw for many levels."""
+    """Return the file with assumed values where it states none: `data` only without its own, a draw for one level."""
     for item in assumed:
         names = level_names(root)
         if item.keys[0] == "data" and "data" in root.entries:

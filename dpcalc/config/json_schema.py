@@ -157,7 +157,7 @@ def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
 
 
 def _property_schema(declared: Key) -> Schema:
-    """Return the JSON Schema of a key's value as users write it: also a reference or with underscores, no null."""
+    """Return the JSON Schema of a key as users write it: also as reference, quotient or with underscores; no null."""
     kind = declared.kind
     about: Schema = {"description": declared.meaning}
     is_shown = isinstance(declared.default, bool | int | float | str) and declared.default != math.inf

@@ -57,7 +57,7 @@ MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile 
 
 
 def _not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield the first of: other dpcalc, Hydra, other version, no sections; and an error for too much inheritance."""
+    """Yield one error if a file is for another dpcalc, of Hydra, or no config; one more for too much inheritance."""
     version, requires = root.entries.get("version"), root.entries.get("requires")
     if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
@@ -168,7 +168,7 @@ def _version_errors(root: Section) -> Iterator[Diagnostic]:
 
 
 def satisfies(version: str, requirement: str) -> bool | None:
-    """Return True if a version, without a suffix such as ".dev1", satisfies a requirement; None if that cannot be read.
+    """Return True if a version, its suffix ignored, satisfies a requirement; None for an unreadable requirement.
 
     Args:
         version: as of PEP 440; a suffix such as ".dev1" is ignored.
@@ -337,7 +337,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a text as config in long form, references followed, and its errors so far; ConfigError if no config."""
+    """Return a text in long form with its errors so far; ConfigError for TOML, no YAML mapping, or another config."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)

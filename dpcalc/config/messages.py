@@ -297,7 +297,7 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return the error for a value that is none of the allowed words: planned, unknown (DPC104) or no text (DPC102).
+    """Return the error for a value that is no allowed word: DPC102 if no text, else DPC104, also if planned.
 
     Args:
         key: the key whose value it is.

@@ -149,7 +149,7 @@ def _parameter_text(value: object) -> str:
 
 
 def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one for each scheme
-    """Return (", key: value" for how many a level draws, remark on the rate or steps of a pass); "" for none."""
+    """Return (keys of a level's draw as ", key: value", remark on rate or steps of a pass); "" where there is none."""
     match level.scheme:
         case All():
             return "", ""

@@ -69,7 +69,7 @@ def parse_quotient(text: str) -> Fraction | None:
 
 
 def decimal_text(number: Fraction) -> str | None:
-    """Return the exact decimal of a number, with exponent if shorter by 3 characters; None if over MAX_DIGITS digits.
+    """Return the exact decimal (1e-5 if 3 characters shorter, integers < 1e16 plain); None if over MAX_DIGITS digits.
 
     Example:
         >>> decimal_text(Fraction(1, 250)), decimal_text(Fraction(1, 10**5)), decimal_text(Fraction(1, 3))

@@ -285,11 +285,11 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Return `check`'s result of a ledger; failed (DPC407) too if it does not begin with the ledger of the base.
+    """Return `check`'s result of a ledger; failed (DPC407) too if it does not extend that at `base` ("": no base).
 
     Args:
         path: the ledger.
-        base: git revision whose ledger it must begin with, or "".
+        base: git revision whose ledger it must begin with; "" for none.
         demands: requirements beside its budget.
         costs: computes epsilons within limits of time and memory.
     """

@@ -331,7 +331,7 @@ def _given_rules(revision: Revision, current: Path, patterns: Sequence[str]) -> 
 
 
 def _search_rules(revision: Revision, current: Path) -> Iterator[_Rule]:
-    """Yield the names or patterns by which a search finds configs at a revision, of the nearest folder with any."""
+    """Yield the known file names in the nearest folder with configs, or else the patterns of its pyproject.toml."""
     for folder in (revision.path_from_top(str(each)) for each in folders_to_search(current)):
         own = [name for name in NAMES if revision.matching(folder, name)]
         if own:

@@ -207,7 +207,7 @@ class Workers(Generic[T, R]):
     def finished(
         self, tasks: Sequence[T], *, deadline: float = math.inf, seconds: float = math.inf
     ) -> Iterator[tuple[int, R | Exception]]:
-        """Yield (index of a task from 0, its value or exception) in order of arrival; end busy workers at `deadline`.
+        """Yield (task index, value or exception) as they arrive; at `deadline` drop the rest and end their workers.
 
         Args:
             tasks: the arguments.
@@ -244,7 +244,7 @@ class Workers(Generic[T, R]):
             _send(worker, pickle.dumps(tasks[worker.task]))
 
     def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Yield the next (index, answer), or ChildProcessError of a dead worker; at `until` OutOfTimeError if late."""
+        """Yield the next (index, answer or ChildProcessError); at `until` an OutOfTimeError for each late task."""
         # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others.
         left = until - time.monotonic()
         try:

@@ -107,7 +107,7 @@ class GluedProfile(PrivacyProfile):
 
 
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the delta of a pair at epsilon >= 0, P(y < t) - e^epsilon Q(y < t) with loss epsilon at t.
+    """Return delta at epsilon >= 0 in [0, 1], P(y < t) - e^epsilon Q(y < t) with loss > epsilon exactly below t.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -122,7 +122,7 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return the summands of `half_line_delta`, two for each center; [] from the largest loss on.
+    """Return the summands of P(y < t) - e^epsilon Q(y < t) with loss > epsilon below t; [] if no loss exceeds epsilon.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.

@@ -486,7 +486,7 @@ class MatrixFactorization(Mechanism):
 
     @property
     def words(self) -> str:
-        """Strategy and noise in words."""
+        """Strategy, noise multiplier and its reference in words; with further sums their noise and the joint one."""
         relative = "of each node" if isinstance(self.strategy, Tree) else "relative to the largest column norm"
         others = ", ".join(f"{noise:g}" for noise in self.also)
         joint = f" (with sums at {others} on the same sample: together {self.joint_noise_multiplier:.6g})"

@@ -202,7 +202,7 @@ def _integer_power(base: Complex, exponent: int) -> Complex:
 
 
 def convolve(a: Array, b: Array) -> tuple[Array, float]:
-    """Return (linear convolution of two sequences by FFT, bound on the 2-norm of its round-off).
+    """Return (convolution of two mass vectors, each of sum about 1, by FFT; bound on the 2-norm of its round-off).
 
     Args:
         a: non-negative terms with sum about 1, shape (n,).

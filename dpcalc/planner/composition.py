@@ -95,13 +95,16 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
     """
     refuse_parts(plan)
     with own_allowance(_LAWS_WORK) as meter:
-        units = _with_bounds(plan)
+        units = _units_with_bounds(plan)
     is_rough = meter.spent > meter.limit
     return tuple(replace(each_unit, is_rough=is_rough or each_unit.group.is_left_open) for each_unit in units)
 
 
-def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the protected units with each phase's valid bounds; for noise on sums, of few placements, averages too."""
+def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
+    """Return a ProtectedUnit for each worst path, or each placement of a group, with the valid bounds of each phase.
+
+    Where noise is added to a sum (of a group: Gaussian noise, and few placements) averages over mates are among them.
+    """
     draws = _draws(plan)
     first: dict[tuple[Hierarchy, int], int] = {}  # many phases have the same draws
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
@@ -112,7 +115,7 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     ways = (shared,) if plan.group_size > 1 else ways
 
     def _protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
-        """Return the unit or group on some paths with each phase's bounds; averages too if the plan adds noise."""
+        """Return the unit or group on these paths, one a phase, with the bounds of each phase."""
         bounds = {}
         for (hierarchy, clip), place in first.items():
             path = paths[place]

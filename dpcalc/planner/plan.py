@@ -181,7 +181,7 @@ class Plan:
             self._refuse_parts()
 
     def _refuse_parts(self) -> None:
-        """Raise InputError for unknown parts; with parts: groups, tuning, unequal sizes, other draws, many replaced."""
+        """Raise InputError for an unknown part, a group, tuning, many parts with replace-one, or uncovered phases."""
         names = () if self.partition is None else self.partition.parts
         unknown = next((part for part in self.parts if part not in names), None)
         if unknown is not None:
@@ -197,21 +197,7 @@ class Plan:
                 "against add-remove"
             )
         for phase in self.phases:
-            levels, outermost = phase.hierarchy.levels, phase.hierarchy.level(1).scheme
-            schemes = (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation)
-            if phase.hierarchy.tree is not None or not all(level.is_equal for level in levels):
-                raise InputError("part: expected units of one size with parts of the data, got several sizes")
-            if phase.part and (phase.hierarchy.episodes is not None or not isinstance(outermost, schemes)):
-                raise InputError(
-                    f"part: expected {listed(tuple(scheme.name for scheme in schemes))} at level {levels[0].name} of a "
-                    f"part, whose size is not known, got {outermost.name}"
-                    f"{' with max_batch_size' if isinstance(outermost, CappedPoisson) else ''}"
-                )
-            if phase.part and is_moved and (not phase.clips or phase.is_correlated):
-                raise InputError(
-                    "part: expected noise on sums of clipped vectors in parts with replace-one, got "
-                    f"{phase.mechanism.name}"
-                )
+            _refuse_beside_parts(phase, is_moved=is_moved)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -281,6 +267,27 @@ class Plan:
     def steps(self) -> int:
         """Number of noisy releases of all phases."""
         return sum(phase.steps for phase in self.phases)
+
+
+def _refuse_beside_parts(phase: Phase, *, is_moved: bool) -> None:
+    """Raise InputError for unequal sizes; on a part also for an outermost draw or a mechanism that is not covered.
+
+    A replaced unit can move to another part (`is_moved`): then fewer draws are covered, and noise on sums alone.
+    """
+    levels, outermost = phase.hierarchy.levels, phase.hierarchy.level(1).scheme
+    schemes = (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation)
+    if phase.hierarchy.tree is not None or not all(level.is_equal for level in levels):
+        raise InputError("part: expected units of one size with parts of the data, got several sizes")
+    if phase.part and (phase.hierarchy.episodes is not None or not isinstance(outermost, schemes)):
+        raise InputError(
+            f"part: expected {listed(tuple(scheme.name for scheme in schemes))} at level {levels[0].name} of a "
+            f"part, whose size is not known, got {outermost.name}"
+            f"{' with max_batch_size' if isinstance(outermost, CappedPoisson) else ''}"
+        )
+    if phase.part and is_moved and (not phase.clips or phase.is_correlated):
+        raise InputError(
+            f"part: expected noise on sums of clipped vectors in parts with replace-one, got {phase.mechanism.name}"
+        )
 
 
 def _in_short(phase: Phase) -> str:

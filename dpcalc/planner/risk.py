@@ -99,12 +99,12 @@ class Profiles:
         return missed
 
     def _by_own_profile(self, rates: Array, own: Array) -> Array:
-        """Return e^epsilon a + delta for each rate and epsilon."""
+        """Return e^epsilon a + own for each false positive rate a, epsilon; `own` is the delta of this direction."""
         detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST)) * rates + own
         return detected
 
     def _by_opposite_profile(self, rates: Array, other: Array) -> Array:
-        """Return e^-epsilon (1 - a - delta of the opposite direction) for each rate and epsilon, rounded down."""
+        """Return e^-epsilon max(0, 1 - a - other), rounded down; `other` is the delta of the opposite direction."""
         # Rounded down, since it is taken from 1 where an upper bound is asked.
         remaining: Array = np.exp(-self.epsilons) * np.maximum(1 - rates - other - 4 * UNIT_ROUNDOFF, 0.0)
         return remaining * (1 - 8 * UNIT_ROUNDOFF)
@@ -206,7 +206,7 @@ def _composed_profiles(
 
 
 def _sharp_for_few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
-    """Return profiles tight also where false negative rates at the end rates are < .01; as they are on failure."""
+    """Return `known`, lowered by composition for end rates with false negative rates < .01, where it succeeds."""
     some = {min(rates), max(rates)}
     for rate, (forward, counts) in product(some, ((True, pair[1]), (False, pair[0]))):
         missed, last = known.false_negative_rates(np.array([rate])), -1.0

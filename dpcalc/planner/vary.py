@@ -14,7 +14,7 @@ from dpcalc.sampling.schemes import AnyOrder, Shuffle
 
 
 def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
-    """Return the phase with a name, for None the only one; InputError if none has it or several are unnamed.
+    """Return the phase with a name (None: the only one); InputError for a name that none has, or None of several.
 
     Args:
         plan: a training run.
@@ -152,7 +152,7 @@ def largest_group(plan: Plan) -> int:
 
 
 def is_covered(plan: Plan) -> bool:
-    """Return True unless correlated noise has no proved bound under its sampling; errors of other kinds pass."""
+    """Return True unless correlated noise has no proved bound under its sampling; other errors are raised."""
     try:
         plan.independent()
     except KeyedInputError:

@@ -235,7 +235,10 @@ def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
 
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
-    """Return True if a phase adds noise to a sum in which a drawn unit may have no drawn record."""
+    """Return True if noise is added where a drawn unit may hold no record, by a removal or by Poisson draws below it.
+
+    A removal counts only where no other unit is drawn instead. Episodes are never empty.
+    """
     adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.is_correlated
     if not adds_noise or phase.hierarchy.episodes is not None:
         return False

@@ -415,7 +415,10 @@ def _posterior_row(detection: Detection, prior: str) -> Field:
 
 
 def _detection_text(detection: Detection) -> str:
-    """Return true positive rates and posterior, rounded up, at one false positive rate; few misses rounded down."""
+    """Return "fpr F: tpr T (absent A), posterior P", rounded up, with "missed at least M", rounded down, if M < 5e-4.
+
+    T is of attackers who call a unit present, A of those who call it absent; M is the smaller miss rate of both.
+    """
     present, absent, posterior = map(rounded_up, (detection.present, detection.absent, detection.posterior))
     rates = f"fpr {as_given(detection.false_positive_rate)}: tpr {present} (absent {absent})"
     missed = min(detection.present_missed, detection.absent_missed)

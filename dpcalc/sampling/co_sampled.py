@@ -158,7 +158,10 @@ def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
-    """Return an upper law of a drawn unit's contributions, compounded level by level; all sizes must be equal."""
+    """Return an upper law of how many clipping units with a drawn record a drawn unit has, level by level.
+
+    The draws must be those that `_draws_are_exact` accepts.
+    """
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every)
     each: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
     for level in reversed(hierarchy.levels[unit:clip]):
@@ -228,7 +231,9 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return what a path's unit, and the units drawn beside it, surely contribute, for an actual data set.
+    """Return certain contributions and non-empty probabilities of a path's unit and those beside it, in one data set.
+
+    Lower bounds are of this data set: what is random or unknown counts as 0.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.

@@ -183,7 +183,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return an upper law of all members' contributions H > 0, at some 48 counts, as [(probability, {H: 1})].
+    """Return an upper law of all members' contributions H > 0, at up to 48 counts, as [(probability, {H: 1})].
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -226,7 +226,10 @@ class _LogTails(NamedTuple):
 
 
 def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _LogTails:
-    """Return the least of the bounds by transform, by Chernoff and for any copy at all, at some 48 counts."""
+    """Return upper bounds on log Pr[a member has >= h copies] at up to 48 h, and the last h, at most `largest`.
+
+    Each is the smallest of the bounds by transform, by Chernoff and on Pr[any copy]; h ends where it is below e^-830.
+    """
     moments = _log_moment(draws, _SLOPES)
     known = moments < _LARGEST_MOMENT
     slopes, moments = _SLOPES[known], moments[known]

@@ -120,7 +120,7 @@ def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tup
 
 
 def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tuple[int, ...]:
-    """Return the numbers, from 0, of the protected units in the synthetic data; a group's by placement, or the first.
+    """Return the numbers, from 0, of the watched units: one by its path, a group by its placement or else the first.
 
     Args:
         plan: a training run.

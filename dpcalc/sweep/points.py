@@ -227,7 +227,7 @@ class Chunk:
 
 
 def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config to sweep, its file read once (None: options alone); InputError if unreadable or linked outside.
+    """Return the config to sweep, read once (None: options alone, "-": stdin); InputError if unreadable or outside.
 
     Args:
         path: the file, "-" for standard input, None for a run given by options alone.
