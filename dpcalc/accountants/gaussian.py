@@ -133,7 +133,7 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of a single step; None for kinds without a bound, or where round-off matters.
+    """Return a certified bound on epsilon of a single step; None for kinds without one, or where round-off matters.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -158,7 +158,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of a single step; None for kinds without a bound, or where round-off matters.
+    """Return a certified bound on delta of a single step; None for kinds without one, or where round-off matters.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

@@ -26,7 +26,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the loss of a pass, of which a unit takes a uniform bin with chance `share`; UPPER: both directions.
+    """Return the bound `estimate` on the loss of a pass, of which a unit takes one bin at random with chance `share`.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -51,7 +51,7 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
 def pass_losses(
     passes: Sequence[AllocatedPass], loss: Callable[[int], LossCurve], estimate: Estimate
 ) -> tuple[tuple[Atoms, int], ...]:
-    """Return ((loss of a pass, number of such passes), ...) for one unit; errors as for `allocated_pass`.
+    """Return ((loss of a pass, number of such passes), ...) for one unit, each loss by `allocated_pass`.
 
     Args:
         passes: of a phase.
@@ -72,10 +72,11 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return the bounds (D||D', D'||D) of an allocated phase: passes, or visits if revealed, each chained by `links`.
+    """Return releases (D||D', D'||D) of an allocated phase: its passes, or the unit's steps if these are revealed.
 
     Args:
-        phase_bound: the bound of a step in which the unit takes part, its allocation and links.
+        phase_bound: the bound of a step in which the unit takes part, its allocation, and the links by which the loss
+            of each pass or step is chained.
         steps: of the phase, >= 0.
         loss: from a number of steps to an upper bound on the loss of so many steps in which the unit takes part.
 
@@ -107,7 +108,7 @@ def allocated_releases(
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases` under Gaussian noise, with a revealed choice on TooLargeError.
+    """Return `allocated_releases` under Gaussian noise; a choice among too many steps to hide it is revealed.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -144,7 +145,7 @@ def allocated_gaussian_releases(
 def hidden_or_revealed(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases`, with a revealed choice on TooLargeError; raise WorkExceededError as it is.
+    """Return `allocated_releases`; a choice of steps that is too large to hide is revealed, a work limit still raises.
 
     Args:
         phase_bound: as for `allocated_releases`.
@@ -160,7 +161,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return the loss of a chain of removals "-" and additions "+", each of loss `curve`; TypeError if not Atoms."""
+    """Return the loss of a chain of removals "-", of loss `curve`, and additions "+", of the swapped one."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):
@@ -170,7 +171,7 @@ def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
 
 
 def _chained_times(pair: Atoms, number: int) -> Atoms:
-    """Return the chain of `number` equal pairs, over 16 of them by halves, so that work grows with the logarithm."""
+    """Return the chain of `number` equal pairs; over 16 are chained by halves, in logarithmic work."""
     if number <= _SHORT_CHAIN:
         return chain_of([pair] * number)
     half = _chained_times(pair, number // 2)
@@ -178,7 +179,7 @@ def _chained_times(pair: Atoms, number: int) -> Atoms:
 
 
 def repeated_loss(curve: Atoms, steps: int) -> Atoms:
-    """Return an upper bound on the loss of `steps` independent releases, thinned on the way; ValueError for 0.
+    """Return an upper bound on the loss of `steps` >= 1 independent releases, thinned on the way.
 
     Args:
         curve: of one release.

@@ -77,7 +77,7 @@ _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the differ
 
 
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return an upper bound on a step's loss, D||D' (`swapped`: D'||D), from that of d changes, `pairs(d)`.
+    """Return an upper bound on a step's loss, D||D' (its `swapped`: D'||D), from `pairs(d)`, those of d changes.
 
     Args:
         bound: numbers of changes and their probabilities; inclusion probability > 0.
@@ -113,8 +113,8 @@ def _join_directions(own: _Side, other: _Side) -> Atoms:
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:
-    """Return the losses > 0 of eta C + sum v_j M_j against eta B + sum v_j M_j (v_j missed, M_j at `distances`)."""
-    # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j.
+    """Return the losses > 0 of (K*) in one direction, with the missed batches at these `distances`."""
+    # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j, with v_j missed and M_j at `distances`.
     # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable (`side_by_side`):
     # no other joint law of ratios with these marginals has a larger expectation in (K*).
     log_eta = log_fraction(bound.inclusion)
@@ -282,7 +282,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the bounds (D||D', D'||D) of a phase; raise InputError if a removal shortens a pass.
+    """Return releases (D||D', D'||D) that bound a phase in both directions; a removal may not shorten its passes.
 
     Args:
         steps: of a phase that `randomized_response_refusal` accepts.
@@ -312,7 +312,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return `number` steps as releases (D||D', D'||D), in whole passes if shuffled; held draws are public.
+    """Return `number` steps as releases (D||D', D'||D); begun passes count as whole, held draws as public.
 
     Args:
         mechanism: what each step applies to its batch.
@@ -338,7 +338,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of an allocated phase; UnsupportedError for an RdpCurve unless the choice is revealed."""
+    """Return releases (D||D', D'||D) of an allocated phase; with an RdpCurve only where the choice is revealed."""
     if isinstance(curve, Atoms):
         atoms = curve
         return hidden_or_revealed(phase_bound, number, lambda steps: repeated_loss(atoms, steps))
@@ -350,7 +350,7 @@ def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss; if work runs out, of fewer parts, then without amplification."""
+    """Return an upper bound on a step's loss; if work runs out, with fewer parts, or else without amplification."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -369,7 +369,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Merge all (K) of equal probabilities into one of the largest lengths; of a `MatesAverage` those of `largest`."""
+    """Merge StepBounds of equal probabilities by largest lengths, in an average or a `MatesAverage`'s `largest`."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
     if not isinstance(largest, Average):
         return largest
@@ -387,7 +387,7 @@ def _with_few_parts(bound: Bound) -> Bound:
 
 
 def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
-    """Return (k epsilon, k e^((k - 1) epsilon) delta)-DP as atoms, for k changes; all infinite if that delta >= 1."""
+    """Return (k epsilon, k e^((k - 1) epsilon) delta)-DP of k changes as atoms; only infinite loss for delta >= 1."""
     pair = mechanism.pair()
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
     total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
@@ -414,7 +414,7 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 @cached_with_cost(512)
 def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
-    """Return the pair of `changes` >= 0 changes, no atoms for 0; raise TypeError if only divergences are known."""
+    """Return the dominating pair of `changes` >= 0 changes at once, without atoms for 0."""
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
@@ -446,7 +446,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of all passes begun: one loss a batch that differs, or one for a group."""
+    """Return releases (D||D', D'||D) of all passes begun: of each, the batches that differ, or a group's one loss."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]

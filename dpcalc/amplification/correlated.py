@@ -112,7 +112,7 @@ def has_overlap(mechanism: Mechanism, steps: int) -> bool:
 
 
 def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> KeyedInputError | None:
-    """Return the first reason why nothing is proved for correlated noise here, or why a scheme needs it; None if none.
+    """Return the gravest reason why no bound is proved for these schemes and this noise, as an error; None if one is.
 
     Args:
         mechanism: any.
@@ -179,7 +179,7 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
 def _banded_faults(
     mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield errors of cyclic or bin draws: limits stated, trees, fresh choices, fewer groups or bins than bands."""
+    """Yield the errors of cyclic or bin draws under correlated noise: contradicting keys first, then wrong numbers."""
     own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:

@@ -311,7 +311,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return laws of H by sums over all draws, or union bounds for an unplaced group; WorkExceededError if too long."""
+    """Return upper laws of H by sums over all draws above; for an unplaced group, by union bounds."""
     is_unplaced = group.size > 1 and group.placement is None
     if (built := hierarchy.episodes) is not None:
         laws = _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
@@ -390,7 +390,7 @@ MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more c
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return a group's (K) averaged over the outermost units and members drawn, all hidden; None if none can be drawn.
+    """Return a group's bound with hidden draws, averaged over what is drawn of it; None if no member can be drawn.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
@@ -478,7 +478,7 @@ def _units_and_members_drawn(
 def missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return (distance of batches without the g outermost units, of batches with them but no member), in clip norms.
+    """Return the distances, in clip norms, of a batch without g outermost units and of one with them but no member.
 
     Args:
         path: as of `hidden_group_bound`.

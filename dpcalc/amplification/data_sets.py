@@ -229,7 +229,7 @@ def episode_pair(
     adjacency: Adjacency,
     members: int = 1,
 ) -> tuple[Mixture, Mixture]:
-    """Return the noiseless sum of a step of episodes in D and in D', as in `data_set_pair`; LookupError without any.
+    """Return the noiseless sum of a step of episodes in D and in D', each {center: weight}, as in `data_set_pair`.
 
     Where a task or the whole batch is clipped, the protected unit turns its vector around.
 
@@ -366,7 +366,7 @@ def _records_drawn_in_frame(
 
 @cached_with_cost(16)
 def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
-    """Return (law of a drawn protected unit's contributions, True); (a smaller one for others of 0, False) if long."""
+    """Return (law of a drawn unit's contributions, True); if long, (a smaller one that needs others of 0, False)."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
     nonempty, is_exact = co_sampled.own_nonempty, True
     counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
@@ -411,7 +411,7 @@ def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
 
 
 def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
-    """Return (law of the sum of N ~ `counts` draws of `each`, True); (draws beyond 96 values add 0, False)."""
+    """Return (law of the sum of N ~ `counts` draws of `each`, True); (that of fewer draws, False) beyond 96 values."""
     if len(each) == 1:
         return _scale(counts, *each), True
     max_draws = max(1, _MAX_RANDOM // (len(each) - 1))

@@ -28,7 +28,7 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return upper bounds on a step's Renyi divergences in either direction; raise UnsupportedError if none is known.
+    """Return upper bounds on a step's Renyi divergences, valid in both directions, at the orders where any is known.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -46,7 +46,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on divergences after so many changes, at some 50 orders; UnsupportedError if none is known.
+    """Return upper bounds on divergences after so many changes, at those of some 50 orders where any is known.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -63,7 +63,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return upper bounds on divergences of all `curves` composed, for a group of `links`; or UnsupportedError.
+    """Return upper bounds on divergences of all `curves` composed, for a group of `links` units.
 
     Args:
         curves: divergences of each release for one unit.
@@ -90,7 +90,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return a function: order > 1 -> upper bound on the divergence of the step, for either direction."""
+    """Return a function from an order > 1 to an upper bound on the step's divergence in both directions."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
@@ -111,7 +111,7 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
 
 
 def _divergence_below(mechanism: RdpOnly, bound: StepBound, first: int) -> Renyi:
-    """Return a function: order -> divergence (upper) if the first of what is `missed` are revealed, the rest hidden."""
+    """Return a function from an order to an upper bound that reveals the `first` kinds of misses, hides others."""
     reached = 1 - sum(bound.missed[:first], start=Fraction(0))
     hidden = [x for x, chance in enumerate(bound.missed) if x >= first and chance]
     distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
@@ -139,7 +139,7 @@ def _positive_float(chance: Fraction) -> float:
 def _subsampled_divergence(
     certain: Renyi, rate: float, hidden: Callable[[Renyi, float, int], float], order: float
 ) -> float:
-    """Return the divergence under a draw of this rate: a public draw's, or `hidden`'s at whole orders if smaller."""
+    """Return an upper bound under a draw of this rate: a public draw's or, at whole orders, `hidden`'s if smaller."""
     if rate == 1:
         return certain(order)
     revealed = _public_mixture_divergence([(rate, certain(order))], order)
@@ -149,7 +149,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound on the divergence after k changes; above 1000, or if unknown, k times the largest loss.
+    """Return an upper bound on the divergence after k changes; k times the largest loss if k > 1000 or unknown.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.

@@ -166,7 +166,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a Group for each placement, or one without if too many; InputError, UnsupportedError if it is refused.
+    """Return a Group for each way in which members can lie in the data, or one without placement if these are many.
 
     Args:
         size: number of members, >= 1.
@@ -293,7 +293,7 @@ def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int,
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
-    """Merge a law of over 48 contexts: (), the 24 likeliest, and at most 24 that each bound several of the others."""
+    """Merge over 48 contexts into (), the 24 likeliest, and at most 24 that each bound several of the others."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -321,7 +321,7 @@ def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
 def outermost_drawn(
     scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units of the group drawn, members drawn, probability), upper law in members; pairs may repeat.
+    """Yield (outermost units drawn, members drawn, probability) of a group, an upper law; a pair may repeat.
 
     Args:
         scheme: of the outermost level, without replacement.
@@ -433,7 +433,7 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
 
 
 def large_group(members: int, parent_rate: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(Pr[any parent is drawn], law of the members drawn then)], union bounds for members placed anywhere.
+    """Return [(Pr[any parent is drawn], law of the members drawn then)] by union bounds, wherever the members lie.
 
     With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
     together with probability at most r^j, so at least j of them with at most C(k, j) r^j.

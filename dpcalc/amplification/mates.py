@@ -138,7 +138,7 @@ class Surroundings:
         )
 
     def _bound(self, case: UnitCase, numbers: tuple[int, ...], exchange: Callable[[int, int], int]) -> StepBound:
-        """Return (K) given the mates: min(own + mates, its largest) of a missed ancestor go, its stand-in's come."""
+        """Return (K) given the mates: a missed ancestor takes away the unit and its mates, and its stand-in's come."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [
@@ -223,7 +223,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 
 
 def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) -> MatesLaw:
-    """Return an upper joint law of the mates by ancestor, at quantiles (few above `max_mates`); () if none random."""
+    """Return an upper joint law of the mates by ancestor, of about `max_mates` outcomes; () if no number is random."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -344,7 +344,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
 
 
 def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: parts merged into it, itself too}, from the longest on; the mean profile rises by <= 1 each.
+    """Return {kept part: parts merged into it, itself too}, each raising the mean profile by at most 1.
 
     Args:
         chances: of the parts.
@@ -372,7 +372,7 @@ def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list
 
 
 def _lengths_and_kinds(bounds: Sequence[StepBound]) -> tuple[Array, list[int]]:
-    """Return (shift and distances of each bound as a row, a number of each that differs with its probabilities)."""
+    """Return (shift and distances of each bound as a row, a kind of each, equal where its probabilities are)."""
     numbers: dict[tuple[Fraction, tuple[Fraction, ...]], int] = {}
     kinds = [numbers.setdefault((bound.inclusion, bound.missed), len(numbers)) for bound in bounds]
     lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))

@@ -54,7 +54,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the valid bounds of a phase, the level's own before ancestors'; InputError if a removal shortens passes.
+    """Return the valid bounds of a phase, that of the protected level before those of replacing its ancestors.
 
     Args:
         hierarchy: levels and schemes.
@@ -91,7 +91,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return bounds where units choose steps, choice hidden or public; UnsupportedError for a unit above those units.
+    """Return the bounds of a phase in which units choose their steps: that choice hidden if proved, then public.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -133,7 +133,7 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Replace a lone (K) by its average over mates, or add such averages to several `choices`; else leave them as is.
+    """Replace a lone (K) by its average over mates, or add such averages to several `choices`, where they are proved.
 
     Unchanged of constructed episodes, of steps that units choose, and under any draw but fixed, Poisson and `all` ones;
     where no number of mates or contributions is random and no joint distances are known; and of groups that are clipped
@@ -277,7 +277,7 @@ def _path_down_to(path: Path, unit: int) -> Path:
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of the protected level itself; passes are taken to have as many steps in D as in D'.
+    """Return the bound of the protected level itself, for passes with as many steps in D as in D'.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -303,7 +303,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return the bound of a draw with its redraw period; levels that are held longer are public, all drawn in `bound`.
+    """Return the bound of a draw with its redraw period; levels above that are held for longer count as public.
 
     Levels that are held longer than the protected one are revealed, and counted as drawn in `bound`.
 
@@ -367,7 +367,7 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
 def _draw_bound(
     hierarchy: Hierarchy, path: Path, clip_and_vectors: tuple[int, int], adjacency: Adjacency, group: Group
 ) -> Bound:
-    """Return the bound of a draw: of one unit, or from the number of vectors hit (groups, draws with replacement)."""
+    """Return the bound of a draw; for groups and draws with replacement, from the number of vectors it hits."""
     # Vectors of another level than the clipped one count for groups in passes: a group can be in several batches, each
     # clipped as one vector.
     clip, vectors = clip_and_vectors
@@ -380,7 +380,7 @@ def _draw_bound(
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return what one member (or contribution, `is_counted`) changes; clipped above it: 1, zeroed as if replaced."""
+    """Return what one member changes, or one contribution if `is_counted`; clipped above it, zeroed is as replaced."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
@@ -390,7 +390,7 @@ def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: b
 
 
 def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of a step that builds episodes, clipped by record, task or batch; LookupError without."""
+    """Return the bound of a step that builds episodes, whose records, tasks or batch are clipped."""
     built, unit = hierarchy.episodes, len(path.counts)
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -414,7 +414,7 @@ _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another 
 
 
 def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
-    """Return `bound` averaged over which of three cut draws are full, a fourth always is; `bound(path)` without cuts.
+    """Return `bound` averaged over which of up to three cut draws are full; a fourth counts as always full.
 
     Args:
         path: the path to a single protected unit; each of its draws is made anew in every step.
@@ -463,7 +463,7 @@ def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iter
 
 
 def randomized_response_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
-    """Return why randomized response is refused: adjacency not replace-one, or unit above the records; "" if it is not.
+    """Return why randomized response has no bound here: not replace-one, or a unit above the records; else "".
 
     Only randomized response is refused: under another adjacency than replace-one, or above the records.
 

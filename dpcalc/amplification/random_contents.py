@@ -127,7 +127,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
 def hidden_unit_bound(
     hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int
 ) -> StepBound | MatesAverage:
-    """Return (K*) in changed units for one unit, draws above hidden; averaged over its mates if random and affordable.
+    """Return one unit's (K*) in changed units, all draws hidden, averaged over its mates if random and affordable.
 
     A missed ancestor exchanges the units drawn under it for those of its stand-in; a pair exchanged is one change.
 

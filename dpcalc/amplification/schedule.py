@@ -113,7 +113,7 @@ def step_counts(release: Release) -> dict[Curve, int]:
 
 
 def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return step counts under a public draw: one mixture or RevealedSubsample; {} for rate 0, as they are for 1."""
+    """Return step counts under a public draw, as one step; none for rate 0, unchanged for rate 1."""
     # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
     # they are composed, so that accountants mix the draw in afterwards.
     if rate in {0, 1} or not counts:
@@ -131,7 +131,7 @@ def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int
 
 
 def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
-    """Return why no bound covers PATE here, "expected X, got Y" (episodes, or a level not `all`); "" otherwise.
+    """Return why no bound covers PATE here, for episodes or a level not drawn by `all`; "" otherwise.
 
     Args:
         mechanism: how the votes are answered.
@@ -336,7 +336,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass as one draw: of all units, or (innermost, drop_last, few units) of a fixed size.
+    """Return the path with each pass as one draw: of all units, or of a fixed size where drop_last leaves some out.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
@@ -389,7 +389,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the length of a pass: the nested shuffles' product, the outermost's for a group with several parents.
+    """Return the steps of a pass, nested passes multiplied; for a group with several parents the outermost's alone.
 
     Args:
         path: the path to the protected units; the passes of nested shuffles multiply.
@@ -416,7 +416,7 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
-    """Return the InputError for a pass that a removal shortens, naming remedies; raise TypeError unless shuffled.
+    """Return the InputError for passes over a shuffled level that a removal shortens, with the ways out.
 
     Args:
         hierarchy: levels and schemes.
@@ -441,7 +441,7 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
 
 
 def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield in words each change of a shuffle that keeps its steps: drop_last flipped, the nearest possible size."""
+    """Yield in words the changes of a shuffle with which no step is lost: the other drop_last, the nearest size."""
     other = replace(scheme, drop_last=not scheme.drop_last)
     if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"

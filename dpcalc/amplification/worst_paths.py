@@ -22,7 +22,7 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
-    """Return paths, one `Path` a phase each, of which one costs as much as any unit; over 128 are merged upwards.
+    """Return paths, each a `Path` a phase, of which one costs at least as much as any unit; over 128 are merged.
 
     Args:
         draws: (levels, clipping level) of each phase; the data are the same.
@@ -59,7 +59,7 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
 
 
 def _path_above(paths: Sequence[Path]) -> Path:
-    """Return a path of a phase that is nowhere below the others: smallest frames, largest contributions, siblings."""
+    """Return a path of a phase with the smallest frames and largest contributions, siblings and mates of several."""
     # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     if len(paths) == 1:
         return paths[0]
@@ -89,7 +89,7 @@ def _features(table: PathTable) -> IntArray:
 
 
 def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
-    """Yield columns, one entry a path, with each of which cost rises; `_IRRELEVANT` where a number has no influence."""
+    """Yield columns, one entry a path, with which cost never falls; `_IRRELEVANT` where a number has no influence."""
     contributions, siblings = table.contributions[phase], table.siblings[phase]
     own = contributions[:, -1]
     yield own
@@ -117,7 +117,7 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
-    """Return {row: rows that it equals or exceeds in every column} for the maximal rows, up to limit + 1 of them."""
+    """Return {maximal row: rows that it equals or exceeds in every column}, each row once; at most limit + 1."""
     # Stops at limit + 1 of them. Each row is below one of them, the first that is found.
     # The row with the largest sum of scaled features is above no other row of its rank, so it is maximal among those
     # left; then all rows that it dominates are dropped. That takes (number of maximal rows) passes, not rows squared.
