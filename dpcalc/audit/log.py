@@ -243,7 +243,7 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield blocks of CSV, steps ascending; steps without rows are empty, but the last must have one; or InputError."""
+    """Yield a CSV log in blocks, steps ascending; a step without rows is an empty batch, the last must have one."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = max(DELIMITERS, key=header.count)
@@ -317,7 +317,7 @@ def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray
 
 
 def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> IntArray:
-    """Return rows (step, index by level, line), lines from `start`, -1 for an empty batch, no blanks; or InputError."""
+    """Return rows (step, index by level, line) of CSV text, indices -1 for an empty batch, blank lines left out."""
     table = plain_table(text, len(columns), b"", np.int64)
     if table is not None and table.max() < 10**18:
         return np.column_stack([table, np.arange(start, start + len(table))])

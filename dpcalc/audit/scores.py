@@ -87,7 +87,7 @@ def read_scores(path: str) -> Scores:
 
 
 def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
-    """Return a piece from line `start` on as numbers, shape (rows, columns), without blank lines; or InputError."""
+    """Return CSV text from line `start` on as numbers, shape (rows, columns), blank lines left out."""
     # The fast way for numbers alone; words such as `true`, quotes and faults are read cell by cell.
     table = plain_table(text, len(columns), b"+-.eE", np.float64)
     if table is not None and _is_valid(table, columns):
@@ -115,7 +115,7 @@ def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
 
 
 def _cell(place: str, column: str, cell: str) -> float:
-    """Return a cell's number: member 1 or 0 (true, in, false, out too), run whole, score finite; InputError else."""
+    """Return a cell as the number that its column expects: member 1 or 0, or a word for it; run whole; score finite."""
     got = short(cell) or "nothing"
     match column:
         case "member":

@@ -158,7 +158,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Return the whole numbers of a CSV file split at , ; or tab, a first line without numbers skipped; InputError."""
+    """Return the whole numbers of a CSV file, cells split at , ; or tab, a first line without numbers left out."""
     # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0

@@ -350,7 +350,7 @@ def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
 
 
 def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
-    """Return (epsilon, kind, method): an estimate if auto or pld, with noise, far from a budget; else a bound.
+    """Return (epsilon, kind, method) of a point: a quick estimate far from the budget, else a certified bound.
 
     The bound is taken near the budget, without noise, for methods other than auto and pld, and where inversion fails.
 
