@@ -259,7 +259,7 @@ class Accountant:
         return min([ahead, *(end - others for end in ends if end - others >= count)])
 
     def guarantee(self) -> Guarantee:
-        """Return the guarantee so far as `dpcalc.epsilon` does: exact, lower bound if finite; or ConvergenceError.
+        """Return the guarantee so far as `dpcalc.epsilon` does: for exactly these steps, with a lower bound if finite.
 
         Raises:
             ConvergenceError: there is no certified answer.
@@ -338,7 +338,7 @@ class Accountant:
         return fingerprint(replace(self._plan, budget=None))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replace the steps by those of a `state_dict` of this plan, whatever its budget; InputError: unchanged.
+        """Take over the steps of a `state_dict` of this plan, whatever its budget; a refused state changes nothing.
 
         Args:
             state: what `state_dict` returned.
@@ -418,7 +418,7 @@ def _require_memoryless(phase: Phase, name: str) -> None:
 
 
 def _with_rate(phase: Phase, rate: Fraction) -> Phase:
-    """Return a phase with another rate of its only Poisson draw; InputError: no such, lasting draws, wrong rate."""
+    """Return a phase with another rate in (0, 1]; InputError unless Poisson, afresh each step, is its only draw."""
     _require_memoryless(phase, "rate")
     if not 0 < rate <= 1:
         raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")

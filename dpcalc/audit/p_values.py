@@ -90,7 +90,7 @@ class Statistic:
 
 
 def log_tail(count: Count) -> float:
-    """Return the log of an upper bound on the one tail where the count lies (KL bound); -inf if it is impossible.
+    """Return the log of an upper bound (KL) on a count's p-value on the side where it lies; -inf if impossible.
 
     Args:
         count: the number of events; the tail is the upper one above its expectation, else the lower one.

@@ -131,7 +131,7 @@ def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
-    """Return the data-dependent cost of a config's votes; None unless an untuned PATE phase for one unit is all.
+    """Return the data-dependent cost of a config's votes; None unless the run is one untuned PATE phase, for one unit.
 
     The cost is itself private.
 

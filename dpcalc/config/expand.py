@@ -359,7 +359,7 @@ def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
 
 
 def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
-    """Return the file with assumed values where it states none: `data` only without its own, a draw for one level."""
+    """Return the file with assumed values where it states none; no `data` if it has some, no draw for many levels."""
     for item in assumed:
         names = level_names(root)
         if item.keys[0] == "data" and "data" in root.entries:

@@ -241,7 +241,7 @@ class Loaded:
 
 
 def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides: Overrides = NO_OVERRIDES) -> Loaded:
-    """Return the plan of a config file, with warnings and notes; raise ConfigError with all errors.
+    """Return the plan of a config file ("-": stdin), with warnings and notes; raise ConfigError with all errors.
 
     Args:
         path: file name, "-" for standard input.
@@ -337,7 +337,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a text in long form with its errors so far; ConfigError for TOML, no YAML mapping, or another config."""
+    """Return a text in long form with its errors so far; ConfigError for TOML, no YAML mapping, or no config."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)

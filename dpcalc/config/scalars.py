@@ -243,7 +243,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return a name of a level; WrongValueError: no text, no word of up to 64 letters, `x-...`, a key of ours."""
+        """Return a name of a level; WrongValueError unless a word of 1 to 64 letters, no `x-...`, no key of dpcalc."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):
@@ -266,7 +266,7 @@ class Label(ValueType):
     min_length: int = 0
 
     def check(self, value: object) -> str:
-        """Return a text of `min_length` (blank ends not counted) to MAX_LABEL printable characters; WrongValueError."""
+        """Return a text of `min_length` (blank ends aside) to MAX_LABEL printable characters; else WrongValueError."""
         text: str = TEXT.check(value)
         if len(text) > MAX_LABEL or visible(text) != text:
             raise WrongValueError("DPC104", f"at most {MAX_LABEL} printable characters")

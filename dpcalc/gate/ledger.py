@@ -91,7 +91,7 @@ class LedgerEntry:
 
 
 def account(path: str) -> Account:
-    """Return a ledger with bounds of each run and of all (if finite a lower one too); ConfigError, ConvergenceError.
+    """Return a ledger with upper bounds of each run alone and of all runs, if finite with a lower one of all.
 
     Args:
         path: the ledger.
@@ -107,7 +107,7 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run to a ledger, new or not, unless over budget; return (ledger, True if written); or InputError.
+    """Append a run to a ledger, created if missing, unless over budget or a dry run; return (ledger, True if written).
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 

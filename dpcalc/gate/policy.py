@@ -77,7 +77,7 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the policy in file `named` (None: nearest pyproject.toml with one), made stricter by that at `base`.
+    """Return the stricter of the policies in `named` (None: nearest pyproject.toml with one) and at `base` ("": none).
 
     Args:
         named: the file, or None for the nearest `pyproject.toml` upwards that has a policy.
@@ -239,7 +239,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return the configs to judge: found now, or dropped since the base; also those gone, searches weakened.
+    """Return the configs to judge: found now, or dropped since `base` ("": none); also those gone, searches weakened.
 
     Args:
         paths: the configs that are found now.
@@ -331,7 +331,7 @@ def _given_rules(revision: Revision, current: Path, patterns: Sequence[str]) -> 
 
 
 def _search_rules(revision: Revision, current: Path) -> Iterator[_Rule]:
-    """Yield the known file names in the nearest folder with configs, or else the patterns of its pyproject.toml."""
+    """Yield rules of the nearest folder with any: known config names in it, or else its pyproject.toml's patterns."""
     for folder in (revision.path_from_top(str(each)) for each in folders_to_search(current)):
         own = [name for name in NAMES if revision.matching(folder, name)]
         if own:

@@ -164,7 +164,7 @@ def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
 
 
 def _releases(plan: Plan, phase: Phase) -> bool:
-    """Return True if a phase can draw the protected unit; no product of probabilities that may have 1000 digits."""
+    """Return True if a phase has steps and can draw the protected unit: no level down to it has the rate 0."""
     return phase.steps > 0 and all(level.is_drawn for level in phase.hierarchy.levels[: plan.unit])
 
 

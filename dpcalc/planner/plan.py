@@ -181,7 +181,7 @@ class Plan:
             self._refuse_parts()
 
     def _refuse_parts(self) -> None:
-        """Raise InputError for an unknown part, a group, tuning, many parts with replace-one, or uncovered phases."""
+        """Raise InputError for a part that is unknown, or not covered with this group, tuning, adjacency or phase."""
         names = () if self.partition is None else self.partition.parts
         unknown = next((part for part in self.parts if part not in names), None)
         if unknown is not None:

@@ -99,7 +99,7 @@ class Profiles:
         return missed
 
     def _by_own_profile(self, rates: Array, own: Array) -> Array:
-        """Return e^epsilon a + own for each false positive rate a, epsilon; `own` is the delta of this direction."""
+        """Return e^epsilon a + own for each rate a and each epsilon; `own` is the delta of this direction."""
         detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST)) * rates + own
         return detected
 
@@ -413,7 +413,7 @@ def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> t
 
 
 def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the smallest false negative rates (alarm "in the data", "not in"), 0 without noise; or InputError.
+    """Return the smallest false negative rates (alarm "in the data", "not in") at rates in (0, 1), else InputError.
 
     Args:
         plan: a training run.

@@ -161,7 +161,7 @@ def is_covered(plan: Plan) -> bool:
 
 
 def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
-    """Return the most steps in `ends` that correlated noise covers, if shorter runs are covered too; or the fewest.
+    """Return the most covered steps in `ends`, given that shorter runs are covered too; else the fewest, untested.
 
     Args:
         plan: a training run.
