@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpcalc.cli.output import CommandResult, styled_text
-from dpcalc.config.files import git_root, send, write_or_replace
+from dpcalc.config.files import git_root, is_device, send, write_or_replace
 from dpcalc.config.source import ConfigError, Severity, read_bytes
 from dpcalc.errors import InputError, system_message
 from dpcalc.gate.verdict import Result, Verdict, worst_verdict
@@ -39,9 +39,12 @@ class Report:
         """Remove an earlier report's file, so that a failing run leaves none; InputError for others; devices stay."""
         if self.path is None:
             return
-        self._refuse_links(self.path)
-        if not Path(self.path).is_file():  # devices and pipes are written to
-            return
+        try:
+            self._refuse_links(Path(self.path))
+            if not Path(self.path).is_file():  # devices and pipes are written to
+                return
+        except OSError as error:
+            raise self._refusal(f"cannot write it: {system_message(error)}") from error
         if not _is_report(self.path):
             raise self._refusal(
                 "expected a new file or an earlier report of dpcalc, got another file; choose another name"
@@ -66,14 +69,18 @@ class Report:
         except OSError as error:
             raise self._refusal(f"cannot write it: {system_message(error)}") from error
 
-    def _refuse_links(self, path: str) -> None:
-        """Raise InputError for a symbolic link, or a path through one out of the git repository, inside one."""
-        place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
-        root = git_root(place.parent)
+    def _refuse_links(self, path: Path) -> None:
+        """Raise InputError for a link, or a path through one out of the repository; outside git for links to files."""
+        root = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
         if root is None:
-            return
-        folder = Path(os.path.realpath(place.parent))
-        if place.is_symlink() or not folder.is_relative_to(os.path.realpath(root)):
+            # /dev/stdout is such a link: where standard output is a file, the link itself would be replaced.
+            if path.is_symlink() and not is_device(str(path)):
+                raise self._refusal(
+                    "expected a file or a device, got a symbolic link to a file; name the file, or leave PATH out for "
+                    "standard output"
+                )
+        # Links before `..`: the place that `link/../x` names is above the link's target.
+        elif path.is_symlink() or not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)):
             raise self._refusal("expected a file inside the repository, got a symbolic link; remove the link")
 
     def _refusal(self, sentence: str) -> InputError:

@@ -327,10 +327,13 @@ def check_picture(path: str) -> None:
 
     picture_format(path)
     target = Path(path)
-    if target.is_dir() or not target.parent.is_dir():
-        raise InputError(f"--plot: expected a file in an existing folder, got {path}")
-    if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
-        raise InputError(f"--plot: expected a file that may be written, got a read-only one, {path}")
+    try:
+        if target.is_dir() or not target.parent.is_dir():
+            raise InputError(f"--plot: expected a file in an existing folder, got {path}")
+        if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
+            raise InputError(f"--plot: expected a file that may be written, got a read-only one, {path}")
+    except OSError as error:  # a name that no file can have
+        raise InputError(f"--plot: {path}: cannot be written: {system_message(error)}") from error
 
 
 def write_picture(path: str, picture: Callable[[str], bytes]) -> str:

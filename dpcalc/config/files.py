@@ -213,7 +213,7 @@ def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
     if fcntl is None:
         raise InputError(f"{path}: expected a system with POSIX file locks, got one without; nothing was changed")
     try:
-        folder = os.open(Path(path).resolve().parent, os.O_RDONLY)
+        folder = os.open(_real(Path(path)).parent, os.O_RDONLY)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
     try:
@@ -245,7 +245,7 @@ def save(path: str, data: bytes) -> None:
         data: the new content. Permissions stay, and the owner where that is allowed.
     """
     try:
-        target = Path(path).resolve(strict=True)
+        target = Path(os.path.realpath(path, strict=True))
         status = target.stat()
         if not stat.S_ISREG(status.st_mode):  # a device or a pipe would be gone for every process of the machine
             kind = "a folder" if target.is_dir() else "a device or a pipe"

@@ -7,12 +7,13 @@ covers runs whose settings were fixed before the first output of any of them.
 Source: docs/theory.md, Theorem 13.1.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from dpcalc.config.files import Refusal, create, exclusive_lock, save
+from dpcalc.config.files import Refusal, create, exclusive_lock, refuse_outward_link, save
 from dpcalc.config.load import Loaded, load, load_text
 from dpcalc.config.normal import phase_lines, unfinished_form
 from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, read_bytes
@@ -122,8 +123,9 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         InputError: the run is on other data, its name is taken, or the file does not end with its phases.
     """
     # Two runs may end at the same time: without the lock the second would append to a ledger that lacks the first.
+    refuse_outward_link(path)
     with exclusive_lock(path):
-        before = load(path) if Path(path).exists() else None
+        before = load(path) if os.path.lexists(path) else None
         old = b"" if before is None else read_bytes(path)
         _refuse_run(path, before, entry)
         if entry.part and before is not None:

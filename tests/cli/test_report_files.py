@@ -97,3 +97,26 @@ def test_a_device_is_written_to_and_stays(dpcalc, config):
 def test_a_pipe_without_a_reader_is_not_waited_for(dpcalc, config, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert dpcalc("check", config(), "--report", f"json={tmp_path / 'pipe'}").code == 2
+
+
+def test_a_link_before_two_dots_is_followed_as_the_system_does(dpcalc, config, here):
+    (here.parent / "outside" / "deep").mkdir()
+    (here / "out").symlink_to("../outside/deep")
+    ended = dpcalc("check", config(), "--report", "sarif=out/../x.sarif")
+    assert (ended.code, list((here.parent / "outside").glob("x*"))) == (2, [])
+    assert "got a symbolic link" in ended.err
+
+
+@pytest.mark.parametrize("target", ["file", "missing"])
+def test_a_link_that_stands_for_standard_output_stays(dpcalc, config, tmp_path, monkeypatch, target):
+    """/dev/stdout is a link to a file if standard output is redirected: it was replaced for the whole machine."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "stdout").symlink_to(target)
+    ended = dpcalc("check", config(), "--report", "sarif=stdout")
+    assert ended.code == 2
+    assert "--report sarif=stdout: expected a file or a device, got a symbolic link to a file" in ended.err
+    assert str((tmp_path / "stdout").readlink()) == target
+    (tmp_path / "null").symlink_to("/dev/null")
+    assert dpcalc("check", config(), "--report", "sarif=null").code == 0
+    assert str((tmp_path / "null").readlink()) == "/dev/null"

@@ -250,3 +250,26 @@ def test_nothing_in_the_current_directory_is_imported(world):
     for name in ("dpcalc", "typer", "yaml", "numpy", "json"):
         (repository / f"{name}.py").unlink()
     assert (ended.returncode, "injected" in ended.stderr) == (0, False)
+
+
+def test_a_new_ledger_is_not_made_through_a_folder_that_leads_out(world, told):
+    code, text = told("ledger", "add", "folder/new.yaml", "good.yaml")
+    assert (code, (world / "outside" / "new.yaml").exists()) == (2, False)
+    assert "is a symbolic link that leaves the repository" in text
+
+
+@pytest.mark.parametrize("name", ["loop.svg", "x" * 300 + ".svg"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "good.yaml", "--report", "sarif={}"],
+        ["init", "--force", "--output", "{}"],
+        ["ledger", "add", "{}", "good.yaml"],
+        ["curve", "sigma", "good.yaml", "--range", "30,40", "--plot", "{}"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_links_in_a_circle_and_names_that_are_too_long_are_faults_of_the_input(world, told, words, name):
+    (world / "repository" / "loop.svg").unlink(missing_ok=True)
+    (world / "repository" / "loop.svg").symlink_to("loop.svg")
+    assert told(*(word.format(name) for word in words))[0] == 2  # `told` refuses DPC999
