@@ -11,10 +11,17 @@ if __name__ == "__main__" and not sys.flags.safe_path and sys.path:
 
 import signal
 
+_INTERRUPT = signal.getsignal(signal.SIGINT)
+if _INTERRUPT is signal.default_int_handler:  # Ctrl-C during the imports below ends the process without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some takes longer than reading a config
 gc.set_threshold(100_000)  # a command ends before it leaves many cycles behind; looking for them costs a tenth of it
 
 from dpcalc.cli.app import Stopped, run  # noqa: E402  the imports are what it is for
+
+if _INTERRUPT is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _INTERRUPT)
 
 
 def main() -> None:

@@ -170,6 +170,26 @@ def test_a_signal_leaves_nothing_half_done(config, tmp_path, name, arguments):
     assert path.read_bytes() == before
 
 
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Interrupt:
+    def find_spec(name, path=None, target=None):
+        if name == "dpcalc.cli.output":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+import dpcalc.__main__
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_ctrl_c_during_the_imports_prints_no_traceback():
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, env=environment(), timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + STOPPED.format(
