@@ -84,11 +84,12 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has keys of its own, but none that is a section of a config or a misspelling of one."""
+    """Return True if a file has no section of a config, and misspells none of them; or just one, beside other keys."""
     if not {*SECTIONS, "phases"}.isdisjoint(root.entries):
         return False
     meant = {key_suggestion("", key).key for key in root.entries if _is_unknown(key)}
-    return bool(meant) and meant.isdisjoint({*SECTIONS, "phases"})
+    # The config of another tool may well have one key that is like a section: `trainer` is near `training`.
+    return bool(meant) and len(meant & {*SECTIONS, "phases"}) <= ("" in meant)
 
 
 def _no_sections_error(root: Section) -> Diagnostic:

@@ -268,6 +268,9 @@ def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
     return error(cause.code, node.anchor, f"`{node.path}` {cause.problem}", cause.hint)
 
 
+_RANGE = re.compile(r"([0-9_]{1,20}) *(?:-|\.\.|to) *([0-9_]{1,20})")
+
+
 def wrong_type_error(node: Node, expected: str) -> Diagnostic:
     """Return the error (DPC102) for a value of the wrong type, with a hint how to write it.
 
@@ -278,6 +281,9 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
     name = f"`{node.path}`" if node.path else "the file"
     message = f"{name} must be {expected}, got {scalars.describe(node)}"
     hint = scalars.number_hint(node) if "number" in expected else ""
+    inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # units of one level may differ in size
+    if inner and isinstance(node, Scalar) and (ends := _RANGE.fullmatch(node.text)):
+        hint = f"for units that differ in size write {{min: {ends[1]}, max: {ends[2]}}}"
     if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
         hint = "quote it to make it a text"
     return error("DPC102", node.anchor, message, hint)

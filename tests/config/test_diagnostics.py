@@ -178,6 +178,30 @@ def test_a_file_without_sections_is_answered_by_one_that_can_be_pasted(written, 
     assert pasted.config_hash == load_text(flat(meant), path="meant.yaml").config_hash
 
 
+def test_the_config_of_another_tool_gets_one_error():
+    (found,) = errors("model: {name: resnet}\noptimizer: {lr: 0.1}\ntrainer: {epochs: 10}\n")
+    assert "none of the sections" in found.message
+    assert found.hint.startswith("`dpcalc init` writes one")
+
+
+def test_one_misspelled_section_alone_is_taken_for_a_config():
+    assert any("did you mean `training`" in found.hint for found in errors("version: 1\ntrainer: {steps: 10}\n"))
+
+
+@pytest.mark.parametrize("sizes", ["50-300", "50 to 300", "50..300"])
+def test_a_range_of_sizes_is_written_as_min_and_max(sizes):
+    text = flat(
+        {
+            "data": "{levels: [{name: user, count: 2000}, {name: example, count: SIZES}]}",
+            "sampling": "{user: {scheme: fixed, size: 40}}",
+            "privacy": "{unit: user, delta: 1e-6}",
+        }
+    )
+    (found,) = errors(text.replace("SIZES", sizes))
+    assert found.hint == "for units that differ in size write {min: 50, max: 300}"
+    load_text(text.replace("SIZES", "{min: 50, max: 300}"), path="pasted.yaml")
+
+
 def test_what_is_missing_is_marked():
     (found,) = errors("sigma: 1.1\n")
     assert found.example == (
