@@ -197,7 +197,8 @@ def sweep(  # noqa: PLR0913  one parameter an option
 ) -> CommandResult:
     """Compute epsilon for every config of a grid.
 
-    Values are inversion estimates, labelled so; within 1% of a budget they are certified bounds.
+    Values are estimates (`inversion`) or certified bounds (`upper`): bounds within 1% of a budget and where no estimate
+    is fast. `dpcalc epsilon --set KEY=VALUE` certifies one point.
     """
     from dpcalc.sweep.points import InterruptedSweep, parse_axis
     from dpcalc.sweep.points import sweep as swept

@@ -62,7 +62,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
     notes = []
     tools = flat_poisson_row(uncut, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
-        text = "Opacus would print {}: it assumes Poisson sampling of single examples, add-remove"
+        text = "Opacus would print {}: it assumes Poisson sampling of single units, add-remove"
         notes.append(Note(text=text, epsilons=(tools.epsilon,)))
         notes += _stand_in_notes(composition)
     for change, changed in _changes(composition):

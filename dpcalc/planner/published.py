@@ -82,8 +82,8 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
         if flat not in steps:
             steps.append(flat)
     epsilon = larger_epsilon(steps, run.delta) if known is None or not valid else known
-    why = "as published, not valid here: a batch without the unit's parent holds other units and can tell that it was "
-    return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", f"{why}missed"))
+    why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
+    return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", why))
 
 
 def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) -> Row:  # noqa: FBT001  a fact
@@ -114,7 +114,7 @@ def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) ->
         for (mixtures, _, _), (_, bound) in zip(steps, _releasing(run, unit), strict=True)
     )
     epsilon = larger_epsilon([steps], run.delta) if known is None or not valid else known
-    why = "what Opacus and TF-Privacy would print: they assume Poisson sampling of single examples, add-remove"
+    why = "what Opacus and TF-Privacy would print: they assume Poisson sampling of single units, add-remove"
     return _pld_row(FLAT_POISSON, epsilon, valid, ("what Opacus and TF-Privacy print", why))
 
 

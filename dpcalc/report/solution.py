@@ -194,9 +194,10 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
         terminal_only("held", others, Section.TRAINING),
         plain_only("solution.held", others),
     )
+    missed = f"no value of {answer.name} gives {goal.name} <= {as_given(goal.limit)}"
     return Output(
         command=command,
-        headline=f"no {answer.name} gives {goal.name} <= {as_given(goal.limit)}   delta = {as_given(plan.delta)}",
+        headline=f"{missed}   delta = {as_given(plan.delta)}",
         fields=_solver_fields(outcome, None, loaded, ()),
     )
 

@@ -260,7 +260,7 @@ def test_no_solution_in_json_and_in_short(real, file):
     assert document["best"]["epsilon"] > document["best"]["target"] == 1.5
     short = real("solve-rate", path, "-q")
     assert (short.code, short.out) == (1, "")
-    assert "no size gives epsilon <= 1.5" in short.err
+    assert "no value of size gives epsilon <= 1.5" in short.err
     assert "size 1 gives epsilon <= " in short.err
 
 
@@ -326,7 +326,7 @@ def test_on_a_terminal(real, file, monkeypatch):
     monkeypatch.setattr("dpcalc.cli.output.has_styles", lambda: False)
     assert real("solve-steps", str(file())).out.startswith("steps <= ")
     assert real("delta", str(file()), "--epsilon", "1").out.startswith("delta <= ")
-    assert real("solve-rate", str(file(NO_SOLUTION))).out.startswith("no size gives epsilon <= 1.5")
+    assert real("solve-rate", str(file(NO_SOLUTION))).out.startswith("no value of size gives epsilon <= 1.5")
 
 
 CYCLIC = """\

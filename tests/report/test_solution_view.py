@@ -170,7 +170,7 @@ def test_the_bare_value_is_the_one_of_the_headline(found, text):
 
 def test_no_solution():
     view = no_solution_output("solve", NONE, loaded())
-    assert view.headline == "no size gives epsilon <= 2.0   delta = 1e-05"
+    assert view.headline == "no value of size gives epsilon <= 2.0   delta = 1e-05"
     assert dict(view.rows())["best"] == "size 1 gives epsilon <= 2.0003"
     assert dict(plain_lines(no_solution_output("solve", NEVER, loaded()).fields))["best.epsilon"] == "inf"
 
