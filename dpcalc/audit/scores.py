@@ -115,7 +115,7 @@ def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
 
 
 def _cell(place: str, column: str, cell: str) -> float:
-    """Return a cell as the number that its column expects: member 1 or 0, or a word for it; run whole; score finite."""
+    """Return a cell as the number its column expects: member 1 or 0, or a word for it; run whole; score finite."""
     got = short(cell) or "nothing"
     match column:
         case "member":
@@ -210,7 +210,7 @@ class ScoreAudit:
 
 
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Return the test of scores against a run's trade-off curve: alarms of many runs, guesses of one; or InputError.
+    """Return the test of scores against a run's trade-off curve, by the alarms of many runs or the guesses of one.
 
     Args:
         run: a training run, or its composition where that is at hand.
@@ -312,7 +312,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, alarms) of each threshold, by default of one that half of the runs chooses; or InputError."""
+    """Return (rule, alarms) of each threshold, by default of one that half of the runs chooses for the other half."""
     if rules.guesses:
         raise InputError(
             "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "

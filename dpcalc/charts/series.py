@@ -101,14 +101,14 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by one method: inf without noise, a looser bound if work runs out, None if there is none.
+    """Return epsilon by one method: inf without noise, a looser bound if work runs out, None where it has no answer.
 
     Args:
         plan: a training run.
         method: one of METHODS; "lower" is the certified lower bound.
 
     Raises:
-        InputError: there is no such method, or it refuses the plan.
+        InputError: there is no such method.
     """
     kind = claimed_kind(method)
     if is_noiseless(plan):
