@@ -176,7 +176,7 @@ def test_measured_ratios_are_those_of_the_recorded_run():
 def test_what_a_benchmark_renews_is_there():
     assert len(pages.GOALS.search(PAGES["docs/benchmarks.md"])[0].splitlines()) > 10
     assert len(pages.MACHINE.findall(PAGES["docs/benchmarks.md"])) == 1
-    assert len(pages.FALLS_SHORT.findall(PAGES["README.md"])) == 1
+    assert len(pages.MISSED.findall(PAGES["README.md"])) == 1
     assert {row["compared with"] for row in table("README.md", "compared with")} == {*README_ROWS}
 
 
