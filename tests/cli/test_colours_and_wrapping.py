@@ -124,7 +124,7 @@ def test_a_comparison_breaks_no_word(config, columns):
     code, text = on_a_terminal("compare", config(), columns=columns)
     assert code == 0
     words = {word.strip(",") for word in bare(text).split()}
-    assert {"one-step", "approximation"} <= words
+    assert {"one-step", "upper"} <= words
     assert max(map(len, bare(text).splitlines())) <= columns
 
 
