@@ -294,14 +294,14 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     unit, group = len(steps.path.counts), steps.group
     if is_shortened(steps.hierarchy, unit=unit, adjacency=steps.adjacency, group=group):
         raise shortened_pass_error(steps.hierarchy, unit=unit, group=group)
-    if _passes_hold_all(steps.path) or (steps.group.size > 1 and steps.noise.steps_of_a_pass > 1):
+    if _sums_squares(steps) or (steps.group.size > 1 and steps.noise.steps_of_a_pass > 1):
         return _pass_releases(steps)
     return repeated_releases(steps.mechanism, steps.phase_bound, steps.number)
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     """Return (D||D', D'||D) of the phase as if every step, or pass, held all protected units."""
-    if _passes_hold_all(steps.path):
+    if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
     return repeated_releases(
@@ -438,6 +438,11 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
 def _certain_changes(changes: int) -> StepBound:
     """Return the bound of a step that makes exactly this number of changes: inclusion 1, nothing missed."""
     return StepBound(inclusion=Fraction(1), shift=changes, missed=(), distances=(), distances_swapped=())
+
+
+def _sums_squares(steps: BlackBoxSteps) -> bool:
+    """Return True if a pass holds all, or its bound sums squared distances, which bounds Gaussian noise alone."""
+    return _passes_hold_all(steps.path) or steps.phase_bound.squared != 1
 
 
 def _passes_hold_all(path: Path) -> bool:

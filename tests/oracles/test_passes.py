@@ -206,15 +206,20 @@ def test_no_data_set_exceeds_the_bound_under_other_noise(kind, block, number):
         assert ratio <= NEVER, (problem, values)
 
 
-@pytest.mark.parametrize("relation", ["zero-out", "replace-one"])
-@pytest.mark.parametrize("kind", NOISE, ids=lambda kind: kind.name)
-def test_a_pass_of_one_step_over_all_parents_holds_a_group_below(kind, relation):
-    """Squared distances add up under Gaussian noise alone: other noise once took a pass over a parent as distance 1."""
-    turns = (Turns(kind="drop", amount=1), Turns(kind="fixed", amount=3))
-    pass_of_one = Passes(
-        sizes=[3], turns=turns, members=((0, 0), (0, 1)), clip=2, relation=relation, sigma=2.97, steps=1
-    )
-    ratio, values = other_ratio(pass_of_one, kind, np.random.default_rng(3), extreme=6, random=1)
+ONE_STEP = [  # sizes, draws, members of passes that have one step
+    ([3], (Turns("drop", 1), Turns("fixed", 3)), ((0, 0), (0, 1))),
+    ([3, 3], (Turns(), Turns("drop", 2)), ((0, 0), (1, 0))),
+    ([3, 3, 3], (Turns("drop", 2), Turns("drop", 2)), ((0, 0), (1, 0))),
+]
+
+
+@pytest.mark.parametrize("relation", ["zero-out", "replace-one", ADD_REMOVE])
+@pytest.mark.parametrize(("sizes", "turns", "members"), ONE_STEP)
+@pytest.mark.parametrize("kind", [Laplace, DiscreteLaplace], ids=lambda kind: kind.name)
+def test_a_group_in_passes_of_one_step(kind, sizes, turns, members, relation):
+    """Squared distances add up under Gaussian noise alone: other noise once took them as a distance of 1."""
+    problem = Passes(sizes=sizes, turns=turns, members=members, clip=2, relation=relation, sigma=2.97, steps=1)
+    ratio, values = other_ratio(problem, kind, np.random.default_rng(3), extreme=6, random=1)
     assert 0.5 < ratio <= NEVER, values
 
 
