@@ -294,6 +294,7 @@ def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
     """
     from dpcalc.config.files import create, is_device, save, send
 
+    _refuse_outward_link(option, path)
     try:
         if is_device(path):
             send(path, data)
@@ -305,6 +306,15 @@ def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
         if isinstance(error, OSError):
             message = f"{path}: cannot be written: {message}"
         raise InputError(message if message.startswith(option) else f"{option}: {message}") from error
+
+
+def _refuse_outward_link(option: str, path: str) -> None:
+    """Raise InputError if links lead a file to be written out of the repository in which its name lies."""
+    from dpcalc.config.files import leaves_repository
+
+    # The user named the file, but whoever filled the repository may have made the link.
+    if leaves_repository(path):
+        raise InputError(f"{option}: expected a file inside the repository, got a link, {path}; remove it")
 
 
 def refuse_existing(option: str, path: str, *, force: bool) -> None:
@@ -326,6 +336,7 @@ def check_picture(path: str) -> None:
     from dpcalc.charts.plot import picture_format
 
     picture_format(path)
+    _refuse_outward_link("--plot", path)
     target = Path(path)
     try:
         if target.is_dir() or not target.parent.is_dir():

@@ -160,12 +160,20 @@ def refuse_outward_link(path: str) -> None:
         ConfigError: a link leads out. The author of the link is not the user who named the file, and a message would
             show lines of a file outside the repository.
     """
-    if path == "-":
-        return
-    root = git_root(Path(_absolute(path)).parent)
-    if root is not None and not _real(Path(_absolute(path))).is_relative_to(_real(root)):
+    if path != "-" and leaves_repository(path):
         message = "is a symbolic link that leaves the repository"
         raise whole_file(path, "DPC110", message, "name the file itself")
+
+
+def leaves_repository(path: str) -> bool:
+    """Return True if links lead a path out of the git repository in which its name lies; False outside git.
+
+    Args:
+        path: of a file that need not exist.
+    """
+    root = git_root(Path(_absolute(path)).parent)
+    # Links before `..`, as the system does: the place that `link/../x` names is above the link's target.
+    return root is not None and not _real(Path(os.path.join(os.getcwd(), path))).is_relative_to(_real(root))  # noqa: PTH109, PTH118
 
 
 def _refusal(cause: ConfigError) -> Refusal:

@@ -239,6 +239,27 @@ def test_bombs_in_other_files_end_quickly(world, told, name):
         assert told("check", "bad.yaml")[0] in {0, 2}
 
 
+@pytest.mark.parametrize("name", ["mine.svg", "folder/mine.svg"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["init", "--force", "--output", "{}"],
+        ["curve", "sigma", "good.yaml", "--range", "30,40", "--plot", "{}"],
+        ["sweep", "good.yaml", "--over", "mechanism.noise_multiplier=30,40", "--jobs", "1", "--plot", "{}"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_file_is_written_through_a_link_that_leads_out(world, told, words, name):
+    """A repository may hold `epsilon.svg` as a link to a file of the user who draws there."""
+    target = world / "outside" / "mine.svg"
+    target.write_text(MARK)
+    (world / "repository" / "mine.svg").unlink(missing_ok=True)
+    (world / "repository" / "mine.svg").symlink_to("../outside/mine.svg")
+    code, text = told(*(word.format(name) for word in words))
+    assert (code, target.read_text()) == (2, MARK)
+    assert MARK not in text
+
+
 def test_nothing_in_the_current_directory_is_imported(world):
     repository = world / "repository"
     for name in ("dpcalc", "typer", "yaml", "numpy", "json"):
