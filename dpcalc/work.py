@@ -30,7 +30,7 @@ SECOND = 1e9  # units of about a second
 
 
 def fraction_units(number: int, bits: int) -> float:
-    """Return the units of work of `number` sums or products of fractions with `bits` bits, reduced to lowest terms.
+    """Return the work of `number` sums or products of reduced fractions of `bits` bits, which grows with bits squared.
 
     Args:
         number: of sums and products.
@@ -65,7 +65,7 @@ _METER: ContextVar[Meter | None] = ContextVar("work", default=None)
 
 
 def spend(units: float) -> None:
-    """Count work that is about to be done; WorkExceededError if the allowance has less left, free without one.
+    """Count work before it is done; WorkExceededError if the allowance has less left; no effect without an allowance.
 
     Args:
         units: of work, >= 0; a float may be infinite.
@@ -77,7 +77,7 @@ def spend(units: float) -> None:
 
 @contextmanager
 def allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units`, and to what an outer allowance has left; more raises WorkExceededError."""
+    """Context that limits work to `units`, or to what an outer allowance has left if less; else WorkExceededError."""
     outer = _METER.get()
     # No question may outspend the one around it.
     with own_allowance(units if outer is None else min(units, max(outer.limit - outer.spent, 0.0))) as meter:
@@ -86,7 +86,7 @@ def allowance(units: float) -> Iterator[Meter]:
 
 @contextmanager
 def own_allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units`, whatever an outer allowance has left, and charges the outer one after.
+    """Context that limits work to `units` whatever an outer allowance has left; the outer one is charged at the end.
 
     The result then does not depend on earlier work. The surrounding allowance is charged afterwards.
     """
@@ -103,26 +103,28 @@ def own_allowance(units: float) -> Iterator[Meter]:
 
 
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Return a decorator that caches the last results; a question pays a result's work once, cached or not.
+    """Return a decorator that caches the last results; an allowance pays for each result once, even a cached one.
 
-    Once in a question its work is taken from the allowance, whether or not the result was still known.
+    Once in a question its work is taken from the allowance, whether or not the result was still known. What a function
+    returns where work runs out inside it is passed on, not cached, and uses the allowance up.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        """Return the function with its last results cached, each with its work; `cache_clear` drops them."""
+        """Return the function with its last `max_entries` results cached, each with its work; adds `cache_clear`."""
         known: OrderedDict[Hashable, tuple[Result, float]] = OrderedDict()
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            """Return the known or computed result; spend its work unless this question has paid for it already."""
+            """Return the cached or computed result; spend its work unless the allowance has paid for it already."""
             key = (args, tuple(sorted(kwargs.items())))
             meter = _METER.get()
             is_paid = meter is None or (call, key) in meter.charged
-            if key in known:
+            left = math.inf if meter is None or is_paid else max(meter.limit - meter.spent, 0.0)
+            # What is known but costs more than is left is computed again: the answer may not depend on earlier ones.
+            if key in known and known[key][1] <= left:
                 known.move_to_end(key)
                 result, cost = known[key]
             else:
-                left = math.inf if meter is None or is_paid else max(meter.limit - meter.spent, 0.0)
                 # A meter that shares nothing charged: the cost may not depend on what was asked before.
                 inner = Meter(left)
                 token = _METER.set(inner)
@@ -135,6 +137,9 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
                 finally:
                     _METER.reset(token)
                 cost = inner.spent
+                if meter is not None and cost > left:  # a stand-in, found where work ran out: not worth remembering
+                    meter.spent += cost
+                    return result
                 known[key] = result, cost
                 if len(known) > max_entries:
                     known.popitem(last=False)
@@ -170,7 +175,7 @@ PART = 1.0 * SECOND
 def optional(
     name: str, compute: Callable[[], Part], absent: Absent, *, units: float = PART
 ) -> tuple[Part | Absent, str]:
-    """Return (part, "") or (`absent`, why it is missing) on any failure; a defect warns, OutOfTimeError passes.
+    """Return (part, "") or, on failure or more than `units`, (`absent`, reason); defects warn, OutOfTimeError passes.
 
     Args:
         name: of the part, for the sentence that says that it is missing.
@@ -195,7 +200,7 @@ def optional(
 
 
 def _reason(error: Exception) -> str:
-    """Return the words for a failure that is no defect, by its type; floats out of range for all others."""
+    """Return the reason of a failure in words, by the type of its error; numbers out of range for unlisted types."""
     match error:
         case TooLargeError():
             return "it needs more work or memory than one answer may take"

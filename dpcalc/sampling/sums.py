@@ -100,7 +100,7 @@ def _convolve(a: Array, b: Array) -> Array:
 
 
 def _trimmed(law: Array, start: int, rare: float) -> tuple[Array, int, float]:
-    """Return (law without its rare ends, its first count, mass cut off above so far); rare small counts move up."""
+    """Return (law without rare ends, its first count, `rare` + mass cut above); mass cut below joins the first one."""
     # Both ends move up, the upper one to the largest sum of all, which the caller adds: an upper law.
     above = np.cumsum(law[::-1])
     end = law.size - int(np.searchsorted(above, _RARE_ABOVE))
@@ -117,7 +117,7 @@ def _trimmed(law: Array, start: int, rare: float) -> tuple[Array, int, float]:
 
 
 def quantile_counts(weights: Mapping[int, int | Fraction], deviations: Sequence[float]) -> list[int]:
-    """Return the counts of a distribution at the quantiles of a normal variable, and the largest count; ascending.
+    """Return, ascending, for each z the smallest count exceeded with probability <= Phi(-z), and the largest count.
 
     Args:
         weights: by count, >= 0, not all 0; they need not sum to 1.
@@ -183,7 +183,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return an upper law of all members' contributions H > 0, at up to 48 counts, as [(probability, {H: 1})].
+    """Return an upper law of the members' contributions H > 0, all drawn equally often, as [(probability, {H: 1})].
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -233,15 +233,22 @@ def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _
     moments = _log_moment(draws, _SLOPES)
     known = moments < _LARGEST_MOMENT
     slopes, moments = _SLOPES[known], moments[known]
-    by_transform = np.ones(2)
+
+    def chernoff(number: int) -> float:
+        """Return the log of an upper bound on the probability that a unit has at least this number of copies."""
+        return float((moments - slopes * number).min(initial=0.0)) * (1 - _ROUNDED) + _ROUNDED
+
+    any_copy, by_transform = _log_chance_of_any_copy(draws), np.ones(2)
     if largest > 1 and slopes.size and moments[0] < _MAX_MEAN * slopes[0]:
-        by_transform = np.minimum(members * _tails_by_transform(draws), 1.0)
-    points, logs = [1], [min(0.0, math.log(members) + _log_chance_of_any_copy(draws), math.log(by_transform[1]))]
+        # What the circle does not hold is counted at every point: a rare parent can draw very many copies.
+        beyond = math.exp(min(0.0, any_copy, chernoff(_CIRCLE)))
+        by_transform = np.minimum(members * (_tails_by_transform(draws) + beyond), 1.0)
+    points, logs = [1], [min(0.0, math.log(members) + any_copy, math.log(by_transform[1]))]
     at = 1
     while at < largest:
         at = min(largest, max(at + 1, math.ceil(at * _GROWTH)))
-        chernoff = math.log(members) + float((moments - slopes * at).min(initial=0.0)) * (1 - _ROUNDED) + _ROUNDED
-        log = min(logs[-1], chernoff, math.log(by_transform[at]) if at < by_transform.size else 0.0)
+        own = math.log(members) + chernoff(at)
+        log = min(logs[-1], own, math.log(by_transform[at]) if at < by_transform.size else 0.0)
         if log < -_VANISHING:
             at -= 1
             break
@@ -264,7 +271,7 @@ def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
 
 
 def _tails_by_transform(draws: list[tuple[Scheme, int]]) -> Array:
-    """Return upper bounds on Pr[H >= h] for h = 0 to 16383, by Fourier transform."""
+    """Return at least Pr[h <= H <= 16383] for h = 0 to 16383, by Fourier transform: H > 16383 is not counted at 0."""
     angles = 2j * np.pi * np.arange(_CIRCLE) / _CIRCLE
     values = np.exp(_log_moment(draws, angles.astype(np.complex128)))
     law = np.fft.fft(values).real / _CIRCLE
@@ -294,7 +301,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return the law of a cut draw's sum: `inner` of the path's unit (None: removed), `each` of others (over 32: 0).
+    """Return the law of a cut draw's sum: path's unit adds `inner` (None: removed), others `each` (0 if over 32 units).
 
     Args:
         scheme: of the frame.
@@ -324,7 +331,7 @@ def cut_sum(
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return the probability that a cut draw holds no record; only the path's unit can be empty (`own_empty`).
+    """Return Pr[a cut draw holds no record]; a drawn unit on the path is empty with `own_empty`, no other unit is.
 
     Args:
         scheme: of the frame.
@@ -340,7 +347,7 @@ def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction
 
 
 def _known_full_batch(scheme: CappedPoisson, count: int) -> FullBatch:
-    """Return how likely the others fill a cut draw from `count` units; WorkExceededError if that is too costly."""
+    """Return `full_batch` of the other count - 1 units of a cut draw; WorkExceededError in the place of None."""
     known = full_batch(count - 1, scheme.probability, scheme.max_batch_size)
     if known is None:
         raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")

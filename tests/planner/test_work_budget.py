@@ -155,6 +155,28 @@ def test_a_remembered_result_is_paid_for_once_in_a_question():
         costly(1)
 
 
+def test_what_stands_in_where_work_ran_out_is_returned_and_not_remembered():
+    """It once raised an error, so that a whole answer was lost."""
+
+    @work.cached_with_cost(4)
+    def costly():
+        try:
+            work.spend(100.0)
+        except WorkExceededError:
+            return "rough"
+        return "exact"
+
+    for _ in range(2):  # whether or not the exact result is remembered
+        with work.allowance(50.0) as meter:
+            assert costly() == "rough"
+            assert meter.spent > meter.limit
+            with pytest.raises(WorkExceededError):
+                work.spend(1.0)
+        with work.allowance(150.0) as meter:
+            assert costly() == "exact"
+            assert meter.spent == 100.0
+
+
 def test_an_inner_allowance_is_part_of_the_outer_one():
     with work.allowance(100.0) as outer:
         with pytest.raises(WorkExceededError), work.allowance(1000.0):
@@ -277,6 +299,18 @@ def test_rough_laws_bound_the_total_of_two_members(counts, sizes):
     for h in range(1, max(total) + 1):
         tail = sum((chance for at, chance in total.items() if at >= h), Fraction(0))
         assert sum((chance for at, chance in rough.items() if at >= h), Fraction(0)) >= tail
+
+
+@pytest.mark.parametrize(
+    ("rate", "size"), [(Fraction(1, 100), 17_000), (Fraction(1, 50), 20_000), (Fraction(1, 10**6), 10**7)]
+)
+def test_rough_laws_hold_where_a_rare_parent_draws_many_copies(rate, size):
+    """More copies than the transform has points: they once wrapped round to small numbers (1e-9 for 1/100)."""
+    schemes = (Poisson(probability=rate), WithReplacement(size=size))
+    path = Path(place=(), counts=(1000, 1), schemes=schemes, contributions=(1, 1), siblings=(1, 1))
+    rough = {h: chance for chance, one in rough_count_distributions(path, 1, 1) for h in one}
+    for h in (1, 1000, size // 2, size):
+        assert sum((chance for at, chance in rough.items() if at >= h), Fraction(0)) >= rate
 
 
 @pytest.mark.parametrize("scheme", [Poisson(probability=Fraction(1, 7)), Fixed(size=3)])
