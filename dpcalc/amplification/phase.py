@@ -54,7 +54,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the valid bounds of a phase, that of the protected level before those of replacing its ancestors.
+    """Return the own, hidden-draw, check-in and ancestors' bounds; own alone if `plain`, ancestors' alone if shortened.
 
     Args:
         hierarchy: levels and schemes.
@@ -91,7 +91,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds of a phase in which units choose their steps: that choice hidden if proved, then public.
+    """Return the bounds with the choice hidden, if proved, then public by links, then (groups) public as a whole.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -119,11 +119,17 @@ def _allocated_bounds(
     has_passes = isinstance(allocation, BallsInBins) or group.size == 1
     if unit == hierarchy.allocated and has_passes:
         links, removal = "-" * group.size, adjacency
-        if adjacency is Adjacency.REPLACE_ONE:
+        if not _is_as_if_absent(adjacency, clip, unit):
             links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
         hidden = native_bound(base, path, clip=clip, adjacency=removal, group=Group())
         bounds.insert(0, replace(hidden, allocation=allocation, links=links))
     return tuple(bounds)
+
+
+def _is_as_if_absent(adjacency: Adjacency, clip: int, unit: int) -> bool:
+    """Return True if D' does not show whether the unit is drawn: removed, or zeroed and not clipped from above."""
+    # Clipped from above, a zeroed unit can turn the vector that it is part of.
+    return adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and clip >= unit)
 
 
 def averaged_choices(
@@ -133,7 +139,7 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Replace a lone (K) by its average over mates, or add such averages to several `choices`, where they are proved.
+    """Return a lone (K) averaged over mates, then joint distances; or `choices` and averages after them, where proved.
 
     Unchanged of constructed episodes, of steps that units choose, and under any draw but fixed, Poisson and `all` ones;
     where no number of mates or contributions is random and no joint distances are known; and of groups that are clipped
@@ -164,7 +170,7 @@ def averaged_choices(
         return choices if average is None else (*choices, replace(choices[0], bound=average))
 
     def _averaged(level: int, relation: Adjacency) -> PhaseBound:
-        """Return the bound of the path down to a level under a relation, averaged over its mates."""
+        """Return the bound of the path cut at `level`, averaged over its mates, with the redraw period there."""
         return bound_with_redraws(
             hierarchy,
             _path_down_to(shared or path, level),
@@ -187,7 +193,7 @@ def averaged_choices(
 def _check_in_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return the bound of a held Poisson draw of one unit, under whole levels, as a check-in; None for other draws.
+    """Return one unit's held Poisson draw below whole levels as a check-in; None for other draws and for replace-one.
 
     Source: docs/theory.md, Theorem 7.8.
     """
@@ -198,7 +204,7 @@ def _check_in_bound(
     scheme = path.schemes[-1]
     if not isinstance(scheme, Poisson) or not scheme.probability or level.redraw_every == 1 or group.size > 1:
         return None
-    if adjacency is Adjacency.REPLACE_ONE or not all(above.is_whole for above in hierarchy.levels[: unit - 1]):
+    if not _is_as_if_absent(adjacency, clip, unit) or not all(x.is_whole for x in hierarchy.levels[: unit - 1]):
         return None
     if all(inner.is_whole for inner in below) or any(inner.redraw_every > 1 for inner in below):
         return None
@@ -243,7 +249,7 @@ def _hidden_draws_bound(
 
 
 def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
-    """Return True if draws to the unit are fixed, Poisson or `all`, of one period; clip not 0, outer units known."""
+    """Return True if draws to the unit are fixed, Poisson or `all`, of one period; clip > 0, outer contents known."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     return simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)
@@ -252,7 +258,7 @@ def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
 def _averaged_group_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return a group's bound with hidden draws, averaged over others'; None if certain, unproved or too costly."""
+    """Return `averaged_group_bound`; None for a group unplaced or clipped from above, other draws, or too much work."""
     if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -277,7 +283,7 @@ def _path_down_to(path: Path, unit: int) -> Path:
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of the protected level itself, for passes with as many steps in D as in D'.
+    """Return the bound of the protected units themselves: of episodes, with a redraw period, or per pass if shuffled.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -303,7 +309,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return the bound of a draw with its redraw period; levels above that are held for longer count as public.
+    """Return `bound` of one draw, averaged over cuts, with its redraw period; draws above held longer become public.
 
     Levels that are held longer than the protected one are revealed, and counted as drawn in `bound`.
 
@@ -365,12 +371,12 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
 
 
 def _draw_bound(
-    hierarchy: Hierarchy, path: Path, clip_and_vectors: tuple[int, int], adjacency: Adjacency, group: Group
+    hierarchy: Hierarchy, path: Path, clip_and_counted_level: tuple[int, int], adjacency: Adjacency, group: Group
 ) -> Bound:
-    """Return the bound of a draw; for groups and draws with replacement, from the number of vectors it hits."""
+    """Return `single_unit_bound`; for groups and with replacement, the bound by the law of H at the counted level."""
     # Vectors of another level than the clipped one count for groups in passes: a group can be in several batches, each
     # clipped as one vector.
-    clip, vectors = clip_and_vectors
+    clip, vectors = clip_and_counted_level
     replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
     if group.size == 1 and not replaced:
         return single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -380,7 +386,7 @@ def _draw_bound(
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return what one member changes, or one contribution if `is_counted`; clipped above it, zeroed is as replaced."""
+    """Return a Member (own 1 if `is_counted`); clipped above it, own and stand_in are 1, zero-out is replace-one."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
@@ -390,7 +396,7 @@ def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: b
 
 
 def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of a step that builds episodes, whose records, tasks or batch are clipped."""
+    """Return the bound over H of an episode step; if tasks or the batch are clipped, H counts vectors turned around."""
     built, unit = hierarchy.episodes, len(path.counts)
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -445,7 +451,7 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
 
 def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
-    """Yield (probability, scheme) where the others leave room, fill the batch, or may do either; full if not known.
+    """Yield three (chance, scheme): Poisson if others leave room, FixedAtRate if they fill it, or may (sure if None).
 
     Args:
         scheme: of one level.

@@ -89,7 +89,7 @@ class ProtectedUnit:
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return units or groups of which one is the costliest, never none; InputError for parts or what is not covered.
+    """Return the units or groups one of which is costliest, at least one; InputError for `parts` or if not covered.
 
     Noise, steps and delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
     """
@@ -219,7 +219,7 @@ class Composition:
 
     @property
     def is_attained(self) -> bool:
-        """True if lower bounds are of the same run as upper bounds, but for rounding."""
+        """True if lower bounds are of the same run as upper bounds, with noise that agrees up to round-off."""
         pairs = [*zip(self.plan.phases, self.attained.plan.phases, strict=True)]
         return all(upper == replace(lower, mechanism=upper.mechanism) for upper, lower in pairs) and all(
             math.isclose(upper.noise_multiplier or 0, lower.noise_multiplier or 0) for upper, lower in pairs
@@ -237,7 +237,7 @@ class Composition:
 
     @property
     def is_plain(self) -> bool:
-        """True if all noise is Gaussian, every step is a draw of its own, and the bound of each is (K)."""
+        """True if all noise is Gaussian, every step draws afresh and the first bound of each phase is (K)."""
         return self.plan.is_gaussian and all(
             bounds[0].plain is not None for each_unit in self.units for bounds in each_unit.choices
         )
@@ -274,7 +274,7 @@ class Composition:
             return tuple(self._cheapest_by_phase(each_unit.choices, meter) for each_unit in self.units)
 
     def _cheapest_by_phase(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
-        """Return the bound of each phase that ranks cheapest; of phases alike but for noise a few are ranked."""
+        """Return each phase's cheapest bound; of phases alike but for noise, runs are halved until their ends agree."""
         # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
         # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
         phases, chosen = self.plan.phases, dict[int, PhaseBound]()
@@ -295,7 +295,7 @@ class Composition:
         return tuple(chosen[place] for place in range(len(choices)))
 
     def _cheapest(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
-        """Return the cheapest valid bound, remembered by noise, steps and delta; the first if not compared."""
+        """Return the cheapest valid bound, remembered; the first valid one if not to compare, or if comparing fails."""
         # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
         key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
         if key not in self._chosen:
@@ -348,7 +348,7 @@ class Composition:
         return self._moment_bounds[id(counts)]
 
     def costliest(self, direction: str = "") -> tuple[ProtectedUnit, float]:
-        """Return (unit with the largest moment bound on epsilon, its order), of the unit `direction` names or all.
+        """Return (unit with the largest moment bound on epsilon, its order) of all, or of the unit `direction` names.
 
         Args:
             direction: a key of `steps`, to look at no other unit than the one it names; any other text looks at all.
@@ -380,7 +380,7 @@ def _has_same_units(plan: Plan, other: Plan) -> bool:
 
 
 def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release of a phase, not amplified if too costly; UnsupportedError if it is refused."""
+    """Return a phase's (forward, backward) release; a black box is not amplified if that takes too much work."""
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
@@ -426,7 +426,7 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a phase under a black box, of an allocation for one unit; TypeError for others.
+    """Return the steps of a phase under a black box, those of an allocation for one removed unit; TypeError for others.
 
     Args:
         plan: a training run.
@@ -438,7 +438,7 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
     if not isinstance(phase.mechanism, BlackBox):
         raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
     # What an allocation hides is the removal of one unit; its links make up the group, and the addition of another.
-    is_removal = bound.allocation is not None and not bound.is_revealed and plan.adjacency is Adjacency.REPLACE_ONE
+    is_removal = "+" in bound.links
     return BlackBoxSteps(
         mechanism=phase.mechanism,
         hierarchy=phase.hierarchy.given_allocation(),
@@ -453,14 +453,14 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
 
 
 def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
-    """Return the bound of smallest epsilon by moments (allocated: pld); the first for PATE, no noise, some passes."""
+    """Return the bound of least epsilon by moments (allocated: pld); the first if noiseless, PATE or most passes."""
     if len(choices) == 1 or not phase.noise_multiplier or not phase.steps or isinstance(phase.mechanism, PateMechanism):
         return choices[0]
     if not isinstance(phase.mechanism, Gaussian) and (choices[0].steps_of_a_pass > 1 or choices[0].squared > 1):
         return choices[0]
 
     def cost(bound: PhaseBound) -> float:
-        """Return a bound's epsilon in the costlier direction; joint ones must be smaller by MIN_GAIN."""
+        """Return a bound's epsilon in the costlier direction, of joint bounds divided by 1 - MIN_GAIN."""
         steps = [each for release in _noisy(phase, bound) if (each := step_counts(release))]
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
             return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
@@ -471,7 +471,7 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
 
 
 def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bounds valid for the phase's mechanism: all if Gaussian, else none that adds up squared distances.
+    """Return the bounds valid for the mechanism: all if Gaussian; else first and those with `squared` 1 or revealed.
 
     Args:
         phase: one of a plan's phases.

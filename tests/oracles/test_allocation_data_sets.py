@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
@@ -17,6 +17,7 @@ from dpcalc.planner.evaluate import evaluate
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import BallsInBins, Fixed, Poisson, RandomAllocation
+from tests.oracles.multistage import bound
 from tests.thinning import thinned
 
 NODES = {1: 400, 2: 40, 3: 10}  # of the grid in a standard deviation, by the number of steps
@@ -235,15 +236,42 @@ def test_no_data_set_costs_more_and_some_as_much_as_the_lower_end(problem, delta
         assert found.epsilon - found.epsilon_lower <= 1e-3 * found.epsilon
 
 
+@pytest.mark.parametrize("sigma", [0.8, 2.0])
+@pytest.mark.parametrize(
+    ("scheme", "inner", "chance"),
+    [
+        (BallsInBins(bins=4), None, 1 / 4),
+        (RandomAllocation(times=1, steps=5), None, 1 / 5),
+        (Poisson(probability=Fraction(1, 20)), Poisson(probability=Fraction(9, 10)), 9 / 200),
+    ],
+)
+def test_a_zeroed_unit_shows_in_a_batch_that_is_clipped_as_a_whole(scheme, inner, chance, sigma):
+    """Batches with x, with a zeroed x and without it are three vectors: 1, -1, 0; D' was once taken to hold only 0."""
+    records = {"records": 1, "inner": inner} if inner else {}
+    problem = Problem(scheme=scheme, steps=1, sigma=sigma, adjacency="zero-out", clip="batch", **records)
+    plan = plan_of(problem, 1e-3)
+    (phase,) = plan.phases
+    held, *below = phase.hierarchy.levels
+    levels = (replace(held, redraw_every=2 if inner else 1), *below)
+    plan = replace(plan, phases=(replace(phase, hierarchy=Hierarchy(levels=levels)),))
+    y = np.linspace(-9 * sigma - 1, 9 * sigma + 1, 20_001)
+    with_x, zeroed, without = (np.exp(-0.5 * ((y - at) / sigma) ** 2) for at in (1, -1, 0))
+    p, q = ((1 - chance) * without + chance * side for side in (with_x, zeroed))
+    epsilons = np.array([0.0, 0.02, 0.04, 0.2, 0.5])
+    norm = without.sum()
+    truth = [[np.maximum(a - math.exp(e) * b, 0).sum() / norm for e in epsilons] for a, b in ((p, q), (q, p))]
+    assert (np.array(truth) <= bound(plan, epsilons) + 1e-9).all()
+
+
 def zero_mates(problem):
-    """The pairs whose mates all contribute zero."""
+    """The pairs whose other users all contribute zero, for a record with its own user's other records and without."""
     size = problem.records or 1
     for d, other in data_sets(problem):
         if problem.unit == "user":
             yield [(0,) * size, *d[1:]], [(0,) * size, *other[1:]]
         else:
-            hidden = (0,) * (size - 1)
-            yield [hidden + d[0][size - 1 :], (0,) * size], [hidden + other[0][size - 1 :], (0,) * size]
+            for hidden in (d[0][: size - 1], (0,) * (size - 1)):
+                yield [hidden + d[0][size - 1 :], (0,) * size], [hidden + other[0][size - 1 :], (0,) * size]
 
 
 def test_the_grid_is_as_fine_as_it_says():
