@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from itertools import product
 
 from dpcalc.config import scalars
 from dpcalc.config.build import build
@@ -31,6 +32,7 @@ _DRAW_KEYS = (
 _LIMITS = ("max_participations", "min_separation", "participation")
 _ASSUMPTION_KEYS = frozenset({"clip", "part", "also", "odd_moments", "strategy", *_LIMITS, *_DRAW_KEYS}) - {EPISODES}
 _RANGE_KEYS = ("min", "max")  # of a count, which the long form lifts out of it
+_FILE_KEYS = ("curve", "strategy")  # of a mechanism, whose values may be in data files
 _FILE_CHANGED = " (its content changed)"
 
 Keys = tuple[str | int, ...]
@@ -64,7 +66,7 @@ class Difference:
 
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
-    """Return what differs in long form but for labels, a changed draw or length as one; changed data files last.
+    """Return the differences of two long forms, labels ignored: first by key as the new file goes, then changed files.
 
     Args:
         old: a config.
@@ -86,18 +88,21 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield paths of data, and of curves or strategies if no mechanism is reported, whose files alone have changed."""
+    """Yield the paths whose data files changed: `data`, then curves and strategies; not what `reported` covers."""
     before, after = old.plan.phases, new.plan.phases
     if before[0].hierarchy.data != after[0].hierarchy.data and not any(keys[0] == "data" for keys in reported):
         yield ("data",)
-    # A difference that the configs state themselves explains a difference of the plans; only the others are looked for.
-    if len(before) != len(after) or any("mechanism" in keys[:3] for keys in reported):
+    if len(before) != len(after):  # then `phases` is a difference, and a claim
         return
-    for number, (earlier, later) in enumerate(zip(before, after, strict=True)):
-        if earlier.mechanism != later.mechanism:
-            key = "strategy" if later.is_correlated else "curve"
-            own: Keys = ("phases", number, "mechanism", key)
-            yield own if node_at(new.tree, *own) else ("mechanism", key)
+    for (number, (earlier, later)), key in product(enumerate(zip(before, after, strict=True)), _FILE_KEYS):
+        contents = [getattr(phase.mechanism, key, None) for phase in (earlier, later)]
+        if None in contents or contents[0] == contents[1]:
+            continue
+        own: Keys = ("phases", number, "mechanism", key)
+        place = own if node_at(new.tree, *own) else ("mechanism", key)
+        # What the configs state themselves explains a difference of the plans: the same part, one above or below it.
+        if not any(keys[: len(place)] == place[: len(keys)] for keys in reported):
+            yield place
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
@@ -127,7 +132,7 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
 def _pairs(
     keys: Keys, old: Node | None, new: Node | None, parent: Node
 ) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old, new, new parent) of differences; a list of other length, a draw of other keys is one."""
+    """Yield (path, old, new, new parent) of each difference; a list of new length, or a draw of new keys, is one."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
         # Sections are compared key by key only if each key means something alone. A draw with other keys is one
@@ -146,7 +151,7 @@ def _pairs(
 
 
 def _are_equal(old: Node | None, new: Node | None) -> bool:
-    """Return True for scalars of one value in any notation, lists and mappings of one text; False if a part is None."""
+    """Return True if scalars have one value in any notation, or other parts the same text; False if either is None."""
     if isinstance(old, Scalar) and isinstance(new, Scalar):
         return scalars.value(old) == scalars.value(new)
     return old is not None and new is not None and _one_line(old) == _one_line(new)
@@ -157,12 +162,12 @@ def _has_independent_keys(keys: Keys) -> bool:
     return not keys or keys[-1] in _INDEPENDENT_SECTIONS or (len(keys) == 2 and keys[0] == "phases")
 
 
-def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, loaded: Loaded) -> Difference:
-    """Return the Difference of two parts (None: lacks it); `loaded`, the new config, has the only files with marks."""
+def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, new_config: Loaded) -> Difference:
+    """Return the Difference of two parts (None: absent), texts cut to 60 characters; no mark if an option states it."""
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path
     # A mark in another file counts only if it is that of the referenced value; an option has no line to show.
-    is_in_file = mark.source.path == loaded.path or (isinstance(new, Scalar) and mark is new.origin)
+    is_in_file = mark.source.path == new_config.path or (isinstance(new, Scalar) and mark is new.origin)
     return Difference(
         key=name or dotted(keys),
         old=shortened(_one_line(old)),
@@ -176,7 +181,7 @@ def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, lo
 
 
 def _changed_mark(old: Node | None, new: Node) -> Mark:
-    """Return the place of a change: the value that a reference leads to if its own line is the same, else the part."""
+    """Return the place of a change: the referenced value if the reference's line is the same, else the new key."""
     if isinstance(old, Scalar) and isinstance(new, Scalar) and new.origin is not None:
         before, after = (node.mark.source.lines[node.mark.line - 1 : node.mark.line] for node in (old, new))
         if before == after:
@@ -185,7 +190,7 @@ def _changed_mark(old: Node | None, new: Node) -> Mark:
 
 
 def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
-    """Return True if a change concerns claims: data, draws, clipping, tuning, curves, strategies, mechanism type."""
+    """Return True for a change of data, parts, tuning, scheme, clipping, curve, strategy, type; not of mere amounts."""
     # Another number of phases may hide any of these; `also` and curves count too.
     if keys[0] in {"data", "tuning", "partition"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS:
         return True

@@ -17,7 +17,8 @@ from dpcalc.records import dataclass
 MAX_DEPTH = 60
 """Brackets within one another; an event has less than ten. Every level costs stack in the recursive functions here."""
 ORDERED = "OrderedDict"  # the type of the state of an accountant, which prints its name
-_CONVERSIONS = frozenset(["float", "int", "float64", "float32", "int64"])  # numpy prints its numbers so
+_TRUNCATING = frozenset(["int", "int64"])
+_CONVERSIONS = frozenset(["float", "float64", "float32"]) | _TRUNCATING  # numpy prints its numbers so
 _MAX_BITS = 4096  # of a number; a larger one is an attack by arithmetic
 _MAX_POWER = 64  # exponents that are computed exactly
 
@@ -58,7 +59,7 @@ class Call:
 
 
 def json_value(text: str) -> Any:  # noqa: ANN401  a value
-    """Return the value of JSON, floats as the decimals printed; NoJsonError for other texts, InputError for NaN.
+    """Return the value of JSON, as `plain_value` does (0.1 is 1/10); NoJsonError: no JSON; InputError: NaN, too deep.
 
     Raises:
         NoJsonError: it is no JSON.
@@ -75,7 +76,7 @@ def json_value(text: str) -> Any:  # noqa: ANN401  a value
 
 
 def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
-    """Return a value, numbers as fractions, tuples as lists, events as Calls, others as Expressions; or InputError.
+    """Return a value: numbers as fractions, tuples as lists, dicts with class_name as Calls, others as Expressions.
 
     Args:
         value: None, bool, int, float, str, list, tuple or dict; anything else becomes an Expression of its repr.
@@ -102,7 +103,7 @@ def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
 
 
 def number_value(number: float | Fraction) -> Fraction | float:
-    """Return an exact fraction, a float as the decimal that it prints as, infinities as are; InputError for others.
+    """Return an exact fraction, the float 0.1 as 1/10, infinity as a float; InputError for NaN or over 4096 bits.
 
     Raises:
         InputError: it is NaN, or has too many digits.
@@ -138,7 +139,7 @@ def python_tree(text: str) -> ast.Module:
 
 
 def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[ast.Call]:
-    """Yield, in the order of the text, the calls whose name is meant, none that is within another one.
+    """Yield, in the order of the text, the calls whose name `is_meant` accepts, none that is within another such call.
 
     Args:
         tree: a syntax tree.
@@ -167,7 +168,7 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911  a value, of as many kinds
-    """Return a value: literals, arithmetic of numbers, calls as Calls, else an Expression; InputError if too deep.
+    """Return the value of literals and arithmetic, calls as Calls, others as Expressions; InputError: NaN or too deep.
 
     Args:
         node: the part.
@@ -210,14 +211,16 @@ def plain_dict(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
 
 
 def _call(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
-    """Return a Call, named by keyword class_name if any; of an OrderedDict its content, of float(x) the number."""
+    """Return a Call, named by class_name if given; an OrderedDict's content; of float(x) x, of int(x) x truncated."""
     arguments = tuple(literal_value(each, depth) for each in node.args)
     if called_name(node) == ORDERED and len(arguments) == 1:
         items = arguments[0]
         is_list = isinstance(items, list) and all(isinstance(each, list) and len(each) == 2 for each in items)
         return {str(key): value for key, value in items} if is_list else items
     if called_name(node) in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], (Fraction, float)):
-        return arguments[0]
+        (value,) = arguments
+        is_cut = called_name(node) in _TRUNCATING and (isinstance(value, Fraction) or math.isfinite(value))
+        return Fraction(int(value)) if is_cut else value
     keywords = {str(each.arg): literal_value(each.value, depth) for each in node.keywords}
     named = plain_dict(keywords)
     own = named.name if isinstance(named, Call) else called_name(node)
@@ -340,7 +343,7 @@ class ImportedRun:
 
 
 def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return parts, the steps of equal ones added, those of 0 steps left out; InputError for none or over 500 kinds.
+    """Return parts as first met, steps of equal ones added, those of 0 steps left out; InputError for none or over 500.
 
     Raises:
         InputError: there is none, or there are too many different ones.
@@ -368,7 +371,7 @@ def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.inf) -> Fraction:  # noqa: ANN401
-    """Return a Fraction from `low` to `high`; InputError for anything else, infinity too.
+    """Return `value` if it is a Fraction in [low, high]; InputError naming `where` for anything else, int or float too.
 
     Args:
         value: a value of the file.
@@ -386,7 +389,7 @@ def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.
 
 
 def whole_number(value: Any, where: str, *, low: int = 1) -> int:  # noqa: ANN401  a value of the file
-    """Return a whole number from `low` on; InputError for anything else.
+    """Return `value` as an int if it is a whole Fraction >= low; InputError naming `where` for anything else.
 
     Args:
         value: a value of the file.
@@ -402,7 +405,7 @@ def whole_number(value: Any, where: str, *, low: int = 1) -> int:  # noqa: ANN40
 
 
 def shown(value: Any) -> str:  # noqa: ANN401  a value
-    """Return words for a message: a number, a text up to 60 characters, or what kind of thing was not run."""
+    """Return a value in words: numbers, texts cut to 60 characters, Calls and Expressions with "which is not run"."""
     match value:
         case Fraction():
             return number_text(value)
@@ -429,7 +432,7 @@ def decimal_down(number: Fraction) -> str:
 
 
 def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
-    """Return a rate in (0, 1], or 1/n if a long decimal is the float of that; InputError outside.
+    """Return a rate in (0, 1], as 1/n if it is a decimal of over 8 characters that equals float(1/n); else InputError.
 
     Args:
         value: a value of the file.

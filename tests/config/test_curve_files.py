@@ -159,6 +159,25 @@ def test_a_changed_file_is_a_difference(file):
     assert [one.key for one in differences(old, steps)] == ["training.steps", "mechanism.curve"]
 
 
+@pytest.mark.parametrize(
+    ("other", "key"),
+    [
+        ("phases: [{}, {mechanism: {type: zcdp, rho: RHO}}]\n", "phases[1].mechanism.rho"),
+        ("phases: [{mechanism: {epsilon: RHO}}, {}]\n", "phases[0].mechanism.epsilon"),
+        ("phases: [{mechanism: {curve: [[2, RHO]]}}, {}]\n", "phases[0].mechanism.curve[0][1]"),
+    ],
+)
+def test_no_other_change_of_a_mechanism_hides_a_changed_file(file, other, key):
+    """A pull request once hid a cheaper curve by another number of any phase."""
+    text = FILE.replace("training: {steps: 100}\n", "training: {steps: 5}\n") + other
+    old, new = (
+        load(file(csv, text.replace("RHO", rho))) for csv, rho in ((CSV, "0.1"), (CSV.replace("0.25", "0.2"), "0.11"))
+    )
+    found = {one.key: one.is_claim for one in differences(old, new)}
+    assert found["mechanism.curve"]
+    assert key in found or len(found) == 2
+
+
 def test_the_sample_is_the_sum_that_it_says_it_is():
     """Gaussian noise 4 and Laplace noise 10, rounded up to seven decimals."""
     (phase,) = load(str(Path(__file__).parents[2] / "sample_configs" / "known_curve" / "dpcalc.yaml")).plan.phases

@@ -302,6 +302,16 @@ def test_a_state_as_numpy_prints_it(tmp_path):
     assert (part.steps, part.rate, part.mechanism) == (100, Fraction(1, 4), "{noise_multiplier: 1.1}")
 
 
+@pytest.mark.parametrize(
+    ("number", "value"), [("int(1.9)", 1), ("np.int64(2)", 2), ("int(2.5 * 3)", 7), ("float(1.9)", 1.9)]
+)
+def test_int_cuts_the_fraction_off(number, value, tmp_path):
+    """Noise of int(1.9) was once read as 1.9."""
+    text = f"[[{number}, 0.25, 100]]"
+    (part,) = run_of(tmp_path, text).parts
+    assert part.mechanism == f"{{noise_multiplier: {value}}}"
+
+
 def test_a_rate_is_the_quotient_that_its_float_is_of(tmp_path):
     for batches in (2, 3, 97, 235, 4850, 99_991):
         (part,) = run_of(tmp_path, json.dumps([[1.1, 1 / batches, 10]])).parts
