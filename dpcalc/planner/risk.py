@@ -123,7 +123,7 @@ class Profiles:
 def both_profiles(
     plan: Plan | Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
 ) -> tuple[Profiles, ...]:
-    """Return both profiles (upper) of units that may be the costliest, tight near rates and deltas, or marked rough.
+    """Return the upper profiles, tight near rates and deltas, of each unit that another one is not shown to outdo.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -153,8 +153,13 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
     pairs = zip(known.true_positive_rates(rates), cheap.true_positive_rates(rates), strict=True)
     if not all(bool(np.all(own_rates <= other_rates)) for other_rates, own_rates in pairs):
         return False
-    ahead, back = (np.interp(cheap.epsilons, known.epsilons, x, right=0.0) for x in (known.forward, known.backward))
-    return not everywhere or bool(np.all(cheap.forward <= ahead) and np.all(cheap.backward <= back))
+    if not everywhere:
+        return True
+    # Where deltas are asked for, only the epsilons of `known` are looked at. Between its own epsilons the other profile,
+    # which is convex in e^epsilon, lies below the chord; above the last one it falls.
+    powers, own_powers = (np.exp(np.minimum(x, _LARGEST)) for x in (known.epsilons, cheap.epsilons))
+    ahead, back = (np.interp(powers, own_powers, x) for x in (cheap.forward, cheap.backward))
+    return bool(np.all(ahead <= known.forward) and np.all(back <= known.backward))
 
 
 def _moment_profiles(
@@ -206,7 +211,7 @@ def _composed_profiles(
 
 
 def _sharp_for_few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
-    """Return `known`, lowered by composition for end rates with false negative rates < .01, where it succeeds."""
+    """Return `known`, lowered by up to three compositions at the smallest and largest rate if they miss below 1 %."""
     some = {min(rates), max(rates)}
     for rate, (forward, counts) in product(some, ((True, pair[1]), (False, pair[0]))):
         missed, last = known.false_negative_rates(np.array([rate])), -1.0
@@ -226,7 +231,7 @@ def _sharp_for_few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], 
 
 
 def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
-    """Return the epsilons to compose near: deciding three of the rates and all deltas; 0 too if several are asked."""
+    """Return epsilons to compose near: those that decide up to three rates and each delta; 0 too unless one rate."""
     # A composition is sharp near one epsilon, the one that its tilt suits.
     some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
     at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST)) * rate + side)) for rate in some]
@@ -403,7 +408,7 @@ def _advantage(composition: Composition) -> tuple[float, bool]:
 
 
 def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the largest true positive rates (alarm "in the data", "not in") at rates in (0, 1), else InputError.
+    """Return the largest true positive rates (in the data, not in it), 1 without noise; InputError outside (0, 1).
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -413,7 +418,7 @@ def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> t
 
 
 def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the smallest false negative rates (alarm "in the data", "not in") at rates in (0, 1), else InputError.
+    """Return the smallest false negative rates (in the data, not in it), 0 without noise; InputError outside (0, 1).
 
     Args:
         plan: a training run.
@@ -451,7 +456,7 @@ def _missed(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[A
 
 
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
-    """Return the largest rise of the log odds of the truth, but with probability `exception`; inf where unbounded."""
+    """Return the largest rise of the truth's log odds outside an event of probability `exception`; inf if no bound."""
     # The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
     # definition of delta as the mean of (1 - e^{epsilon - loss})_+; so x = epsilon - log(1 - delta(epsilon) / p) will
     # do.
