@@ -19,7 +19,7 @@ from dpcalc.work import ELEMENT, spend
 
 
 def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the sum of the steps' epsilons at delta / (number of steps) each; UnsupportedError without a profile.
+    """Return the sum of the steps' epsilons, each at delta / (number of steps); UnsupportedError without a profile.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -40,7 +40,7 @@ def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def step_epsilon(curve: Curve, delta: float) -> float:
-    """Return the larger of a step's epsilons in both directions; raise UnsupportedError without a privacy profile.
+    """Return the larger epsilon at `delta` of `curve` and its swapped pair; UnsupportedError unless a PrivacyProfile.
 
     Args:
         curve: loss of one step.
@@ -64,7 +64,7 @@ _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return epsilon by advanced composition of unequal steps, with the best split of delta; or UnsupportedError.
+    """Return sqrt(2 ln(1/delta') sum e_i^2) + sum e_i (e^e_i - 1) at the best split of delta, e_i from `step_epsilon`.
 
     With delta' for the theorem and the rest spread evenly over the steps,
     epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1).
@@ -82,7 +82,7 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return advanced composition's epsilon with this share of delta as delta', the rest spread over steps."""
+        """Return advanced composition's epsilon at delta' = fraction * delta; what remains is split over the steps."""
         share = delta * (1 - fraction) / steps
         squares, drift = 0.0, 0.0
         for curve, count in counts.items():
@@ -96,7 +96,7 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def best_fraction(epsilon_with: Callable[[float], float]) -> float:
-    """Return the fraction of delta in (0, 1) with about the smallest `epsilon_with`, by evaluating about 50 of them."""
+    """Return the fraction in (0, 0.999] with the smallest `epsilon_with` on a geometric grid that is refined twice."""
     coarse = min(_FRACTIONS[::8], key=epsilon_with)
     fine = min((f for f in _FRACTIONS if coarse / 5 < f < 5 * coarse), key=epsilon_with)
     low, high = fine / 2**0.25, min(fine * 2**0.25, 0.999)
@@ -124,7 +124,7 @@ _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the squar
 
 
 def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return epsilon by optimal composition: exact for equal steps, else its closed form; or UnsupportedError.
+    """Return epsilon by optimal composition at the best split of delta: exact for one kind of step, else a closed form.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -145,7 +145,7 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return the composed epsilon if this fraction of log(1 - delta) is the theorem's and the rest the steps'."""
+        """Return the composed epsilon at delta' = 1 - (1 - delta)^fraction; the factor left is split over the steps."""
         share = -math.expm1((1 - fraction) * math.log1p(-delta) / steps)
         delta_composition = -math.expm1(fraction * math.log1p(-delta))
         one_step = [(step_epsilon(curve, share), count) for curve, count in counts.items()]
@@ -161,7 +161,7 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
-    """Return the optimal epsilon of `count` (epsilon, 0)-DP steps at delta, rounded up; ConvergenceError above 1e10.
+    """Return the optimal epsilon of `count` (epsilon, 0)-DP steps, rounded up; ConvergenceError if count > 1e10.
 
     Args:
         epsilon: of one step, >= 0.
@@ -205,7 +205,7 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
 
 
 def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:
-    """Return the smallest of three closed-form epsilons of steps [(epsilon_l, count)] at delta; the sum for delta 0.
+    """Return the least of the sum and two closed forms by Kairouz et al. for [(epsilon, count)]; the sum if delta is 0.
 
     Args:
         one_step: (epsilon_l, how often), epsilon_l >= 0.
@@ -227,7 +227,7 @@ def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float
 
 
 def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tuple[int, Array]:
-    """Return (first l, log P(l) from it on) for l false ones of `count` randomized responses, negligible tails cut."""
+    """Return (first l, [log P(l), log P(l + 1), ...]), l false answers of `count` randomized responses, tails cut."""
     # From the mode outwards by the ratio P(l + 1) / P(l) = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By
     # Bernstein's inequality l lies t below its mean m with probability at most e^(-t^2 / 2m), and t above it at most
     # e^(-t^2 / (2m + 2t/3)).

@@ -80,7 +80,7 @@ def as_longdouble(loss: Loss) -> Loss:
 def composed_loss(
     counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(run's tilted loss, log slack) for each side]; UnsupportedError: only RDP; ConvergenceError: too large.
+    """Return [(run's tilted loss, log slack) per side]; UnsupportedError for an RdpCurve, ConvergenceError if too big.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -103,7 +103,7 @@ def composed_loss(
 def _compose_steps(
     steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss, log slack) for each side] of all steps composed; ConvergenceError for no steps."""
+    """Return [(tilted loss, log slack) per side] of all steps, the budget shared out; ConvergenceError for no steps."""
     # Budgets are shared out before anything is discretized: rounding errors of steps and of their sum add up.
     if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
@@ -124,7 +124,7 @@ def _compose_steps(
 def _first_discretizations(
     step: Step, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(one step on its first grid, log slack) for each side]; UnsupportedError for an RdpCurve."""
+    """Return [(a copy's grid, log slack) per side], of a RevealedSubsample composed; UnsupportedError for RdpCurve."""
     curve, moments, copies = step
     tilt = settings.tilt
     if isinstance(curve, RdpCurve):
@@ -142,7 +142,7 @@ def _first_discretizations(
 
 
 def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: BoundSide) -> tuple[Loss, float]:
-    """Return (step on a grid, log slack); on a 16 times finer one if it loses 10 budgets of log mass and that fits."""
+    """Return (step on a grid, log slack), at budget / 16 if its copies lose 10 budgets of log mass and it fits."""
     first = side.discretize(cut)
     lost = aim.copies * (aim.log_norm - first.log_norm)
     if lost < _MAX_LOSS_OF_MASS * aim.budget:
@@ -157,7 +157,7 @@ def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: B
 def _revealed_steps(
     curve: RevealedSubsample, moments: LogMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(steps under one public draw composed, log slack) for each side]; TypeError for wrong moments."""
+    """Return [(loss of steps composed under one public draw, log slack) per side]; TypeError for other moments."""
     # The errors of the steps count with the tilted probability that the draw takes the unit.
     if not isinstance(moments, RevealedSubsampleMoments):
         raise TypeError("composition: expected the moments of a revealed draw, got those of a step")
@@ -175,7 +175,7 @@ def _revealed_steps(
 
 
 def _log_slack(cut: Cells, tilt: float, side: BoundSide) -> float:
-    """Return a bound on the change of one copy's log mass by round-off and, for UPPER, misplaced cell ends."""
+    """Return a bound on one copy's error of log mass: round-off and, for UPPER, tilt * overshoot of cell ends."""
     spread = float((cut.mass * np.abs(cut.loss)).sum())
     rounded = 32 * UNIT_ROUNDOFF * (1 + tilt * spread)
     return rounded + tilt * cut.overshoot if side is UPPER else rounded  # merging needs no cell ends on the lattice
@@ -206,7 +206,7 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the bound on the epsilon >= 0 at which finite losses give `delta`; if never, inf (UPPER) or 0 (LOWER).
+    """Return the EpsilonBound where the finite losses' delta falls to `delta`; if never, its epsilon is inf (LOWER: 0).
 
     Args:
         composed: (tilted loss, log slack).
@@ -297,7 +297,7 @@ def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) ->
 
 
 def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array, Array, Array]:
-    """Return (losses, P masses with the slack, signed rest of delta's error at each loss), 30 massless losses first.
+    """Return (losses, P masses times e^(+-slack), signed bound on delta's error at each), 30 massless losses first.
 
     Args:
         pmf: the tilted loss.
@@ -318,7 +318,7 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
 
 
 def divergence_error(pmf: LossPmf) -> float:
-    """Return E with |error of delta(epsilon)| <= E e^(log_norm - t epsilon) for every epsilon; at most 1e100."""
+    """Return E with |error of delta(epsilon)| <= E e^(log_norm - t epsilon), from `lost` and `noise`; at most 1e100."""
     # The weights are at most w(t) (rdp.log_peak); the square of their 2-norm is at most 1 / (2t (2t + 1) (t + 1)
     # spacing) + 2 w(t)^2.
     t = pmf.tilt

@@ -34,7 +34,7 @@ _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of Gaussians, of one step, or 0 for a large delta; None for other runs.
+    """Return the first of gaussian_epsilon, one_step_epsilon, zero_epsilon that is not None; None if all are.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -68,7 +68,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (below, above) around a Gaussian's epsilon, its profile rounded up (1), down (-1) or not (0), or None.
+    """Return a bracket of a Gaussian's epsilon, profile rounded by `sign`; (0, 0) if met at 0; None if mu^2 is 0, inf.
 
     Args:
         mu: distance over deviation, >= 0.
@@ -92,7 +92,7 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
 
 
 def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of unsampled Gaussians; None for other steps, mu 0 or too much round-off.
+    """Return a certified bound on delta of unsampled Gaussians (tiny: 1e-300 or 0); None for others or much round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -115,7 +115,7 @@ def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: boo
 
 
 def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
-    """Return the mu of the one Gaussian step that all compose to; None unless all are unsampled Gaussians.
+    """Return the mu of the one Gaussian step that all compose to, 0 if empty; None unless all are unsampled Gaussians.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -133,7 +133,7 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of a single step; None for kinds without one, or where round-off matters.
+    """Return a certified bound on epsilon of a single Atoms or GluedProfile step; None for others or much round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -158,7 +158,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of a single step; None for kinds without one, or where round-off matters.
+    """Return a certified bound on delta of one GluedProfile, or from below MixturePair; None for others or round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -192,7 +192,7 @@ def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
 
 
 def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, *, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of one Atoms step; from below None where epsilon is infinite."""
+    """Return curve.epsilon; from below at a delta raised, and lowered itself, by round-off, and None if infinite."""
     if is_upper:
         return curve.epsilon(delta)
     epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
@@ -200,7 +200,7 @@ def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, *, is_upper: bool) ->
 
 
 def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, *, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of one GluedProfile step; None for too much round-off."""
+    """Return curve.epsilon at delta moved to the safe side by twice its round-off; None if that is over 1e-6 delta."""
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
     error = _roundoff_of_sum(terms, epsilon)
@@ -226,7 +226,7 @@ def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
 
 
 def _gaussian_step_mu(curve: Curve) -> float | None:
-    """Return the distance of the centers in deviations if each side of the step is one Gaussian, else None."""
+    """Return |center of P - center of Q| / deviation if each is one Gaussian (glued: both halves alike), else None."""
     if isinstance(curve, GluedProfile):
         ahead, back = _gaussian_step_mu(curve.own), _gaussian_step_mu(curve.other)
         return ahead if ahead == back else None
@@ -256,7 +256,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
-    """Return (delta of one Gaussian step at an epsilon, rounded down; how fast it falls there with epsilon, >= 0).
+    """Return (delta, rounded down; -d delta / d epsilon, >= 0) of N(0, 1) against N(mu, 1) at epsilon.
 
     Args:
         mu: > 0, distance over deviation.
@@ -271,7 +271,7 @@ def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
-    """Return sqrt(sum T q^2 (e^(1/sigma^2) - 1)) (q = 1: T / sigma^2), the limit of many steps; inf on overflow.
+    """Return sqrt of the sum of T q^2 (e^(1/sigma^2) - 1) over (q, sigma, T), T / sigma^2 if q = 1; inf on overflow.
 
     Args:
         steps: (rate, noise multiplier, how often) of Poisson-sampled Gaussian steps of sensitivity 1.
@@ -323,7 +323,7 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, *, delta: float) -> float:
-    """Return the mu whose Gaussian has this delta at epsilon, rounded up; 0 for delta 0, inf for 1 or mu above 1e6.
+    """Return the mu whose Gaussian has this delta at epsilon, rounded up; 0 for delta 0, inf for delta 1 or mu > 1e6.
 
     Args:
         epsilon: >= 0.
@@ -354,7 +354,7 @@ def gaussian_mu(epsilon: float, *, delta: float) -> float:
 
 
 def gaussian_true_positive_rates(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the best test's true positive rate, N(mu, 1) against N(0, 1), at rates inside (0, 1); 1 where mu is inf.
+    """Return Phi(Phi^-1(rate) + mu), the best test's true positive rate at each false positive rate; 1 if mu is inf.
 
     Args:
         mu: >= 0; `inf` gives rates of 1.

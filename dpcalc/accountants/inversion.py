@@ -55,7 +55,7 @@ class Contour:
     step: float
 
     def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """Return (delta, d delta / d epsilon) at epsilon, uncertified; ConvergenceError if the last terms matter.
+        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError unless its last 4 terms are small.
 
         Raises:
             ConvergenceError: if the last terms of the sum are not small against it.
@@ -88,7 +88,7 @@ class InversionResult:
     truncated_mass: float = 0.0
 
     def epsilon_change(self, counts: StepCounts) -> float:
-        """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour.
+        """Return the first-order change of epsilon if `counts` replaces the steps, on this contour; nan without one.
 
         Args:
             counts: the same steps with a slightly different parameter.
@@ -108,7 +108,7 @@ class InversionResult:
 
 
 def inversion(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return an estimate of epsilon, good to 1e-9; 0 without steps; ConvergenceError if the integral converges slowly.
+    """Return epsilon, estimated to 1e-9; 0 for no steps, inf if infinity mass >= delta; ConvergenceError if it fails.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -126,7 +126,7 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
 def largest_inversion(
     releases: Mapping[str, StepCounts], *, delta: float, otherwise: Callable[[StepCounts, ConvergenceError], float]
 ) -> tuple[InversionResult, str]:
-    """Return (estimate, name) of the costliest release; `otherwise(counts, error)` gives epsilon where it fails.
+    """Return (estimate, name) of the costliest release, epsilon by `otherwise(counts, error)` where inversion fails.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.
@@ -157,7 +157,7 @@ def _truncated_mass(counts: StepCounts, delta: float) -> float:
 
 
 def _starting_bound(counts: StepCounts, delta: float) -> MomentBound | None:
-    """Return the moment bound to start from; None for steps of few losses, or infinity mass of delta or more."""
+    """Return the moment bound to start from; None for a step of few losses, or infinity mass of delta or more."""
     if any(_has_few_losses(curve) for curve in counts):
         return None
     left = delta - total_infinity_mass(counts.items())
@@ -170,7 +170,7 @@ def _moment_bound_value(start: MomentBound | None) -> float:
 
 
 def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> InversionResult:
-    """Return the estimate: inf without a start, 0 if its bound is <= 0; ConvergenceError for a step with few losses."""
+    """Return the estimate: inf if `start` is None, 0 if its bound is <= 0; ConvergenceError if there are few losses."""
     if any(_has_few_losses(curve) for curve in counts):
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
     if start is None:
@@ -185,7 +185,7 @@ def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> Inve
 
 
 def _has_few_losses(curve: Curve) -> bool:
-    """Return True if a loss takes under 64 values, or is known by RDP: then the integral diverges."""
+    """Return True for an RdpCurve, 1 to 63 atoms alone, or a public draw of such steps: the integral diverges."""
     if isinstance(curve, RevealedSubsample):
         return all(_has_few_losses(step) for step, _ in curve.counts)
     return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _MIN_VALUES)
@@ -194,7 +194,7 @@ def _has_few_losses(curve: Curve) -> bool:
 def _contour_extent(
     counts: dict[Curve, int], start: MomentBound, delta: float, truncated_mass: float
 ) -> tuple[float, float]:
-    """Return (distance above epsilon at which tilted losses are negligible, frequency at which their transform is)."""
+    """Return (distance above epsilon at which tilted losses weigh e^-25, frequency at which their transform fades)."""
     # What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies as
     # far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
     # few rare large losses make the sum it revives at higher frequencies.
@@ -215,7 +215,7 @@ def _contour_extent(
 def _contour(
     counts: dict[Curve, int], start: MomentBound, step: float, frequency: float, truncated_mass: float
 ) -> Contour:
-    """Return the contour at step `step`, long enough that its last terms vanish; ConvergenceError above 512 terms."""
+    """Return the contour, `frequency` at least doubled until the last terms vanish; ConvergenceError if too long."""
     order = start.order
     while True:
         count = max(16, math.ceil(frequency / step))
@@ -233,7 +233,7 @@ def _contour(
 
 
 def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: float, truncated_mass: float) -> float:
-    """Return the frequency > `covered` up to which the integrand revives for losses near a lattice; else 0."""
+    """Return 1.1 * the last of 4 multiples of 2 pi / loss, above `covered`, with the integrand not small; else 0."""
     # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
     # transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
     order = start.order
@@ -256,7 +256,7 @@ def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: fl
 
 
 def _newton_root(contour: Contour, bound: float, delta: float) -> float:
-    """Return the epsilon >= 0 where the estimated delta is `delta`, by Newton from `bound`; or ConvergenceError."""
+    """Return epsilon >= 0 with the contour's delta = `delta`, by Newton on log delta from `bound`; ConvergenceError."""
     epsilon = bound
     for _ in range(60):
         value, slope = contour.delta_and_slope(epsilon)

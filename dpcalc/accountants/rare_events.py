@@ -58,14 +58,14 @@ class ExpectedLosses:
 
     @classmethod
     def of(cls, moments: ComposedMoments) -> "ExpectedLosses":
-        """Return the expected losses at all quadrature nodes of the moments, sorted by loss."""
+        """Return expected number and loss at all quadrature nodes, sorted by loss; steps without nodes are left out."""
         parts = [(np.zeros(0), np.zeros(0)), *_expected_losses(moments.parts, 1.0)]
         number, loss = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         order = np.argsort(loss)
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return the least margin, 2^-60 to 16, that small losses stay within and negative ones seldom exceed."""
+        """Return the least m, 2^-60 to 16: losses within +-m sum to less than m (5 deviations), few are below -m."""
         # Losses up to the margin are the bulk, whose sum has to stay within it; larger negative ones would undo a cap.
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]
@@ -77,7 +77,7 @@ class ExpectedLosses:
         return float(_MARGINS[int(np.argmax(enough))]) if enough.any() else float(_MARGINS[-1])
 
     def single_loss_epsilon(self, delta: float) -> float:
-        """Return the epsilon with sum_i E[(1 - e^(epsilon - L_i))_+] = delta, a lower estimate; 0 if none."""
+        """Return the largest node loss x with sum_i E[(1 - e^(x - L_i))_+] > delta, a low estimate of epsilon; or 0."""
         # As if no two losses ever met in one run: rare ones seldom do, and more of them would only raise epsilon.
         number, loss = self.number[self.loss > 0], self.loss[self.loss > 0]
         above = np.cumsum(number[::-1])[::-1]
@@ -87,7 +87,7 @@ class ExpectedLosses:
 
 
 def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> Iterable[tuple[Array, Array]]:
-    """Yield (expected number, loss) at nodes of steps drawn with chance `rate`; steps without nodes are skipped."""
+    """Yield (expected numbers times `rate`, losses) at quadrature nodes, by step; steps without nodes are skipped."""
     for moments, count in parts:
         if isinstance(moments, RevealedSubsampleMoments):
             yield from _expected_losses(moments.steps.parts, rate * moments.rate * count)
@@ -116,7 +116,7 @@ class RareEvents:
     guess: float
 
     def capped_counts(self, epsilon: float, cap: TailCap) -> dict[Curve, int]:
-        """Return {step: count} with losses above epsilon + cap_margin capped there; steps that become equal are added.
+        """Return {step: count}, losses above epsilon + cap_margin capped at the next grid point; equal steps added up.
 
         Args:
             epsilon: >= 0.
@@ -210,7 +210,7 @@ class _Attempt:
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> float:
-    """Return a certified bound on epsilon, the best of up to 7 capped compositions; ConvergenceError if none fits.
+    """Return the best certified bound on epsilon of up to 7 capped compositions; ConvergenceError if none fits.
 
     Args:
         rare: the composition.
@@ -239,7 +239,7 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> f
 
 
 def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_width: float) -> EpsilonBound:
-    """Return the bound on epsilon from one composition of capped losses; inf if infinite losses use up delta.
+    """Return the bound from one composition, losses above the guess capped; inf if infinity mass uses up delta.
 
     Args:
         rare: the composition.
@@ -264,7 +264,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_w
 
 
 def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, epsilon_width: float) -> _Attempt | None:
-    """Return the next attempt: more digits, else another guess, else a finer grid; None if two agree, or at the end."""
+    """Return the next attempt: longdouble, else another guess, else a finer grid; None when two agree or at the end."""
     attempt = replace(attempt, steepness=bound.steepness)
     if bound.roundoff > ROUNDED * bound.steepness and attempt.precision is as_float64:
         return replace(attempt, precision=as_longdouble)

@@ -49,7 +49,7 @@ def log_peak(orders: Array) -> Array:
 
 
 def sum_rounded_up(*terms: Array | float) -> Array:
-    """Return the sum of the terms of a moment bound, raised by MOMENT_ROUNDING of their absolute values.
+    """Return the sum of logarithms, raised by MOMENT_ROUNDING times the sum of their absolute values: an upper bound.
 
     Args:
         terms: natural logarithms, at least one of them an array.
@@ -80,7 +80,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the best bound on epsilon of any order, maybe < 0; inf where infinite losses use up delta.
+    """Return the smallest bound on epsilon over all orders, perhaps < 0; its value is inf if infinity mass >= delta.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -105,7 +105,7 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
 
 
 def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
-    """Return `best_epsilon` without the rarest losses, 1e-7 of delta, which is taken off: cheaper, hardly larger.
+    """Return `best_epsilon` with 1e-7 of the finite delta spent on truncation: cheaper, hardly larger, perhaps < 0.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -165,7 +165,7 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
 
 
 def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float) -> Array:
-    """Return upper bounds on delta in [0, 1] at `epsilons`, from 48 orders up to `best`'s, plus `left_out`; None: 0.
+    """Return upper bounds on delta in [0, 1] by 48 orders up to that of `best`, plus `left_out`; 0 if `best` is None.
 
     Args:
         best: a bound on epsilon, with its order and moments; None where nothing is released, then delta is 0.
@@ -201,7 +201,7 @@ class _OrdersNearMinimum(NamedTuple):
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> _OrdersNearMinimum:
-    """Return orders close around the minimum, where the rising `derivative`(z, K, K') changes sign, with K there."""
+    """Return orders, with K, close around where rising `derivative`(z, K, K') is 0; the last tried if it never is."""
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))
     low = high / 3200
@@ -234,7 +234,7 @@ def _zoom_to_minimum(
 
 
 def _orders_about_zero(orders: Array, values: Array, at: int) -> Array:
-    """Return rising orders from orders[at - 1] to orders[at], most of them near the zero that interpolation gives.
+    """Return orders[at - 1], up to 7 orders near the zero by inverse interpolation, and orders[at], rising.
 
     Args:
         orders: rising, shape (n,).
@@ -258,7 +258,7 @@ MAX_MOMENT = 32  # as published; a larger one would be another accountant
 
 
 def moments(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the best epsilon of the integer moments 1 to 32 (the published accountant); inf if delta is used up.
+    """Return the best epsilon of the integer moments 1 to 32 (the published accountant); inf if no delta is left.
 
     Epsilon = min over lambda of (alpha(lambda) - log delta) / lambda, alpha summed over the steps.
 
@@ -308,7 +308,7 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return epsilon by classical conversion at the best real order a; inf if infinite losses use up delta.
+    """Return the least rdp(a) + log(1/delta) / (a - 1) over real orders a > 1; inf if infinity mass uses up delta.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -349,14 +349,14 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def _classical_epsilon(moments: ComposedMoments, orders: Array, delta: float) -> Array:
-    """Return epsilon by the classical conversion at each order z = a - 1, shape of `orders`."""
+    """Return (K(z) - log delta) / z, rounded up, at each order z: the classical conversion."""
     value, _ = moments.cumulants(orders)
     epsilon: Array = sum_rounded_up(value, -math.log(delta)) / orders
     return epsilon
 
 
 def _secant_order(moments: ComposedMoments, low: float, high: float, delta: float) -> float:
-    """Return the order in [low, high] at which the secant of the derivative's sign function is 0; else `low`."""
+    """Return the zero of the secant of z K'(z) - K(z) + log delta through low and high, within them; else `low`."""
     ends = np.array([low, high])
     value, slope = moments.cumulants(ends)
     first, last = ends * slope - value + math.log(delta)

@@ -38,7 +38,7 @@ def costliest_release(
     ceiling: Callable[[StepCounts], float],
     nearer: Callable[[StepCounts], float] | None = None,
 ) -> tuple[ReleaseResult, str]:
-    """Return (answer, name) of the costliest release, answering only those that cheap bounds do not rule out.
+    """Return (answer, name) of the costliest release, skipping those that ceilings rule out; LookupError for none.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.

@@ -54,7 +54,7 @@ class _Sets:
 
     @property
     def thresholds(self) -> Array:
-        """Thresholds on the log ratio that give sets of many P masses, and some of every magnitude; unsorted."""
+        """Unsorted thresholds on the log ratio: 96 whose sets have chosen P masses, and 48 up to the largest ratio."""
         # With little noise masses leap from set to set, so that the first kind alone would miss some.
         aims = np.concatenate([np.linspace(_RAREST, -1.0, _SETS), _LIKELY])
         places = np.searchsorted(self.log_p, np.minimum(aims, self.log_p[-1]))
@@ -78,7 +78,7 @@ class _StepEvent(NamedTuple):
 
 
 def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
-    """Return a certified lower bound on epsilon from whether rare large losses happened; 0 if nothing is proved.
+    """Return log((P(A) - delta) / Q(A)), rounded down, maximal over events A of rare large losses; 0 if none is > 0.
 
     Args:
         counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
@@ -95,7 +95,7 @@ def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
 
 
 def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
-    """Return a certified lower bound on delta from whether rare large losses happened; 0 if nothing is proved.
+    """Return P(A) - e^epsilon Q(A), rounded down, maximal over events A of rare large losses; 0 if none is above 0.
 
     Args:
         counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
@@ -109,7 +109,7 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
-    """Yield (P rounded down, log Q rounded up) that some, then that many steps lose much, by threshold; or nothing."""
+    """Yield (P rounded down, log Q rounded up) of any step above each threshold, then of >= k steps; or nothing."""
     of_values = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
     known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
     if not known:
@@ -133,7 +133,7 @@ def _some_step_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
 
 
 def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
-    """Return (P rounded down, log Q rounded up) that >= k steps fall into their sets, by threshold and k (8)."""
+    """Return (P rounded down, log Q rounded up) that >= k steps fall into their sets, shape (thresholds, 8 k's)."""
     total = float(sum(each.copies for each in steps))
     with np.errstate(divide="ignore"):
         p = np.minimum(sum((each.copies / total * np.exp(each.log_p) for each in steps), np.zeros(1)), 1.0)
@@ -151,7 +151,7 @@ def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
 
 
 def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
-    """Return (KL divergence of coins with heads `share` and e^log_chance, bound on its round-off), elementwise."""
+    """Return (KL(share || e^log_chance) of two coins, bound on its round-off), elementwise; 0 for an undefined sum."""
     chance = np.exp(np.minimum(log_chance, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         heads = [np.where(share > 0, share * log_ratio, 0.0) for log_ratio in (np.log(share), -log_chance)]
@@ -177,7 +177,7 @@ def _round_up(log_q: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _nested_sets(curve: MixturePair | Atoms) -> _Sets | None:
-    """Return the sets of one step's cells, by falling loss; None for no cells of P mass, or too many cells."""
+    """Return nested sets of one step's cells, largest loss first; None for no cells of P mass, or too many cells."""
     cells = _mixture_cells(curve) if isinstance(curve, MixturePair) else _atom_cells(curve)
     if cells is None:
         return None

@@ -26,7 +26,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the bound `estimate` on the loss of a pass, of which a unit takes one bin at random with chance `share`.
+    """Return the loss of a pass where a unit takes a random bin; over 1e8 bins UPPER counts 1e8, else TooLargeError.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -38,7 +38,7 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
 
     Raises:
         ConvergenceError: if the loss of one step cannot be put on a lattice.
-        TooLargeError: if a lattice would have too many points.
+        TooLargeError: if a lattice would have too many points, or there are over 1e8 bins; for UPPER, of several kinds.
     """
     if sum(number for _, number in bins) > _MAX_BINS:
         if estimate is not Estimate.UPPER or len(bins) > 1:
@@ -51,7 +51,7 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
 def pass_losses(
     passes: Sequence[AllocatedPass], loss: Callable[[int], LossCurve], estimate: Estimate
 ) -> tuple[tuple[Atoms, int], ...]:
-    """Return ((loss of a pass, number of such passes), ...) for one unit, each loss by `allocated_pass`.
+    """Return ((loss of a pass, number of such passes), ...) by `allocated_pass`; `loss(n)` is that of a bin of n steps.
 
     Args:
         passes: of a phase.
@@ -72,7 +72,7 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return releases (D||D', D'||D) of an allocated phase: its passes, or the unit's steps if these are revealed.
+    """Return (D||D', D'||D) of all passes, or of the unit's visits if these are revealed, each loss chained by `links`.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation, and the links by which the loss
@@ -108,7 +108,7 @@ def allocated_releases(
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases` under Gaussian noise; a choice among too many steps to hide it is revealed.
+    """Return `allocated_releases` of Gaussian steps; on a TooLargeError other than a work limit the choice is revealed.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -123,7 +123,7 @@ def allocated_gaussian_releases(
     single = step_profile(bound, noise_multiplier=noise_multiplier)
 
     def loss(repeats: int) -> PrivacyProfile:
-        """Return an upper bound on the loss of so many steps in which the unit takes part."""
+        """Return the loss of `repeats` steps with the unit: noise / sqrt(repeats) if surely drawn, else composed."""
         # Steps of one bin follow each other: Gaussian ones cost as much as one with less noise, others are composed.
         if repeats == 1:
             return single
@@ -145,7 +145,7 @@ def allocated_gaussian_releases(
 def hidden_or_revealed(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases`; a choice of steps that is too large to hide is revealed, a work limit still raises.
+    """Return `allocated_releases`; on a TooLargeError other than a work limit the choice of steps is revealed.
 
     Args:
         phase_bound: as for `allocated_releases`.
@@ -161,7 +161,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return the loss of a chain of removals "-", of loss `curve`, and additions "+", of the swapped one."""
+    """Return `curve` for links "-", else a chain (Atoms or TypeError): `curve` per "-", then its swapped per "+"."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):
@@ -171,7 +171,7 @@ def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
 
 
 def _chained_times(pair: Atoms, number: int) -> Atoms:
-    """Return the chain of `number` equal pairs; over 16 are chained by halves, in logarithmic work."""
+    """Return the chain of `number` >= 1 equal pairs: up to 16 at once, more as two halves (and one pair if odd)."""
     if number <= _SHORT_CHAIN:
         return chain_of([pair] * number)
     half = _chained_times(pair, number // 2)
@@ -179,7 +179,7 @@ def _chained_times(pair: Atoms, number: int) -> Atoms:
 
 
 def repeated_loss(curve: Atoms, steps: int) -> Atoms:
-    """Return an upper bound on the loss of `steps` >= 1 independent releases, thinned on the way.
+    """Return an upper bound on the loss of `steps` independent releases, by repeated squaring; ValueError for 0 steps.
 
     Args:
         curve: of one release.

@@ -69,7 +69,7 @@ from dpcalc.work import ELEMENT, SECOND, cached_with_cost, own_allowance, spend
 Pairs = Callable[[int], Atoms]
 """From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
 
-_Side = tuple[Array, Array, float]  # (losses > 0, log P mass of each, P mass of infinite loss) of one direction
+_PositiveLosses = tuple[Array, Array, float]  # (losses > 0, log P mass of each, infinity mass) of one direction
 
 _LARGE = 600.0  # log ratio above which expm1 is not taken: e^709 overflows a float
 _MOST_ODDS = Fraction(10**300)  # of being missed, as a float; fewer make a loss larger
@@ -77,7 +77,7 @@ _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the differ
 
 
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return an upper bound on a step's loss, D||D' (its `swapped`: D'||D), from `pairs(d)`, those of d changes.
+    """Return an upper bound on a step's loss in D||D' (`swapped` for D'||D); `pairs(d)` bounds the loss of d changes.
 
     Args:
         bound: numbers of changes and their probabilities; inclusion probability > 0.
@@ -105,15 +105,15 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
             return public_mixture([(float(chance), step_pair(part, pairs)) for chance, part in parts])
 
 
-def _join_directions(own: _Side, other: _Side) -> Atoms:
-    """Return atoms with losses > 0 from `own` (D||D') and < 0 from `other` negated; remaining mass has loss 0."""
+def _join_directions(own: _PositiveLosses, other: _PositiveLosses) -> Atoms:
+    """Return atoms with the losses > 0 of `own` (D||D') and the negated ones of `other` (D'||D); the rest at loss 0."""
     losses, logs, infinity_mass = own
     against, weights, other_infinite = other
     return glued((logs, losses), (weights, -against), infinity_mass=infinity_mass, only_other=other_infinite)
 
 
-def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:
-    """Return the losses > 0 of (K*) in one direction, with the missed batches at these `distances`."""
+def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _PositiveLosses:
+    """Return (losses > 0, log P masses, infinity mass) of (K*) in one direction, all likelihood ratios comonotone."""
     # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j, with v_j missed and M_j at `distances`.
     # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable (`side_by_side`):
     # no other joint law of ratios with these marginals has a larger expectation in (K*).
@@ -140,8 +140,8 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _S
     return losses[above][~infinite], logs[~infinite], float(np.exp(logs[infinite]).sum())
 
 
-def _present_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses > 0 of the mixture over H (members drawn) against H = 0, which is the direction D||D'."""
+def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
+    """Return (losses > 0, log masses, infinity mass) in D||D': the mixture over H against H = 0, ratios comonotone."""
     # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
     counts, none = _chances_and_pairs(bound, pairs)
     widths, columns = side_by_side([from_second(pair) for _, pair in counts])
@@ -151,8 +151,8 @@ def _present_side(bound: CountPair, pairs: Pairs) -> _Side:
     return losses[above], widths[above] + losses[above], infinity_mass
 
 
-def _absent_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses > 0 of H = 0 against the mixture over H (members drawn), which is the direction D'||D."""
+def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
+    """Return (losses > 0, log masses, infinity mass) in D'||D: H = 0 against the mixture over H, ratios comonotone."""
     counts, none = _chances_and_pairs(bound, pairs)
     widths, columns = side_by_side([from_first(pair.swapped) for _, pair in counts])
     losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
@@ -160,8 +160,8 @@ def _absent_side(bound: CountPair, pairs: Pairs) -> _Side:
     return losses[above], widths[above], float(np.exp(widths[infinite]).sum())
 
 
-def _replaced_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses > 0 of two mixtures over H, half of the shift apart from H = 0 on either side (replace-one)."""
+def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
+    """Return (losses > 0, log masses, infinity mass) of two mixtures over H, moved h (shift // 2) to either side."""
     # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
     # one mixture rise those of the other fall.
     counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
@@ -178,24 +178,24 @@ def _replaced_side(bound: CountPair, pairs: Pairs) -> _Side:
 
 
 def _chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[Fraction, Atoms]], float]:
-    """Return ([(Pr[H = h], pair of h) for each h >= 1], log Pr[H = 0])."""
+    """Return ([(Pr[H = h], pairs(shift * h)) for each h >= 1], log Pr[H = 0], which is -inf if H is never 0)."""
     law = dict(bound.law)
     counts = [(chance, pairs(bound.shift * h)) for h, chance in law.items() if h]
     return counts, log_fraction(law.get(0, Fraction(0)))
 
 
-def _log_mixture(counts: list[tuple[Fraction, Atoms]], none: float, logs: list[Array]) -> Array:
-    """Return log sum_h Pr[H = h] Z_h, elementwise, from log Z_h; `none` is log Pr[H = 0], whose ratio is 1."""
-    spend(6 * ELEMENT * len(logs) * logs[0].size)
-    gap, largest = np.zeros(logs[0].shape), np.full(logs[0].shape, -np.inf)
-    for (chance, _), log_ratio in zip(counts, logs, strict=True):
+def _log_mixture(counts: list[tuple[Fraction, Atoms]], log_none: float, log_ratios: list[Array]) -> Array:
+    """Return log(Pr[H = 0] + sum_h Pr[H = h] Z_h) elementwise, from log Z_h; without cancellation where near 0."""
+    spend(6 * ELEMENT * len(log_ratios) * log_ratios[0].size)
+    gap, largest = np.zeros(log_ratios[0].shape), np.full(log_ratios[0].shape, -np.inf)
+    for (chance, _), log_ratio in zip(counts, log_ratios, strict=True):
         # not by way of a log: that of 1e-8 has lost two digits of a loss that is as small
         gap += float(chance) * np.expm1(np.minimum(log_ratio, _LARGE))
         np.maximum(largest, log_ratio, out=largest)
     # Near 1 the log of the sum would lose the digits of a small loss: there the mixture of the differences Z_h - 1.
     near = (np.abs(gap) < _SMALL_GAP) & (largest < _LARGE)
-    parts = [log_fraction(chance) + log_ratio for (chance, _), log_ratio in zip(counts, logs, strict=True)]
-    mixed = log_sum_exp([*parts, np.full(gap.shape, none)])
+    parts = [log_fraction(chance) + log_ratio for (chance, _), log_ratio in zip(counts, log_ratios, strict=True)]
+    mixed = log_sum_exp([*parts, np.full(gap.shape, log_none)])
     return np.where(near, np.log1p(np.where(near, gap, 0.0)), mixed)
 
 
@@ -245,7 +245,7 @@ class BlackBoxSteps:
 
     @property
     def phase_bound(self) -> PhaseBound:
-        """The bound of the phase: `noise` in clip norms for noise on a sum, otherwise in changed units."""
+        """The bound of the phase: `noise` itself for noise on a sum, else `noise` with a bound in changed units."""
         if isinstance(self.mechanism, AdditiveNoise):
             return self.noise
         if self.hierarchy.episodes is not None:
@@ -254,7 +254,7 @@ class BlackBoxSteps:
         return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
 
     def _bound(self, drawn: Path) -> Bound:
-        """Return the one-step bound in changed units; for randomized response under Poisson draws H is public."""
+        """Return the one-step bound in changed units; draws hidden if allowed; H is public for Poisson responses."""
         if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
             return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
@@ -266,7 +266,7 @@ class BlackBoxSteps:
         )
 
     def _may_hide_draws(self, drawn: Path) -> bool:
-        """Return True for one unit below fresh fixed, Poisson and `all` draws, some of which may miss an ancestor.
+        """Return True if fresh fixed, `all` or (not for responses) Poisson draws can miss an ancestor of a single unit.
 
         For randomized response only if every step has equally many answers; for known divergences only of few units.
         """
@@ -282,7 +282,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return releases (D||D', D'||D) that bound a phase in both directions; a removal may not shorten its passes.
+    """Return releases (D||D', D'||D) of a phase; InputError if a removal takes a step from its passes.
 
     Args:
         steps: of a phase that `randomized_response_refusal` accepts.
@@ -300,7 +300,7 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of the phase as if every step, or pass, held all protected units."""
+    """Return (D||D', D'||D) as if every step held all that is protected; whole passes as by `_pass_releases`."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
@@ -312,7 +312,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return `number` steps as releases (D||D', D'||D); begun passes count as whole, held draws as public.
+    """Return (D||D', D'||D) of `number` steps, begun passes as whole; a held draw is public, its steps unamplified.
 
     Args:
         mechanism: what each step applies to its batch.
@@ -337,20 +337,20 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
     )
 
 
-def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return releases (D||D', D'||D) of an allocated phase; with an RdpCurve only where the choice is revealed."""
-    if isinstance(curve, Atoms):
-        atoms = curve
-        return hidden_or_revealed(phase_bound, number, lambda steps: repeated_loss(atoms, steps))
+def _allocated_releases(step_loss: Atoms | RdpCurve, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
+    """Return (D||D', D'||D) of an allocated phase; for an RdpCurve the choice must be revealed (UnsupportedError)."""
+    if isinstance(step_loss, Atoms):
+        atoms = step_loss
+        return hidden_or_revealed(phase_bound, steps, lambda repeats: repeated_loss(atoms, repeats))
     if not phase_bound.is_revealed or phase_bound.allocation is None:
         raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
-    linked = chained_divergences([curve], len(phase_bound.links)) if phase_bound.links[1:] else curve
-    visits = phase_bound.allocation.visits(number)
+    linked = chained_divergences([step_loss], len(phase_bound.links)) if phase_bound.links[1:] else step_loss
+    visits = phase_bound.allocation.visits(steps)
     return Repeat(node=Single(curve=linked), count=visits), Repeat(node=Single(curve=linked.swapped), count=visits)
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss; if work runs out, with fewer parts, or else without amplification."""
+    """Return an upper bound on a step's loss; if work runs out, with parts merged, or else without amplification."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -369,7 +369,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Merge StepBounds of equal probabilities by largest lengths, in an average or a `MatesAverage`'s `largest`."""
+    """Return an Average, or a MatesAverage's `largest`, with StepBounds of equal probabilities merged; others as is."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
     if not isinstance(largest, Average):
         return largest
@@ -387,7 +387,7 @@ def _with_few_parts(bound: Bound) -> Bound:
 
 
 def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
-    """Return (k epsilon, k e^((k - 1) epsilon) delta)-DP of k changes as atoms; only infinite loss for delta >= 1."""
+    """Return the pair of (k epsilon, k e^((k - 1) epsilon) delta)-DP, k changes; only infinite loss if delta >= 1."""
     pair = mechanism.pair()
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
     total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
@@ -398,7 +398,7 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 @cached_with_cost(128)
 def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss in D||D': atoms, or an RdpCurve where only divergences are known."""
+    """Return a step's loss: by `step_divergences` for RdpOnly, else by `step_pair` with close parts of mates merged."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage):
@@ -414,7 +414,7 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 @cached_with_cost(512)
 def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
-    """Return the dominating pair of `changes` >= 0 changes at once, without atoms for 0."""
+    """Return the pair of `changes` changes at once, from two halves if only one change is known; no atoms for 0."""
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
@@ -451,7 +451,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return releases (D||D', D'||D) of all passes begun: of each, the batches that differ, or a group's one loss."""
+    """Return (D||D', D'||D) of all begun passes: the batches of each that differ, or for a group one loss a pass."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -462,20 +462,20 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     return Chain(nodes=ahead), Chain(nodes=back)
 
 
-def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return an upper bound on a pass's loss for a group, from the losses of the batches that differ for a unit.
+def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
+    """Return a group's loss in a pass: the batches of one unit composed, then chained once for each of `size` units.
 
     The batches of one unit are composed; several units are a chain of data sets, each one unit from the next.
     """
-    pairs = [curve for curve in curves if isinstance(curve, Atoms)]
-    divergences = [curve for curve in curves if isinstance(curve, RdpCurve)]
+    pairs = [curve for curve in batch_losses if isinstance(curve, Atoms)]
+    divergences = [curve for curve in batch_losses if isinstance(curve, RdpCurve)]
     if pairs and divergences:
         raise AssertionError("a pass of one mechanism has losses of one kind")
     return chained(reduce(composed, pairs), size) if pairs else chained_divergences(divergences, size)
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return the bound of each of the one or two batches of a pass that differ for one unit, in its smallest frame."""
+    """Return one unit's bounds for its batch and, if removed, the last one; one bound if passes leave units out."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.

@@ -47,7 +47,7 @@ class StepBound:
 
     @cached_property
     def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
-        """The pairs of (K) in the directions D||D' and D'||D under noise of deviation 1; exact weights, rounded once.
+        """The pairs of (K) for D||D' and D'||D at noise deviation 1, cached; weights are exact until rounded to floats.
 
         Phases that differ in their noise alone share them: sums of exact fractions take longer than all the rest.
         """
@@ -94,7 +94,7 @@ def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
 
 
 def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
-    """Return the StepBound of the unit at the end of a path without replacement and shuffle; sizes may differ by path.
+    """Return (K) for the unit that ends a path; if clipped from above, s = d_p = 2, d'_p = 0 for add-remove, else 2.
 
     Args:
         path: counts, schemes and largest contributions from the outermost level down to the protected unit; no draw
@@ -126,7 +126,10 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
 
 def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
-    """Return (s, d_p, d'_p) of (K) in clip norms for a unit not clipped from above; fixed draws have a stand-in."""
+    """(s, d_p, d'_p): removed a, a, 0; zeroed own, a, sib; replaced 2 own, a, a; a = own + sib, sib 0 unless fixed.
+
+    In clip norms, for a unit that is not clipped from above; `sib` is what its largest sibling contributes.
+    """
     # Under a fixed draw another unit (a stand-in, `sibling`) is drawn in the place of a missed or removed one; under
     # the other schemes its place stays empty.
     own, sibling = path.contributions[-1], path.siblings[-1]
@@ -141,16 +144,16 @@ def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
     return own + sibling, own + sibling, 0
 
 
-def _ancestor_distance(path: Path, number: int, clip: int) -> int:
-    """Return d_j of (K) in clip norms: the ancestor's contributions and a fixed draw's stand-in's; 2 below `clip`."""
-    if number > clip:
+def _ancestor_distance(path: Path, level: int, clip: int) -> int:
+    """Return d_j of (K): 2 below `clip`, else the level's contributions and, under a fixed draw, a sibling's."""
+    if level > clip:
         return 2
-    fixed = isinstance(path.schemes[number - 1], Fixed)
-    return path.contributions[number - 1] + (path.siblings[number - 1] if fixed else 0)
+    fixed = isinstance(path.schemes[level - 1], Fixed)
+    return path.contributions[level - 1] + (path.siblings[level - 1] if fixed else 0)
 
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return how many clip norms less a missed ancestor moves a batch of D' than of D: the unit's own, or 0."""
+    """Return d_j - d'_j of every ancestor: own; 0 if replaced, clipped from above, or removed under a fixed draw."""
     # d_j - d'_j: in a batch of D' nothing of the unit is left that a missed ancestor could take away. It is 0 if the
     # clip is above the unit, if the unit is replaced and so contributes in D' too, and if it is removed under a fixed
     # draw, where a stand-in contributes in its place.

@@ -28,7 +28,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of independent steps that cost at least what the phase does; `attained`, at most.
+    """Return (levels, noise, number) of Gaussian steps costing at least (`attained`: at most) the phase; any-order: 1.
 
     Args:
         mechanism: of the phase.
@@ -85,7 +85,7 @@ def independent_steps(
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
-    """Return the draw among the floor(bins / bands) bins that stay hidden, and how many of the run's steps they have.
+    """Return (draw of bins // bands bins, how many of the run's steps are theirs: that many in each whole pass).
 
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
@@ -112,7 +112,7 @@ def has_overlap(mechanism: Mechanism, steps: int) -> bool:
 
 
 def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> KeyedInputError | None:
-    """Return the gravest reason why no bound is proved for these schemes and this noise, as an error; None if one is.
+    """Return the gravest error why no bound is proved for these schemes and this noise, not raised; None if one is.
 
     Args:
         mechanism: any.
@@ -126,7 +126,10 @@ def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> 
 
 
 def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[KeyedInputError]:
-    """Yield the reasons why no bound is proved, gravest first; each assumes that none of those before it applies."""
+    """Yield, gravest first, errors of mechanism, episodes, levels, schemes, inner draws and lacking min_separation.
+
+    They say why no bound is proved; each assumes that none of those before it applies.
+    """
     outer, *inner = hierarchy.levels
     spanning = [level for level in hierarchy.levels if isinstance(level.scheme, AnyOrder | CyclicPoisson)]
     if not isinstance(mechanism, MatrixFactorization):
@@ -158,7 +161,7 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
 
 
 def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
-    """Return (why nothing is proved for correlated noise with a scheme, what to state instead)."""
+    """Return (why correlated noise has no bound with a scheme, what to state instead: mostly `any-order`)."""
     limits = "`any-order` with max_participations and min_separation in `mechanism`"
     if isinstance(strategy, Identity):
         return "and `identity` is noise that is independent in every step", "state mechanism type gaussian for it"
@@ -179,7 +182,7 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
 def _banded_faults(
     mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield the errors of cyclic or bin draws under correlated noise: contradicting keys first, then wrong numbers."""
+    """Yield errors of cyclic or bin draws: any-order limits, a tree, fresh bins, under `bands` groups, small groups."""
     own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
@@ -212,7 +215,7 @@ def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:
 
 
 def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
-    """Return why the steps of a config contradict max_participations or the rows of its matrix; None if they do not.
+    """Return the error, not raised, of steps that contradict max_participations or a matrix's rows; None if they agree.
 
     Shorter runs, of which curves and solvers ask, keep the limits and need no such agreement.
 

@@ -179,7 +179,7 @@ class Member:
         return self.own + (self.stand_in or 0)
 
     def bound(self, contexts: RevealedCounts) -> Bound:
-        """Return the bound averaged over the revealed `contexts`; a lone part of probability 1 is returned as it is.
+        """Return the Average over the revealed `contexts` where H can be > 0, of about 64 parts; a sure part by itself.
 
         Args:
             contexts: the law of H for each revealed outcome of the draws above; those with H = 0 alone are left out.
@@ -207,7 +207,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Merge over 64 StepBounds into about 64, each above those it stands for; unchanged if any part is a CountPair."""
+    """Return the parts; over 64 become the 32 likeliest and some 32 above several each, unless any is a CountPair."""
     # Each merged part takes the largest distances and inclusion of its members, with which (K) grows.
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
@@ -271,7 +271,7 @@ def average_over_counts(
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return an upper law of H, the members in a batch, for each outcome of the public draws above.
+    """Return [(chance, upper law of H)] by outcome of the public draws above, looser if costly; H is 0 or 1 at clip 0.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -311,7 +311,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return upper laws of H by sums over all draws above; for an unplaced group, by union bounds."""
+    """Return upper laws of H, compounded by `each`: summed over the draws above or, if unplaced, by union bounds."""
     is_unplaced = group.size > 1 and group.placement is None
     if (built := hierarchy.episodes) is not None:
         laws = _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
@@ -330,7 +330,7 @@ def _exact_counts(
 
 
 def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> RevealedCounts:
-    """Return one case: an upper law of a step's protected classes, or of the tasks with any if tasks are clipped."""
+    """Return [(1, upper law)] of the protected classes that the tasks hold in all; at clip 1, of the tasks with any."""
     # A task holds a class at most once, so that its protected classes are those of one draw without replacement.
     in_task = hypergeometric(path.counts[0], min(members, path.counts[0]), built.ways)
     if clip == 1:
@@ -339,7 +339,7 @@ def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> Revea
 
 
 def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
-    """Return the law of the tasks with one record: a case for each number with its class if records are clipped."""
+    """Return [(chance, law of the tasks with one record)]; at clip 2 for each number of tasks with its class."""
     classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
     if clip < 2:
         return [(Fraction(1), binomial(built.tasks, classes * records))]
@@ -348,7 +348,7 @@ def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the one-step bound in changed units (drawn protected units and stand-ins), given the public draws above.
+    """Return the bound in changed units, 1 for each of H: CountPairs if removed (zeroed: no stand-in), else StepBounds.
 
     A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
 
@@ -390,7 +390,7 @@ MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more c
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return a group's bound with hidden draws, averaged over what is drawn of it; None if no member can be drawn.
+    """Return (K) averaged over the units and members of a group that are drawn, draws hidden; None if none can be.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
@@ -436,7 +436,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return the law of the outermost units and members that a step draws; more than 2 such units count as all.
+    """Return the law of (g, h), the group's outermost units and its members that a step draws; g > 2 counts as all.
 
     Args:
         path: as of `hidden_group_bound`.
@@ -478,7 +478,7 @@ def _units_and_members_drawn(
 def missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return the distances, in clip norms, of a batch without g outermost units and of one with them but no member.
+    """Return distances (clip norms) from a batch of (g, h) to those without the group's units and those with no member.
 
     Args:
         path: as of `hidden_group_bound`.

@@ -73,7 +73,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return the noiseless sum of a step in D and in D', each {center: weight}; `repeats` sums inner draws by level.
+    """Return a step's noiseless sum in D and D' as {center in clip norms / length: weight}; `repeats` sums inner draws.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -105,12 +105,12 @@ def data_set_pair(
     return inner
 
 
-def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the law of the sum of `draws` draws of a sibling at a level; {0: 1} where a random sum is too long."""
-    vectors, nonempty = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
-    max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
+def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
+    """Return the law of `draws` draws of a sibling whose vectors are `sign`; {0: 1} if random and repeated or long."""
+    vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
+    max_units = co_sampled.path.schemes[level - 1].max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
-        return _scale(random_contributions(co_sampled, number, limit=_MAX_RANDOM // max_units), sign)
+        return _scale(random_contributions(co_sampled, level, limit=_MAX_RANDOM // max_units), sign)
     if nonempty == 1:
         return {sign * vectors * draws: Fraction(1)}
     if draws > 1 or vectors * max_units > _MAX_INDEPENDENT:
@@ -119,41 +119,41 @@ def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) 
 
 
 def _contributing_units(count: int, rate: Fraction) -> int:
-    """Return how many of `count` units may contribute: 32, or more while draws at a `rate` > 0 rarely hold over 96."""
+    """Return how many of `count` Poisson units may contribute: up to 32 all, else so many that rarely 96 are drawn."""
     if count <= _MAX_INDEPENDENT:
         return count
     # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
     return min(count, max(_MAX_INDEPENDENT, int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))))
 
 
-def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return the law of a level's sum: `inner` of the path's unit, `each` of others (0 where over 32 are Poisson)."""
-    path, contributes = co_sampled.path, each.keys() != {0}
-    count, rate = path.counts[number - 1], path.rate(number)
-    match path.schemes[number - 1]:
+def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
+    """Return the law of a level's sum: `on_path` if drawn, `sibling` of others (0 for `all`, over 32 Poisson units)."""
+    path, contributes = co_sampled.path, sibling.keys() != {0}
+    count, rate = path.counts[level - 1], path.rate(level)
+    match path.schemes[level - 1]:
         case WithReplacement(size=size):
             total: Mixture = {}
             for copies, chance in drop_rare_tail(binomial(size, Fraction(1, count))).items():
-                sums = convolve(convolve_power(each, size - copies), convolve_power(inner, copies))
+                sums = convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies))
                 _spend_on(sums)
                 for center, weight in sums.items():
                     total[center] = total.get(center, Fraction(0)) + chance * weight
             return total
         case Fixed(size=size) if contributes:
-            return _mix(rate, convolve(convolve_power(each, size - 1), inner), convolve_power(each, size))
+            return _mix(rate, convolve(convolve_power(sibling, size - 1), on_path), convolve_power(sibling, size))
         case Poisson(probability=rate) if contributes and count <= _MAX_INDEPENDENT:
-            others = _poisson_sum(count - 1, rate, each)
-            return _mix(rate, convolve(others, inner), others)
+            others = _poisson_sum(count - 1, rate, sibling)
+            return _mix(rate, convolve(others, on_path), others)
         case CappedPoisson() as scheme:
-            return cut_sum(scheme, count, each, inner)
+            return cut_sum(scheme, count, sibling, on_path)
         case _:
-            return _mix(rate, inner, {0: Fraction(1)})
+            return _mix(rate, on_path, {0: Fraction(1)})
 
 
 def _frame_sum_pair(
     co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return the sum drawn from the members' frame in D and in D'; siblings whose number is hard to count add 0."""
+    """Return the sums drawn from the members' frame in D and D'; siblings contribute `sign`, or 0 if hard to count."""
     length, sign = length_and_sign
     path, own = co_sampled.path, _scale(_own_contributions(co_sampled)[0], length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
@@ -184,7 +184,7 @@ def _frame_sum_pair(
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return a draw's sum in D and in D': H ~ `law` protected units, each -`own` in D, and `each` of the others.
+    """Return a draw's sums in D and D': -`own` (replaced: +`own`) of each of H ~ `law` members, `each` of others drawn.
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 
@@ -229,7 +229,7 @@ def episode_pair(
     adjacency: Adjacency,
     members: int = 1,
 ) -> tuple[Mixture, Mixture]:
-    """Return the noiseless sum of a step of episodes in D and in D', each {center: weight}, as in `data_set_pair`.
+    """Return an episode step's sums in D and D', {center: weight}; a member turns its clipped task's or batch's vector.
 
     Where a task or the whole batch is clipped, the protected unit turns its vector around.
 
@@ -273,7 +273,7 @@ def episode_pair(
 def _clipped_vector_pair(
     co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return a clipping unit's vector in D and in D', for contributions (length, sign) of members and of others."""
+    """Return a clipping unit's vector in D and D': -length (replaced: +length) with a member, else `sign` or 0."""
     # It is -length if it holds a record of a member (replaced: +length), else `sign` with any other record, else 0.
     # Zeroed members leave the vector of the others.
     length, sign = length_and_sign
@@ -341,7 +341,7 @@ def _records_drawn(
 def _records_drawn_in_frame(
     scheme: Scheme, count: int, members: int, own_nonempty: Fraction, nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw; of a cut draw for 0 or 1 members."""
+    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw; in a cut draw all others hold records."""
     match scheme:
         case Fixed(size=size):
             law = hypergeometric(count, members, min(size, count))
@@ -366,7 +366,7 @@ def _records_drawn_in_frame(
 
 @cached_with_cost(16)
 def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
-    """Return (law of a drawn unit's contributions, True); if long, (a smaller one that needs others of 0, False)."""
+    """Return (law of a drawn unit's contributions, True) or, if long, (a smaller law, valid if others are 0, False)."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
     nonempty, is_exact = co_sampled.own_nonempty, True
     counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
@@ -411,7 +411,7 @@ def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
 
 
 def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
-    """Return (law of the sum of N ~ `counts` draws of `each`, True); (that of fewer draws, False) beyond 96 values."""
+    """Return (law of the sum of N ~ `counts` draws of `each`, True); over 96 values (that of fewer draws, False)."""
     if len(each) == 1:
         return _scale(counts, *each), True
     max_draws = max(1, _MAX_RANDOM // (len(each) - 1))
@@ -426,7 +426,7 @@ def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
 
 
 def _round_weights(a: Mixture) -> Mixture:
-    """Return weights of over 2200 bits rounded down to 1100; the center next to 0 takes what is then missing."""
+    """Return the weights; if any has over 2200 bits, rounded down to 1100, the remainder at the center nearest 0."""
     # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
     if all(weight.denominator.bit_length() <= 2 * _WEIGHT_BITS for weight in a.values()):
         return a
@@ -441,7 +441,7 @@ def _spend_on(a: Mixture) -> None:
 
 
 def _scale(a: Mixture, factor: int) -> Mixture:
-    """Return the distribution of `factor` times a count."""
+    """Return the law of `factor` times a count; a factor of 0 gives {0: total weight}."""
     _spend_on(a)
     total: Mixture = {}
     for x, p in a.items():
@@ -469,7 +469,7 @@ _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms w
 
 
 def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
-    """Return atoms whose profile is nowhere above that of noise around mixtures p and q: a lower bound, D||D'.
+    """Return a lower bound on the loss, D||D', between p and q plus noise, as atoms: outputs are told by cell only.
 
     Args:
         mechanism: noise on a sum.

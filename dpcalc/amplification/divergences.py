@@ -28,7 +28,7 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return upper bounds on a step's Renyi divergences, valid in both directions, at the orders where any is known.
+    """Return bounds on a step's divergences, both directions, at the orders where known; UnsupportedError if none.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -46,7 +46,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on divergences after so many changes, at those of some 50 orders where any is known.
+    """Return bounds on divergences after `changes` changes at up to 52 orders; UnsupportedError if none is known.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -63,7 +63,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return upper bounds on divergences of all `curves` composed, for a group of `links` units.
+    """Return bounds on divergences of all `curves` composed, for a group of `links` units; UnsupportedError if none.
 
     Args:
         curves: divergences of each release for one unit.
@@ -90,7 +90,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return a function from an order > 1 to an upper bound on the step's divergence in both directions."""
+    """Return order -> upper bound: parts mixed (Average), least over public misses (StepBound), over H (CountPair)."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
@@ -110,10 +110,10 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
             )
 
 
-def _divergence_below(mechanism: RdpOnly, bound: StepBound, first: int) -> Renyi:
-    """Return a function from an order to an upper bound that reveals the `first` kinds of misses, hides others."""
-    reached = 1 - sum(bound.missed[:first], start=Fraction(0))
-    hidden = [x for x, chance in enumerate(bound.missed) if x >= first and chance]
+def _divergence_below(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
+    """Return order -> upper bound where the first `public_misses` misses are public and the others are hidden."""
+    reached = 1 - sum(bound.missed[:public_misses], start=Fraction(0))
+    hidden = [x for x, chance in enumerate(bound.missed) if x >= public_misses and chance]
     distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
     changes = max((bound.shift, *distances[0], *distances[1]))
     certain = cache(partial(group_divergence, mechanism.rdp, changes))
@@ -137,19 +137,19 @@ def _positive_float(chance: Fraction) -> float:
 
 
 def _subsampled_divergence(
-    certain: Renyi, rate: float, hidden: Callable[[Renyi, float, int], float], order: float
+    if_drawn: Renyi, rate: float, theorem: Callable[[Renyi, float, int], float], order: float
 ) -> float:
-    """Return an upper bound under a draw of this rate: a public draw's or, at whole orders, `hidden`'s if smaller."""
+    """Return a draw's bound: `if_drawn` for rate 1, else as public or, if smaller at a whole order, by `theorem`."""
     if rate == 1:
-        return certain(order)
-    revealed = _public_mixture_divergence([(rate, certain(order))], order)
+        return if_drawn(order)
+    revealed = _public_mixture_divergence([(rate, if_drawn(order))], order)
     if order not in _WHOLE_ORDERS or math.isinf(revealed):
         return revealed
-    return min(revealed, max(0.0, hidden(certain, rate, int(order))))
+    return min(revealed, max(0.0, theorem(if_drawn, rate, int(order))))
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound on the divergence after k changes; k times the largest loss if k > 1000 or unknown.
+    """Return a bound on the divergence after `changes` changes: by a chain or, over 1000, so often the largest loss.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.
@@ -187,7 +187,7 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
 
 
 def _public_mixture_divergence(parts: list[tuple[float, float]], order: float) -> float:
-    """Return the divergence of a mixture with a public component; missing probability releases nothing.
+    """Return the divergence of a public mixture (at order inf its largest); missing probability releases nothing.
 
     Args:
         parts: (probability, divergence of the order); probabilities sum to at most 1.

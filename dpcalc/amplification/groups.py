@@ -88,7 +88,7 @@ def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
-    """Return the most units of a frame that a group can occupy, by level; add-remove leaves `min_units_left`.
+    """Return by level, down to `unit`, how many units of a frame a group can hold; add-remove leaves `min_units_left`.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -104,7 +104,7 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the number of units that can be exchanged at once: all, for add-remove less those that must remain.
+    """Return how many units of all data can be exchanged at once; add-remove leaves `min_units_left` under each parent.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -166,7 +166,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a Group for each way in which members can lie in the data, or one without placement if these are many.
+    """Return a Group for each placement, or one unplaced (over 12 members or 128 placements); InputError without room.
 
     Args:
         size: number of members, >= 1.
@@ -244,7 +244,7 @@ _MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bou
 
 
 def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> ContextDistribution:
-    """Return an upper bound (stochastic order) on the context that a draw of every level above the members reveals.
+    """Return {context: chance}, an upper law of what all draws above the members reveal, merged to about 48 contexts.
 
     Args:
         placement: of the members.
@@ -293,7 +293,7 @@ def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int,
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
-    """Merge over 48 contexts into (), the 24 likeliest, and at most 24 that each bound several of the others."""
+    """Return the law; over 48 contexts become (), the 24 likeliest and at most 24 that are each above several."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -338,7 +338,7 @@ def outermost_drawn(
 
 
 def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
-    """Return the distribution of two independent contexts joined, merged as by `_merge_contexts`."""
+    """Return the law of two independent contexts joined, then merged; over 256 pairs are rounded, the total kept."""
     # Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
     # missing goes to the likeliest context.
     longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())
@@ -376,7 +376,7 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (number drawn of each kind of occupied unit, chance); with replacement, of several kinds `size` each."""
+    """Yield (units drawn of each kind, chance), exact; with replacement from several kinds, `size` of each for sure."""
     # Exact but with replacement from several kinds, whose counts would depend on each other: there every draw is taken
     # to hit each kind. `all` and shuffled levels draw every unit.
     ranges = [range(number + 1) for number in occupied]

@@ -62,7 +62,7 @@ class JointStepBound(StepBound):
 
 
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
-    """Return (K) with its geometry for a unit removed under a fixed draw that may miss an ancestor; None for others.
+    """Return (K) with the geometry of the likeliest missed ancestor, for a unit removed under a fixed draw; else None.
 
     Args:
         bound: (K) of the path.
@@ -90,7 +90,7 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 
 @cached_with_cost(64)
 def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
-    """Return an upper bound on the profile, at most `plain`; `plain` for little gain; WorkExceededError if too costly.
+    """Return the chords of min(`plain`, the search) at 20 epsilons; `plain` itself if noise is low or the gain small.
 
     Args:
         bound: the geometry.
@@ -132,7 +132,7 @@ class _Cells:
     distance: Array
 
     def quarters(self) -> "_Cells":
-        """Return each cell cut in four, as four blocks of all cells in their order, which `largest` relies on."""
+        """Return four blocks of all cells: block k has half k % 2 of the unit's angle, half k // 2 of the distance."""
         halves = [np.stack([ends[:, 0], ends.mean(axis=1), ends[:, 1]], axis=1) for ends in (self.unit, self.distance)]
         unit, distance = ([each[:, :2], each[:, 1:]] for each in halves)
         return _Cells(np.concatenate([*unit, *unit]), np.concatenate([distance[k // 2] for k in range(4)]))
@@ -164,7 +164,7 @@ class _Search:
         self.pairs = np.triu_indices(_MATE_CELLS, 1)
 
     def largest(self, epsilon: float) -> float:
-        """Return an upper bound on delta at an epsilon > 0, by branch and bound; NaN if an integral overflows."""
+        """Return an upper bound on delta at an epsilon > 0, by three rounds of branch and bound; NaN on overflow."""
         unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, self.reach + self.mates))
         rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
         cells = _Cells(
@@ -180,7 +180,7 @@ class _Search:
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
     def on_a_line(self, epsilon: float) -> float:
-        """Return delta, uncertified, of the worst data on a line, where some mates point against the unit."""
+        """Return delta, uncertified, of the worst data on a line, among nine numbers of mates opposite to the unit."""
         opposite = np.unique(np.linspace(0, min(self.mates, (self.reach + self.mates) // 2), _LINES).round())[:, None]
         y = np.linspace(-8 - 2 / self.noise, 8.0, _POINTS_OF_A_LINE)
         lengths = np.array([[-2.0]]), self.reach + self.mates - 2 * opposite
@@ -190,8 +190,8 @@ class _Search:
         density = np.exp(-y * y / 2) / math.sqrt(2 * math.pi)
         return self.inclusion * float((gained * density).sum(axis=1).max()) * float(y[1] - y[0])
 
-    def _upper_bounds(self, cells: _Cells, gap: float) -> Array:
-        """Return the least of a few upper bounds on delta / inclusion in each cell; `gap` is e^epsilon - 1."""
+    def _upper_bounds(self, cells: _Cells, expm1_epsilon: float) -> Array:
+        """Return an upper bound on delta / inclusion in each cell, the smaller one of two ways to charge the mates."""
         # For each share in _THREATS: charging the mates by their angle for that share of what is missed is valid.
         along, across, distance = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
@@ -202,13 +202,13 @@ class _Search:
         best = np.full(mean.shape, np.inf)
         for threat in _THREATS:
             charge = 1 - threat + threat * (self.low + 1) / (mean[:, None] + 1 + 1e-12)
-            strikes = 1 + gap * charge[:, :, None] * (self.near + far * ratios)[:, None, :]
+            strikes = 1 + expm1_epsilon * charge[:, :, None] * (self.near + far * ratios)[:, None, :]
             values = self._integrals((along, across, distance), strikes, weights)
             best = np.minimum(best, self._largest_mean(values, mean))
         return best
 
     def _worst_lengths(self, cells: _Cells) -> tuple[Array, Array, Array]:
-        """Return the worst (length along, length across, distance) in deviations; the first two (cells, mate cells)."""
+        """Return (least length along, most across, most distance) in deviations; the first two (cells, mate cells)."""
         along = np.cos(cells.unit[:, 1:]) - self.high
         ratio = cells.distance[:, :1] / cells.distance[:, 1:]
         along = np.where(along > 0, along * ratio, along)
@@ -232,19 +232,19 @@ class _Search:
         result: Array = np.maximum((inside * weights[:, None, :]).sum(axis=2), 0.0) + outside
         return result
 
-    def _largest_mean(self, values: Array, mean: Array) -> Array:
-        """Return the largest mean of values over distributions of the mates' cosine with at most this mean."""
+    def _largest_mean(self, values: Array, max_mean: Array) -> Array:
+        """Return by cell the largest mean of `values` over laws of the mates' cosine with mean at most `max_mean`."""
         # A linear programme with two constraints: one cell, or two cells on either side of the mean.
-        alone = np.where(self.low <= mean[:, None] + 1e-12, values, 0.0).max(axis=1)
+        alone = np.where(self.low <= max_mean[:, None] + 1e-12, values, 0.0).max(axis=1)
         first, second = self.pairs
-        share = (mean[:, None] - self.low[first]) / (self.low[second] - self.low[first])
+        share = (max_mean[:, None] - self.low[first]) / (self.low[second] - self.low[first])
         both = (1 - share) * values[:, first] + share * values[:, second]
         result: Array = np.maximum(alone, np.where((share >= 0) & (share <= 1), both, 0.0).max(axis=1))
         return result
 
 
 def _ratio_law(distance: Array, points: Array) -> tuple[Array, Array]:
-    """Return (values, masses) of a distribution above that of X_q in convex order, each of shape (cells, points)."""
+    """Return (values, masses), each (cells, points), of a law above X_q's in convex order; tails are left out."""
     # X_q = exp(distance y - distance^2 / 2) under y ~ N(0); the mass between two points is split between them so that
     # the mean stays; mass outside the points is left out.
     d = distance[:, None]

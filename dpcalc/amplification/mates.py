@@ -138,7 +138,7 @@ class Surroundings:
         )
 
     def _bound(self, case: UnitCase, numbers: tuple[int, ...], exchange: Callable[[int, int], int]) -> StepBound:
-        """Return (K) given the mates: a missed ancestor takes away the unit and its mates, and its stand-in's come."""
+        """Return (K) of a case given the mates: each ancestor against each stand-in by `exchange`, then `case.near`."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [
@@ -153,7 +153,7 @@ class Surroundings:
 
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
-    """Return the ancestors that a step can miss, with upper laws of their stand-ins and of the unit's mates.
+    """Return `largest_surroundings` with the numbers of mates and stand-ins, where random, by their upper laws.
 
     Args:
         hierarchy: levels and schemes.
@@ -181,7 +181,7 @@ def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int)
 
 
 def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
-    """Return the ancestors that a step can miss, their stand-ins and the unit's mates, each number at its largest.
+    """Return all ancestors above the clipping level with stand-ins and mates, each number at its largest for sure.
 
     Args:
         path: the path to the unit.
@@ -201,7 +201,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
 
 
 def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of a stand-in's contributions; {largest: 1} if not redrawn with the unit, or unknown."""
+    """Return an upper law of a stand-in's contributions; {largest: 1} if unknown or not `_is_redrawn_with_unit`."""
     largest = path.siblings[number - 1]
     if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
         return {largest: Fraction(1)}
@@ -215,7 +215,7 @@ def few_counts(law: CountDistribution) -> CountDistribution:
 
 
 def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
-    """Return True if levels `number` to the unit's share a redraw period, all draws down to it fixed, Poisson, all."""
+    """Return True if levels `number` to the unit's have one period and all draws to it are fixed, Poisson or `all`."""
     levels = hierarchy.levels[: len(path.counts)]
     return len({level.redraw_every for level in levels[number - 1 :]}) == 1 and all(
         isinstance(level.scheme, Fixed | Poisson | All) for level in levels
@@ -223,7 +223,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 
 
 def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) -> MatesLaw:
-    """Return an upper joint law of the mates by ancestor, of about `max_mates` outcomes; () if no number is random."""
+    """Return an upper joint law of the mates by ancestor, about `max_mates` outcomes; () if no number is random."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -309,7 +309,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Merge parts of nearly equal cost to about `max_centers` centers, delta never smaller; few parts stay as is.
+    """Return an Average of about `max_centers` centers, parts of close cost merged upwards; unchanged if 12 or fewer.
 
     Args:
         average: its parts are all of the kind of (K).
@@ -344,7 +344,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
 
 
 def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: parts merged into it, itself too}, each raising the mean profile by at most 1.
+    """Return {kept part: itself and the parts merged into it}, greedily from the largest; each may raise the mean by 1.
 
     Args:
         chances: of the parts.
@@ -383,7 +383,7 @@ def _lengths_and_kinds(bounds: Sequence[StepBound]) -> tuple[Array, list[int]]:
 
 
 def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
-    """Return both directions of each profile at a few epsilons, shape (bounds, epsilons), to about 1e-6 relative."""
+    """Return deltas at 10 common epsilons of D||D', then of D'||D, shape (bounds, 20), to about 1e-6 relative."""
     shift = max(bound.shift for bound in bounds) / deviation
     inclusion = max(float(bound.inclusion) for bound in bounds)
     low, high = 0.1 * inclusion * min(1.0, shift), min(shift * shift / 2 + 6 * shift, _LARGEST_EPSILON)

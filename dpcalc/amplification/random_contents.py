@@ -60,7 +60,7 @@ _NEGLECTED_CHANCE = Fraction(1, 2**60)
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return a unit's one-step bound: `path_bound`, averaged over its contributions where these are random and cheap.
+    """Return `path_bound`, averaged over a unit's contributions if random and cheap; a CountPair at level 1, not fixed.
 
     Args:
         hierarchy: levels and schemes.
@@ -95,7 +95,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 
 @cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return `single_unit_bound`, averaged over the unit's mates too where their numbers are random and affordable.
+    """Return `single_unit_bound` averaged over mates too; itself if these are certain or too costly, or for one level.
 
     Args:
         hierarchy: levels and schemes.
@@ -127,7 +127,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
 def hidden_unit_bound(
     hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int
 ) -> StepBound | MatesAverage:
-    """Return one unit's (K*) in changed units, all draws hidden, averaged over its mates if random and affordable.
+    """Return one unit's (K*) in changed units, draws hidden, averaged over its mates if these are random and cheap.
 
     A missed ancestor exchanges the units drawn under it for those of its stand-in; a pair exchanged is one change.
 
@@ -167,7 +167,7 @@ def hidden_unit_bound(
 def averaged_group_bound(
     hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
 ) -> MatesAverage | None:
-    """Return `hidden_group_bound` averaged over what is drawn beside the members; None if that is certain.
+    """Return `hidden_group_bound` averaged over what is drawn beside the members; None if certain or if that is None.
 
     Args:
         hierarchy: levels and schemes; the clipping level is the protected one or below.
@@ -292,7 +292,7 @@ def _unit_cases(
     clip_and_adjacency: tuple[int, Adjacency],
     laws: ContributionLaws | None,
 ) -> list[UnitCase]:
-    """Return the cases of a unit by its contributions (`laws`) or, below the clipping level, by other records there.
+    """Return a unit's cases: by other records if clipped above, else the certain one, or by own and stand-in's counts.
 
     Args:
         hierarchy: levels and schemes.
@@ -312,7 +312,7 @@ def _unit_cases(
 
 
 def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the only case, of chance 1, of a unit at or above the clipping level whose contributions are certain."""
+    """Return the sure case of a unit of certain contributions; contents_swapped: own if replaced, stand-in's, or 0."""
     above = len(path.counts) - 1
     stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE else 0
     near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
@@ -330,7 +330,7 @@ def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCas
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return an upper law of a drawn member's contributions; None (take the largest) if certain, replaced or unknown.
+    """Return a law above a drawn member's contributions, 0 or 1 if clipped above; None if certain or not proved.
 
     Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
 
@@ -399,7 +399,7 @@ def _cases_by_own_counts(
 
 
 def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
-    """Return a UnitCase for each pair but (0, 0) of contributions of a removed unit and its stand-in (fixed draws)."""
+    """Return a UnitCase of shift x + y for each (x, y) but (0, 0) of a removed unit and its stand-in (fixed draws)."""
     return [
         UnitCase(
             chance=p * q,
@@ -418,7 +418,7 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the cases of a unit clipped with others: alone in its clipping unit, if that can be, and not alone."""
+    """Return the case of a unit clipped with others; if removed (not fixed), two cases: alone there, and not alone."""
     # An empty unit counts as missed.
     above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -481,7 +481,7 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
 
 
 def _missed_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> tuple[MissedBatch, ...]:
-    """Return the missed batches from the clipping level down, given that no other record is in the clipping unit."""
+    """Return (chance, 1, 0) for each level from the clip down, but (chance, 2, 1) if a stand-in holds a record."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[MissedBatch] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction

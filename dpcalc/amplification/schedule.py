@@ -113,7 +113,7 @@ def step_counts(release: Release) -> dict[Curve, int]:
 
 
 def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return step counts under a public draw, as one step; none for rate 0, unchanged for rate 1."""
+    """Return {step: 1}, one step that mixes the draw in; {} for rate 0, `counts` unchanged for rate 1 (or if empty)."""
     # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
     # they are composed, so that accountants mix the draw in afterwards.
     if rate in {0, 1} or not counts:
@@ -146,7 +146,7 @@ def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
 
 
 def query_release(mechanism: PateMechanism, *, group_size: int, queries: int) -> Release:
-    """Return `queries` answers of PATE teachers as a release for both directions, whatever the votes are.
+    """Return `queries` answers of PATE teachers: a Repeat of `dominating_curves(group_size)`, for both directions.
 
     Args:
         mechanism: how each query is answered.
@@ -181,7 +181,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return an upper bound on the profile of one step under Gaussian noise, D||D'; its `swapped` is for D'||D.
+    """Return an upper bound on a step's Gaussian profile, D||D' (`swapped`: D'||D); a MatesAverage is merged first.
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
@@ -248,14 +248,14 @@ class PhaseBound:
         return bound if is_fresh and isinstance(bound, StepBound) else None
 
     def one_of(self, units: int) -> "PhaseBound":
-        """Return the bound for one of `units` protected units, which share the work on averages over mates."""
+        """Return the bound with `units` noted in a MatesAverage, whose work they share; other bounds unchanged."""
         if not isinstance(self.bound, MatesAverage):
             return self
         return replace(self, bound=replace(self.bound, units=units))
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
-    """Return a Gaussian phase as release trees (D||D', D'||D), upper bounds; an unfinished pass counts as whole.
+    """Return a Gaussian phase as (D||D', D'||D), begun passes whole; n steps of one draw are one at noise / sqrt(n).
 
     Args:
         phase_bound: the one-step bound and its redraw periods.
@@ -336,7 +336,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass as one draw: of all units, or of a fixed size where drop_last leaves some out.
+    """Return the path with each pass as a draw: `all`, or fixed for the innermost if it drops units (groups up to 100).
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
@@ -351,7 +351,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound per pass: one Gaussian release if every pass holds every unit, else that of one draw.
+    """Return the bound per pass: shift 1 and the summed squares in `squared` if it holds all units, else of one draw.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -389,7 +389,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the steps of a pass, nested passes multiplied; for a group with several parents the outermost's alone.
+    """Return the steps of a pass (1 without a shuffle), nested ones multiplied; of the outermost for several parents.
 
     Args:
         path: the path to the protected units; the passes of nested shuffles multiply.
@@ -416,7 +416,7 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
-    """Return the InputError for passes over a shuffled level that a removal shortens, with the ways out.
+    """Return, not raise, the InputError for passes that a removal shortens, with ways out; TypeError if not shuffled.
 
     Args:
         hierarchy: levels and schemes.

@@ -22,7 +22,7 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
-    """Return paths, each a `Path` a phase, of which one costs at least as much as any unit; over 128 are merged.
+    """Return maximal paths, a `Path` a phase, of which one costs at least as much as any unit; over 128 are merged.
 
     Args:
         draws: (levels, clipping level) of each phase; the data are the same.
@@ -59,7 +59,7 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
 
 
 def _path_above(paths: Sequence[Path]) -> Path:
-    """Return a path of a phase with the smallest frames and largest contributions, siblings and mates of several."""
+    """Return a path above several: fewest units, most contributions, siblings and mates, first scheme not `all`."""
     # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     if len(paths) == 1:
         return paths[0]
@@ -82,14 +82,14 @@ def _path_above(paths: Sequence[Path]) -> Path:
 
 
 def _features(table: PathTable) -> IntArray:
-    """Return an array of shape (paths, features); the cost of a path grows with each feature."""
+    """Return the `_phase_features` of all phases as columns, shape (paths, features); cost grows with each."""
     return np.stack(
         [column for phase in range(len(table.hierarchies)) for column in _phase_features(table, phase)], axis=1
     )
 
 
 def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
-    """Yield columns, one entry a path, with which cost never falls; `_IRRELEVANT` where a number has no influence."""
+    """Yield columns with which cost grows: own, then by level -count, stand-in, distances; constant if irrelevant."""
     contributions, siblings = table.contributions[phase], table.siblings[phase]
     own = contributions[:, -1]
     yield own
@@ -117,7 +117,7 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
-    """Return {maximal row: rows that it equals or exceeds in every column}, each row once; at most limit + 1."""
+    """Return {maximal row: rows at or below it}, itself included, each row once, greedily; stops after limit + 1."""
     # Stops at limit + 1 of them. Each row is below one of them, the first that is found.
     # The row with the largest sum of scaled features is above no other row of its rank, so it is maximal among those
     # left; then all rows that it dominates are dropped. That takes (number of maximal rows) passes, not rows squared.
@@ -136,7 +136,7 @@ def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
 
 
 def _merge_neighbours(table: PathTable) -> PathTable:
-    """Return a table of about MAX_PATHS rows, each at least as costly as the neighbouring paths merged into it."""
+    """Return about MAX_PATHS rows, each above several neighbours; fixed draws of whole frames stay apart."""
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
     full = [
         table.counts[:, at] <= level.scheme.size

@@ -94,7 +94,7 @@ class Chart(Result):
     limits: tuple[Limit, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook: the picture, if matplotlib is installed, and a table of all points."""
+        """Return HTML: the picture as an image if matplotlib is installed, and a table by x, "" for no answer."""
         # The table has a row for each x and a column for each line, "" where it has no answer.
         from base64 import b64encode  # noqa: PLC0415  few processes need it
 
@@ -129,7 +129,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(text: str) -> str:
-    """Return a text as a CSV cell: control characters escaped, an apostrophe before what begins like a formula.
+    """Return a CSV cell: control characters escaped, and "'" before =, +, -, @, tab or CR, but not before a number.
 
     Args:
         text: words of a user or a config, or a number.
@@ -141,7 +141,7 @@ def cell(text: str) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Return True for a printable text that is a number, "nan" and "inf" included."""
+    """Return True if `float` reads the text ("nan" and "inf" too) and it has no control characters."""
     try:
         float(text)
     except ValueError:
@@ -164,7 +164,7 @@ KINDS = {
 
 
 def column_label(series: Series) -> str:
-    """Return "NAME, ABOUT" of a line, with " (KIND)" unless it is an upper bound, a reference or ends in its kind."""
+    """Return "NAME, ABOUT" of a line, plus " (KIND)" unless it is an upper bound, a reference or NAME ends in KIND."""
     name = visible(", ".join(filter(None, (series.name, series.about))))
     is_named = series.name.endswith((str(series.kind), KINDS[series.kind]))
     is_plain = series.kind is Kind.UPPER or series.is_reference or is_named
@@ -172,7 +172,7 @@ def column_label(series: Series) -> str:
 
 
 def legend(series: Series) -> str:
-    """Return "NAME: method, kind of number, unit and delta", nothing twice; for a reference line its name alone."""
+    """Return "NAME: METHOD, KIND, ABOUT" without repeating what the name says; of a reference line its name alone."""
     if series.is_reference:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
@@ -202,7 +202,7 @@ def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
 
 
 def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
-    """Return the chart as a table, fitted to `width` columns unless 0, and below it a line "name: value" a limit.
+    """Return the chart as an aligned table, fitted to `width` if > 0 (headed by `marks`), then "NAME: VALUE" per limit.
 
     Args:
         chart: the chart.
@@ -217,7 +217,7 @@ def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
 
 
 def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
-    """Return rows as aligned lines, thousands separated; if too wide with header `short` too, as "NAME CELL, ...".
+    """Return aligned lines with 1,000s separators; if too wide, headed by `short`; if still, wrapped "NAME CELL, ...".
 
     Args:
         rows: the header, and the rows below it.

@@ -47,7 +47,7 @@ _SETTINGS = {
 
 
 def picture_format(path: str) -> str:
-    """Return the ending svg, png or pdf of a file's name; InputError for others, or if matplotlib is not installed."""
+    """Return a file name's ending "svg", "png" or "pdf"; InputError for any other, or if matplotlib is missing."""
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in FORMATS:
         raise InputError(f"--plot: expected a file name ending in {', '.join(FORMATS)}, got {path}")
@@ -59,7 +59,7 @@ def picture_format(path: str) -> str:
 
 
 def _load_matplotlib() -> None:
-    """Import matplotlib from a folder of dpcalc; InputError if it is not installed."""
+    """Import matplotlib while in a folder of dpcalc; InputError if it is not installed."""
     try:
         with _in_own_folder():
             import matplotlib.figure  # noqa: F401  loads matplotlib, and what draws
@@ -69,7 +69,7 @@ def _load_matplotlib() -> None:
 
 @contextmanager
 def _in_own_folder() -> Iterator[None]:
-    """Change to a folder of dpcalc for the block, if possible: matplotlib reads settings of the current folder."""
+    """Change into dpcalc's folder for the block, if possible, so that no matplotlibrc of the user's folder is read."""
     # matplotlib reads `matplotlibrc` of the current directory while it is imported. That file may come from a hostile
     # checkout, and its settings can run LaTeX and change every picture.
     try:
@@ -86,7 +86,7 @@ def _in_own_folder() -> Iterator[None]:
 
 
 def chart_picture(chart: Chart, ending: str) -> bytes:
-    """Return a chart as a picture file's content, equal charts as equal bytes; InputError: ending, no matplotlib.
+    """Return a chart as a picture's bytes, reproducibly; InputError if the ending is unknown or matplotlib missing.
 
     Args:
         chart: the chart; infinite and missing numbers are left out.
@@ -96,7 +96,7 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
 
 
 def _draw_chart(figure: Figure, chart: Chart) -> None:
-    """Draw lines, limits, titles, labels and legend of a chart; infinite and missing numbers leave gaps."""
+    """Draw bands, lines, limits, titles and legend; gaps for None and inf; a linear y axis starts at 0."""
     # Lines can coincide: the first is wide and pale, and each has markers at points of its own, so that all are seen.
     from matplotlib.ticker import LogLocator, MaxNLocator
 
@@ -151,7 +151,7 @@ def tick_text(number: float) -> str:
 
 
 def _shade_between(axes: Axes, chart: Chart) -> None:
-    """Shade the band between each upper bound and the lower bound after it, where both are finite; no reference."""
+    """Shade between an upper bound and the lower bound next in `series`, if xs are equal, where both are finite."""
     label = "where the exact value lies"
     for number, (upper, lower) in enumerate(pairwise(chart.series)):
         are_ends = (upper.kind, lower.kind) == (Kind.UPPER, Kind.LOWER) and not lower.is_reference
@@ -164,7 +164,7 @@ def _shade_between(axes: Axes, chart: Chart) -> None:
 
 
 def set_titles(axes: Axes, title: str, subtitle: str) -> None:
-    """Set the title of a figure and, below it in small letters, the subtitle, wrapped at 110 characters.
+    """Set the figure's title and, in small letters, the subtitle in the fewest lines of at most 110 characters.
 
     Args:
         axes: the only axes of the figure.
@@ -185,7 +185,7 @@ def plain_text(text: str) -> str:
 
 
 def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
-    """Return a figure as a file's content, without display or user's settings; InputError: format, no matplotlib.
+    """Return what `draw` draws as a reproducible file; InputError if the ending is unknown or matplotlib missing.
 
     Args:
         draw: draws into the empty figure.
@@ -216,7 +216,7 @@ _DECADES = 2.0  # length of a logarithmic axis from which on its ticks are power
 
 
 def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tuple[float, ...]:
-    """Return at most `max_ticks` round numbers from low to high, the two ends if there are fewer than two.
+    """Return round numbers in [low, high], powers of ten on a logarithmic axis over 2 decades; the ends if under two.
 
     Args:
         low: lower end; > 0 on a logarithmic axis.
@@ -236,7 +236,7 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
 
 
 def _round_multiples(low: float, high: float, max_ticks: int) -> tuple[float, ...]:
-    """Return the multiples in [low, high] of the smallest step 1, 2, 2.5, 5 * 10^n that has at most `max_ticks`."""
+    """Return the multiples in [low, high] of the smallest step (1, 2, 2.5, 5) * 10^n with at most `max_ticks`."""
     # From a step that is surely too small upwards; 1e-9 of a step is the round-off of a division.
     power = math.floor(math.log10((high - low) / max_ticks))
     for part in _STEPS:
@@ -248,7 +248,7 @@ def _round_multiples(low: float, high: float, max_ticks: int) -> tuple[float, ..
 
 
 def _powers_of_ten(low: float, high: float, max_ticks: int) -> tuple[float, ...]:
-    """Return the powers of ten in [low, high], only every n-th so that there are at most about `max_ticks`."""
+    """Return the powers of ten in [low, high]; too many are thinned to the exponents that are multiples of some n."""
     # The logarithm of a power of ten may be a last digit off.
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     spacing = max(1, math.ceil((last - first + 1) / max_ticks))
@@ -281,7 +281,7 @@ class _Scale:
 
     @classmethod
     def covering(cls, axis: Axis, values: Iterable[float], size: int, *, from_zero: float) -> Self:
-        """Return the scale from the smallest to the largest value; a linear one from 0 if 0 <= low < from_zero * high.
+        """Return the scale of the values' range, from 0 if linear and 0 <= low < from_zero * high; one value midway.
 
         Args:
             axis: the axis.
@@ -319,7 +319,7 @@ class _Scale:
 
 
 def chart_text(chart: Chart, *, width: int) -> str:
-    """Return a chart in characters: titles, 18 rows of marks, axes with ticks, legend; 60 columns or more.
+    """Return a chart in characters, max(width, 60) columns wide: titles, 18 rows of marks, axes with ticks, legend.
 
     Args:
         chart: the chart; infinite and missing numbers are left out.
@@ -367,7 +367,7 @@ def _with_marks(series: Sequence[Series]) -> Iterable[tuple[str, Series]]:
 
 
 def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
-    """Return rows of characters, the lowest first: limits as - or :, over them the marks of lines, the first on top."""
+    """Return rows of characters, lowest first: y limits as -, x limits as :, over them lines, the first one on top."""
     cells = [[" "] * across.size for _ in range(down.size)]
     for limit in chart.limits:
         place = (down if limit.axis == "y" else across).place(limit.value)
@@ -386,7 +386,7 @@ def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
 
 
 def _line_cells(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[int, int]]:
-    """Yield (column, row) of a line's points and of the straight way between neighbours; gaps at points not shown."""
+    """Yield (column, row) of each point and of the straight way between neighbours; a point not shown leaves a gap."""
     # A point that is not shown interrupts the line.
     places: list[tuple[float, float] | None] = []
     for x, y in zip(series.xs, series.ys, strict=True):
@@ -404,7 +404,7 @@ def _line_cells(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[
 
 
 def _tick_line(across: _Scale, margin: int) -> str:
-    """Return the numbers below the horizontal axis, centred at their ticks; left out where they would touch."""
+    """Return the tick labels of the horizontal axis, centred below their ticks; those that would touch are left out."""
     line = [" "] * (across.size + margin + 2)
     # A number is written only where it and the character on either side of it are blank.
     for value, place in across.ticks():

@@ -77,7 +77,7 @@ METHODS = (*ACCOUNTING_METHODS, LOWER, *COMPARED)
 
 
 def claimed_kind(method: str) -> Kind:
-    """Return the kind of a method's numbers: LOWER for "lower", UPPER for accountants, else as COMPARED; InputError."""
+    """Return LOWER for "lower", the kind in COMPARED, or UPPER for an accountant; InputError for any other method."""
     if method not in METHODS:
         raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
     if method == LOWER:
@@ -101,7 +101,7 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by one method: inf without noise, a looser bound if work runs out, None where it has no answer.
+    """Return epsilon by a method: inf without noise, a cheap bound if work runs out, None if the method has no answer.
 
     Args:
         plan: a training run.
@@ -168,7 +168,7 @@ def _over_length(
 
 
 def _over_epochs(request: CurveRequest) -> Chart:
-    """Return epsilon over epochs of the outermost sampled level, rounded up to steps; InputError without one phase."""
+    """Return epsilon over epochs of the outermost sampled level, rounded up to steps; InputError unless one phase."""
     epochs = request.first.steps * float(_epochs_of_a_step(_single_phase(request.first)))
     grid = tuple(map(float, request.grid or _round_numbers(epochs)))
 
@@ -181,7 +181,7 @@ def _over_epochs(request: CurveRequest) -> Chart:
 
 
 def _over_noise(request: CurveRequest) -> Chart:
-    """Return epsilon over noise, by default 1/4 to 4 times the first plan's (of 0: 1); of many phases over a factor."""
+    """Return epsilon over noise, by default 1/4 to 4 times the first plan's; over a factor on it if several phases."""
     is_factor = len(request.first.phases) > 1
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
     # Phases may have different noise: one factor on all of them is a quantity that a curve can run over.
@@ -196,7 +196,7 @@ def _over_noise(request: CurveRequest) -> Chart:
 
 
 def _over_rate(request: CurveRequest) -> Chart:
-    """Return epsilon over the outermost sampled level's rate, size, bins or times, by default 1/8 to 8 times it."""
+    """Return epsilon over the outermost sampled level's rate or size (bins, times), by default 1/8 to 8 times it."""
     level = _single_phase(request.first).hierarchy.levels[_sampled_level(_single_phase(request.first))]
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
         name, middle, limit = "rate", float(level.scheme.probability), 1.0
@@ -225,7 +225,7 @@ def _over_rate(request: CurveRequest) -> Chart:
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
-    """Return True if three or more positive numbers grow by one factor, up to round-off, as `A:B:N:log` does."""
+    """Return True if three or more positive numbers grow by a constant factor, up to round-off, as `A:B:N:log` does."""
     if len(grid) < 3 or min(grid) <= 0:
         return False
     factors = np.diff(np.log(grid))
@@ -233,13 +233,13 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
 
 
 def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
-    """Return a function from a rate, size, bins or times to the plan with that at its outermost sampled level."""
+    """Return a function from a rate, size, bins or times to the plan with it at the outermost sampled level."""
     phase = _single_phase(plan)
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]
 
     def plan_at(value: float) -> Plan:
-        """Return the plan with this value; whole numbers are cut off, rates are exact as they are printed."""
+        """Return the plan with int(value) as size, bins or times, or with the rate Fraction(repr(value))."""
         changed: Scheme
         match level.scheme:
             case Fixed() | WithReplacement() | Shuffle() as scheme:
@@ -258,7 +258,7 @@ def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
 
 
 def _over_group(request: CurveRequest) -> Chart:
-    """Return epsilon over group size, by default to 16, or 4 if the protected level lies below another one."""
+    """Return epsilon over group size, by default 1 to at most 16 (4 if a level is above the protected one)."""
     default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
     max_group = min(default, *(largest_group(plan) for _, plan in request.plans))
     grid = _whole_numbers(request.grid or range(1, max_group + 1))
@@ -272,7 +272,7 @@ def _epsilon_chart(
     setter: Callable[[Plan], Callable[[float], Plan]],
     scale: str = LINEAR,
 ) -> Chart:
-    """Return the chart of epsilon over one quantity: a line for each plan and method, each budget as a limit.
+    """Return a line for each plan and method, a limit for each budget; for one plan and no methods its lower bound too.
 
     Args:
         request: plans and methods.
@@ -320,7 +320,7 @@ def _epsilon_series(
     plan_at: Callable[[float], Plan],
     on_progress: Callable[[float], object],
 ) -> Series:
-    """Return the line of one plan and method, equal work a point; InputError if none answers, the plan refused.
+    """Return the line of one plan and method, equal work for each point; InputError if none answers and it is refused.
 
     Args:
         request: all plans and methods of the chart.
@@ -364,14 +364,14 @@ def _scale(series: Sequence[Series]) -> str:
 
 
 def _line_name(request: CurveRequest, label: str, method: str) -> str:
-    """Return the method (or "budget") for a single plan, else the plan's label; both if several methods or "budget"."""
+    """Return `method` if there is one plan, else the label, followed by the method if several or it is "budget"."""
     if len(request.plans) == 1:
         return method
     return f"{label}, {method}" if method == "budget" or len(request.methods) > 1 else label
 
 
 def _round_numbers(end: float) -> tuple[float, ...]:
-    """Return multiples of a step 1, 2, 5, 10, ... up to `end`, at most 25, and `end` itself."""
+    """Return the multiples up to `end`, at most 25, of the smallest such step 1, 2 or 5 * 10^n; then `end` itself."""
     # Exact multiples: 0.1 added up in floats would give 0.30000000000000004 epochs.
     min_step = end / POINTS * (1 - _ROUND_OFF)
     power = math.floor(math.log10(min_step))
@@ -403,7 +403,7 @@ def _sampled_level(phase: Phase) -> int:
 
 
 def _epochs_of_a_step(phase: Phase) -> Fraction:
-    """Return the share of an epoch in one step: the outermost sampled level's rate; of a shuffle 1 / steps."""
+    """Return the share of an epoch in one step: at the outermost sampled level the rate, or 1 / steps of a pass."""
     level = phase.hierarchy.levels[_sampled_level(phase)]
     if isinstance(level.scheme, Poisson | CappedPoisson):
         return level.scheme.probability

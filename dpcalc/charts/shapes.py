@@ -70,7 +70,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return delta over epsilon, by default up to 1.5 times it, lower bounds if known; InputError if not pld."""
+    """Return delta over epsilon, by default 0 to 1.5 times the plan's, and lower bounds; InputError if not pld."""
     _refuse_methods(request)
     epsilon = 0.0 if request.grid else guarantee(request.first).epsilon
     last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
@@ -104,7 +104,7 @@ def profile(request: CurveRequest) -> Chart:
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return upper bounds on the best attacker's true positive rate, for presence and for absence; and guessing.
+    """Return upper bounds on the best attacker's true over false positive rate, in the data and not; and guessing.
 
     Two lines for each plan, over the false positive rate: attackers that detect units in the data, and units that are
     not in it.
@@ -135,7 +135,7 @@ def tradeoff(request: CurveRequest) -> Chart:
 
 
 def divergences(request: CurveRequest) -> Chart:
-    """Return bounds on Renyi divergence over orders > 1, published ones at whole ones; InputError if none finite."""
+    """Return bounds on Renyi divergence over its order, published ones at whole orders; InputError if there is none."""
     _refuse_methods(request)
     grid = request.grid or tuple(map(float, _ORDERS))
     if min(grid) <= 1:

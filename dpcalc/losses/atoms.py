@@ -216,7 +216,7 @@ def from_second(pair: Atoms) -> Column:
 
 
 def _with_zero_loss(pair: Atoms) -> tuple[Array, Array]:
-    """Return (losses, log P masses), increasing, with loss 0 and its mass inserted."""
+    """Return (losses, log P masses), increasing, with loss 0 and the mass missing to 1 (-inf for none) inserted."""
     losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
     at = int(np.searchsorted(losses, 0.0))
     return np.insert(losses, at, 0.0), np.insert(logs, at, _log_or_minus_inf(pair.zero_loss_mass))
@@ -269,7 +269,7 @@ def _log_differences(logs: Array) -> Array:
 
 
 def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
-    """Move losses away from 0 and raise P masses by more than their round-off: a bound on both directions."""
+    """Return (losses moved away from 0, log P masses raised), each by more than round-off: bounds both directions."""
     # A cell that ends too early leaves some of its mass to the next smaller loss. If that is a share e of all mass
     # above the end, whatever the end, the profile falls by a share e at most: so much is added to every mass. Losses
     # above 0 rise with their P mass and losses below 0 fall with their Q mass: those are what each direction is read
@@ -283,7 +283,7 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return the pair of cells in any order, equal losses added up and thinned to `max_losses`: an upper bound.
+    """Return Atoms of unsorted cells: equal losses added, loss inf made infinity mass, thinned (upper bound).
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -311,7 +311,7 @@ def of_cells(
 
 
 def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
-    """Thin to `max_losses` losses: each other is split over its neighbours, P and Q mass kept (upper bound)."""
+    """Return (losses, logs), `max_losses` kept evenly; others split over neighbours, P and Q kept: an upper bound."""
     # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
     kept = np.linspace(0, losses.size - 1, max_losses).round().astype(np.int64)
     ends = losses[kept]
@@ -327,7 +327,7 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
 def glued(
     above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Glue losses > 0, from P masses `above`, and losses < 0, from Q masses `below`, to one pair (upper bound).
+    """Return one pair of losses > 0 by P mass (`above`) and losses < 0 by Q mass (`below`), thinned: an upper bound.
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -348,7 +348,7 @@ def glued(
 def _of_raised_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return the pair of cells, raised by round-off; a chord bridges the corner at 0 if P masses exceed 1."""
+    """Return the pair of cells, raised by round-off and thinned; a chord bridges the corner at 0 if P exceeds 1."""
     losses, logs = _raise_by_roundoff(losses, logs)
     order = np.argsort(losses)
     losses, logs = losses[order], logs[order]
@@ -359,7 +359,7 @@ def _of_raised_cells(
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Replace the losses around index `zero` by two, with `excess` less P and Q mass: the chord over a corner."""
+    """Return (losses, logs), unsorted: those around `zero` become two with `excess` less P and Q mass (a chord)."""
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
     # the corner; the range doubles until both masses are positive. P mass x at the low end and y at the high one solve
     # x + y = p and x e^-low + y e^-high = q.
@@ -382,7 +382,7 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
 
 
 def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
-    """Return the mixture of pairs with a public component, thinned; missing probability has loss 0.
+    """Return the mixture of pairs with a public component, thinned to 4001; missing probability has loss 0.
 
     Args:
         parts: (probability, pair); probabilities sum to at most 1.
@@ -397,7 +397,7 @@ def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
 
 
 def composed(a: Atoms, b: Atoms) -> Atoms:
-    """Return an upper bound on the composition of two independent releases, each thinned to 501 losses first.
+    """Return an upper bound on the composition of independent a and b, thinned to 501 losses each before, 4001 after.
 
     Args:
         a: the first release.

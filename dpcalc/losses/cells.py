@@ -106,7 +106,7 @@ class _Piece:
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Cut one step's loss into cells whose rounding costs about `aim.budget`; ConvergenceError, TooLargeError.
+    """Return a step cut into Cells so that rounding costs about `aim.budget`; else ConvergenceError or TooLargeError.
 
     Args: one step in one direction; tilt, number of copies and budget.
 
@@ -205,7 +205,7 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
 
 
 def turning_points(loss: Array) -> list[int]:
-    """Return the indices i at which a sampled loss turns from rising to falling or back by more than round-off."""
+    """Return the indices at which a sampled loss turns from rising to falling or back by more than round-off."""
     steps = np.diff(loss)
     real = np.flatnonzero(np.abs(steps) > 1e-14 * max(float(np.ptp(loss)), 1e-300))
     signs = np.sign(steps[real])
@@ -214,7 +214,7 @@ def turning_points(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return the edges in y of `per_area` cells a unit of weight, none too wide; ConvergenceError for over 200,000."""
+    """Return cell edges in y, `per_area` a unit of weight, none over `widest`; ConvergenceError above 200,000."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:
@@ -255,7 +255,7 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
 
 
 def _growth_by_rounding(mass: Array, loss: Array, inside: NDArray[np.bool_], level: int, aim: Resolution) -> float:
-    """Return by how much the log of the composed tilted mass grows if the losses `inside` round up to 2^level."""
+    """Return the growth of the composed tilted mass's log if losses `inside` are split over multiples of 2^level."""
     spend(3 * ELEMENT * loss.size)
     spacing = math.ldexp(1.0, level)
     offset = loss[inside] - np.floor(loss[inside] / spacing) * spacing
@@ -263,7 +263,7 @@ def _growth_by_rounding(mass: Array, loss: Array, inside: NDArray[np.bool_], lev
 
 
 def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Array, Array]:
-    """Return (tilted mass, loss) at the quadrature nodes between edges."""
+    """Return (tilted mass, loss) at 3 Gauss-Legendre nodes between neighbouring edges in y, shape (3 n,) each."""
     y, log_weight = gauss_legendre_panels(edges, order=NODES)
     log_p, loss = segment.log_density_and_loss(y)
     return np.exp(log_p + log_weight + aim.tilt * loss - aim.log_norm), loss
@@ -272,7 +272,7 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 def points_with_losses(
     segment: Segment, y: Array, loss: Array, losses: Array, max_miss: float = 0.0
 ) -> tuple[Array, float]:
-    """Return (the y at which a monotone loss takes those `losses` inside its range, by secants; its largest miss).
+    """Return (y at which a monotone loss takes those of `losses` inside its range, by rising loss; largest miss).
 
     Args:
         segment: whose loss is read.
@@ -322,7 +322,7 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Put one step on a lattice, or two, each cell's mass split over its ends: an upper bound; or ConvergenceError.
+    """Return one step on one lattice, or two, each cell's mass split over its ends (upper bound); or ConvergenceError.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
@@ -349,7 +349,7 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Put one step on a lattice, or two, cells merged to atoms and these onto lattice points: a lower bound."""
+    """Return one step on one lattice, or two, cells merged to atoms and these onto lattice points: a lower bound."""
     spend(8 * ELEMENT * cut.mass.size)
     top = cut.loss.max(axis=1)[:, None]
     plain = cut.mass * np.exp(-cut.tilt * (cut.loss - top))  # P masses times e^{t top - log_norm}
@@ -388,7 +388,7 @@ class _Centered(NamedTuple):
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
-    """Lay the lattice through the heaviest cell; unless losses lie beyond the border its mass becomes mass at 0."""
+    """Choose the heaviest cell's merged loss as origin, its mass at 0; left in the atoms if losses pass the border."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
@@ -402,7 +402,7 @@ def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
 
 
 def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
-    """Return (tilted mass, loss) of atoms merged into one, keeping P and Q mass; not all masses are 0."""
+    """Return (tilted mass, loss) of atoms merged into one, keeping P and Q mass; atoms without mass are ignored."""
     mass, loss = mass[mass > 0], loss[mass > 0]  # the reference must have mass: far below the others, all would vanish
     reference = float(loss.min())
     plain = mass * np.exp(tilt * (reference - loss))
@@ -416,7 +416,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return masses at lattice indices, and the atom at 0, as LossPmf, or SplitPmf if some lie beyond the border."""
+    """Return masses at lattice indices, zero_loss_mass at 0 added: LossPmf, SplitPmf if some are beyond the border."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True
@@ -430,7 +430,7 @@ def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: f
 
 
 def _fill_lattice(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
-    """Return a LossPmf with these masses at these indices, 0 in between; ConvergenceError above 2^22 entries."""
+    """Return a LossPmf with these masses at these indices, index 0 included; ConvergenceError above 2^22 entries."""
     first = int(places.min(initial=0))
     size = int(places.max(initial=0)) - first + 1
     if size > MOST_ENTRIES:

@@ -77,7 +77,7 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
 
 
 def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
-    """Return the sums of tilted masses that a coarser lattice needs, one entry a wide cell."""
+    """Return CellSums, a cell for 2^doublings lattice points, the first from the multiple at or below pmf.start."""
     # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
     block = 1 << doublings
     head = pmf.start - (pmf.start >> doublings << doublings)
@@ -117,7 +117,7 @@ def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Arra
 
 
 def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Split each cell's mass over its two ends, P and Q mass kept (chords of the profile): an upper bound.
+    """Return masses at n + 2 lattice points, the n cells' split over their ends, P and Q mass kept: an upper bound.
 
     Args:
         sums: tilted masses of the wide cells, shape (n,) each.
@@ -134,7 +134,7 @@ def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Lower the chords below the profile, or if that takes negative masses merge atoms: a lower bound.
+    """Return masses of the chords lowered below the profile, or if some are negative of merged atoms: a lower bound.
 
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """
@@ -163,7 +163,7 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
-    """Return the masses of chords lowered at each lattice point by the larger gap of its two cells: a lower bound."""
+    """Return masses, some < 0, of chords lowered at each lattice point by the larger gap of its two cells."""
     # Lowering point j by g_j changes the profile's slopes on both sides: in masses, that is a second difference with
     # the weights of a lattice in e^epsilon.
     swell = math.exp(tilt * spacing)
@@ -180,7 +180,7 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
 
 
 def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
-    """Return the masses of the largest convex profile below one with negative masses; None if its last mass is < 0.
+    """Return masses with negative ones split over neighbours, P and Q mass kept; None if the last would be < 0.
 
     Args:
         points: tilted masses at neighbouring lattice points; a concave corner is a negative one.
@@ -254,7 +254,7 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 
 
 def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int], list[float]]:
-    """Return (lattice indices, masses): atoms up to each point merged with enough later ones to keep P and Q mass.
+    """Sweep atoms along `step`, merging each group with later atoms onto a lattice point: return (indices, masses).
 
     Args: tilted masses and losses in the order of the sweep; `step` to its next lattice point is < 0 downwards.
     """
@@ -304,7 +304,7 @@ def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int
 
 
 def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the mean growth of tilted mass, `residues` by place in a wide cell, if split over the cell's ends.
+    """Return the relative growth of all tilted mass, `residues` by place in a wide cell, if split over its ends.
 
     Args:
         residues: tilted mass by position within the wide cell, shape (block,).
@@ -368,7 +368,7 @@ class SplitPmf:
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return the k-fold composition for each k in counts, all that has a jump on the coarser lattice alone.
+    """Return the normalized k-fold composition for each k in counts; what has a jump is on the coarser lattice.
 
     Args:
         split: one loss on two lattices.

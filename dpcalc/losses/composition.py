@@ -57,7 +57,7 @@ TailCap = Callable[[float, float, float], CappedTail]
 
 
 def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return the tail moved to the limit and infinity, its P and Q mass kept: delta is never underestimated.
+    """Return the tail at the limit with as much P mass as its Q mass allows, the remainder infinite (upper bound).
 
     Args:
         p: P mass of the losses above the limit, > 0.
@@ -98,7 +98,7 @@ class Capped:
 
 
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
-    """Return the loss with values above `limit` capped, inside a public draw too; `curve` itself if none can be.
+    """Return the loss with segments' (not atoms') values above `limit` capped, also in a public draw; or `curve`.
 
     Args:
         curve: one step in one direction; one known by RDP is returned as it is.
@@ -133,7 +133,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
 
 
 def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, float, float]:
-    """Cut off losses above the limit: return (what stays, their P mass, log Q mass); mass 0 if nothing is cut."""
+    """Return (segment up to the limit, P mass above, log Q mass above); (segment, 0, 0) if uncertain or < min_mass."""
     is_right = _is_right_tail(segment.pair, limit)
     if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
         return segment, 0.0, 0.0
@@ -185,7 +185,7 @@ _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no w
 
 
 def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
-    """Compose two losses: the finer lattice is coarsened as far as the budget allows, then the wider one refined.
+    """Return the trimmed composition: the finer lattice is coarsened within the budget, then the wider one refined.
 
     Args:
         a: one loss on a lattice.
@@ -201,7 +201,7 @@ def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> Lo
 
 
 def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
-    """Compose losses, the two on the finest lattices first; each sum is widened within its share of `budget`.
+    """Compose losses, the two finest lattices first, each sum widened in its share of `budget`; a single loss stays.
 
     Args:
         parts: not empty.
@@ -233,7 +233,7 @@ def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf
 
 
 def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
-    """Compose `count` >= 1 copies of a loss, 16 a round, and widen the lattice within `budget` after each.
+    """Compose `count` >= 1 copies onto one lattice, 16 a round while 64 or more, widened within `budget` each round.
 
     Args:
         loss: one step.
@@ -256,7 +256,7 @@ def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) ->
 
 
 def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
-    """Return the k-fold composition for each k in counts, tails cut; a split loss without bulk is on one lattice."""
+    """Return the k-fold composition for each k in counts, tails cut; a SplitPmf without bulk becomes a LossPmf."""
     if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
         return _powers(
             add_measures(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding
@@ -269,7 +269,7 @@ def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Los
 
 
 def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf:
-    """Put a split loss on one lattice, the bulk's, widened within the budget or to save memory; others stay."""
+    """Return a split loss on the bulk's lattice, widened within the budget or to save memory; a LossPmf unchanged."""
     if isinstance(loss, LossPmf):
         return loss
     bulk = _coarsen_within_budget(loss.bulk, 1, budget, loss.gap, rounding)
@@ -284,7 +284,7 @@ def _affordable_halvings(loss: LossPmf) -> int:
 
 
 def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Widen the lattice of a loss, or of a split loss's bulk, as far as it costs `copies` at most `budget`."""
+    """Return the loss on a wider lattice (SplitPmf: of the bulk) that costs `copies` at most `budget`, normalized."""
     if isinstance(loss, LossPmf):
         return _widen_pmf(loss, copies, budget, rounding)
     # The bulk of a split loss alone is widened, until it meets the lattice of the jumps.
@@ -302,7 +302,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Coarsen up to `max_doublings` times, as far as it costs `copies` at most `budget` (rounding down: 4 times)."""
+    """Return the loss coarsened while that costs `copies` at most `budget` rounded up, or 4 times it rounded down."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
@@ -316,7 +316,7 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return the most doublings of the spacing for which rounding `copies` losses up costs no more than `budget`."""
+    """Return the most doublings for which rounding `copies` losses up costs <= `budget` and tilt * spacing is <= 1."""
     # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size

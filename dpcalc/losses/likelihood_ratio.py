@@ -59,7 +59,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law under Q of one step's ratio dP/dQ on lattices; TooLargeError if it is mostly infinite.
+    """Return the law under Q of a step's dP/dQ on lattices, by quadrature; TooLargeError if it is mostly infinite.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -145,7 +145,7 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
 
 
 def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array, Array]:
-    """Return (log P masses, logs of mean ratios) of panels of a piece, cut at losses `ends`."""
+    """Return (log P mass, log of P/Q mass) of each panel between points `y` and those with the losses `ends`."""
     inner, _ = points_with_losses(segment, y, loss, sorted_unique(ends))
     edges = sorted_unique(np.append(y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
@@ -207,7 +207,7 @@ class _Cells:
 
     @classmethod
     def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return a step's losses in equal cells of 1/30,000 of their range or wider; empty cells are left out.
+        """Return a step's log P and log Q masses in loss cells max(range, 1) / 30,000 wide; empty ones left out.
 
         Args:
             curve: its loss.
@@ -228,7 +228,7 @@ class _Cells:
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
-    """Return `mean_pair` for steps whose losses are all large, where one ratio decides the mean; None for others.
+    """Return `mean_pair` if all losses are over log(count) + 50, so that one ratio decides the mean; else None.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
@@ -264,7 +264,7 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
 
 
 def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, share: float, infinite: float) -> Atoms:
-    """Return the upper bound of `large_ratio_pair`, from log P masses in a uniform mixture of the steps."""
+    """Return `large_ratio_pair` for UPPER: losses > 0 from all steps' log P masses, < 0 from the largest ratio."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
     log_q, losses = log_p - losses, _with_share(losses, share)
     # The other direction is bounded by the largest ratio alone, at most which lies in a cell if all do.
@@ -303,7 +303,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of ratio 1 - share + share * mean of ratios: UPPER for both directions, LOWER for one.
+    """Return the pair of ratio 1 - share + share * mean of ratios; UPPER both directions, LOWER one; or TooLargeError.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
@@ -331,7 +331,7 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
 
 
 def _parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
-    """Return (the law without ratios above the limit, (those ratios, their Q masses)); unchanged if all are above.
+    """Return (law of ratios <= limit, (ratios above, their Q masses)); law unchanged if none or all are above.
 
     Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
     """
@@ -398,7 +398,7 @@ def pair_of(
 
 
 def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
-    """Thin to 16,000 ratios at most: others split over their neighbours (UPPER), or merged into means."""
+    """Return (ratios, masses), 16,000 at most: others split over neighbours (UPPER) or merged into means (LOWER)."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
     # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.

@@ -150,7 +150,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return how many tails of segments a composition truncates: two for each segment, one for a step without."""
+    """Return how many segment ends a composition truncates: per copy two for each segment, one if it has none."""
     # At least one for each step: the mass that may be truncated is shared out by this number.
     total = 0
     for curve, count in counts:

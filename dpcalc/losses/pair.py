@@ -164,7 +164,7 @@ class MixturePair(LossCurve):
         return log_p + log_base, loss
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
-        """Return ([log density of each component - log_base], log_base); ConvergenceError for too far centers.
+        """Return ([log density of each center's normal - log_base], log_base), unweighted; or ConvergenceError.
 
         Args:
             y: points, any shape.
@@ -274,7 +274,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return, for each interval, the length on which P, Q and P/Q change: a deviation, or less by distant centers.
+    """Return, for each interval of y, deviation^2 / span of the components that matter there, at most the deviation.
 
     Args:
         pair: the mixtures.

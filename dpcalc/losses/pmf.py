@@ -156,7 +156,7 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 
 
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
-    """Return the `count`-fold composition whose window starts at index `low`, from an FFT's cyclic `result`."""
+    """Return the `count`-fold composition with its window from index `low`; tails and FFT error in lost, noise."""
     # Mass that lacks in one copy lacks in the sum times what the others hold; each of the window's two ends leaves out
     # a tail, which is missing there and wraps around to the other end.
     total = float(pmf.mass.sum())

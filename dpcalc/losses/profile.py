@@ -36,7 +36,7 @@ class PrivacyProfile(LossCurve, Protocol):
         ...
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up by 1e-12 relative; or inf."""
+        """Return the least epsilon >= 0 with delta(epsilon) <= delta, up to 1e-12 above; inf if < infinity_mass."""
         # From 1 upwards by doubling, since a profile falls; the bracket's upper end is the safe one.
         if delta < self.infinity_mass:
             return math.inf
@@ -80,7 +80,7 @@ class GluedProfile(PrivacyProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The losses > 0 of `own` and the losses < 0 of the swapped `other`."""
+        """(`own`, swapped `other`), both up to y = shift / 2: the losses > 0 of one and < 0 of the other."""
         edge = self.shift / 2
         return (
             Segment(pair=self.own, high=edge, max_loss=self.own.max_loss),
@@ -107,7 +107,7 @@ class GluedProfile(PrivacyProfile):
 
 
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return delta at epsilon >= 0 in [0, 1], P(y < t) - e^epsilon Q(y < t) with loss > epsilon exactly below t.
+    """Return delta(epsilon >= 0), in [0, 1], of a pair whose loss exceeds epsilon exactly below one point.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -122,7 +122,7 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return the summands of P(y < t) - e^epsilon Q(y < t) with loss > epsilon below t; [] if no loss exceeds epsilon.
+    """Return summands of P(y < t) - e^epsilon Q(y < t), 2 a center, loss > epsilon below t; [] from max_loss on.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -198,7 +198,7 @@ class ChordProfile(GluedProfile):
 
     @classmethod
     def of(cls, profile: GluedProfile, deltas: Mapping[float, float]) -> "ChordProfile":
-        """Return the profile with the half of `own` lowered to the convex hull, in e^epsilon, of {epsilon: delta}.
+        """Return `profile` with the half of `own` made the lower convex hull, in e^epsilon, of {epsilon: delta}.
 
         Args:
             profile: the halves as they are.
@@ -222,7 +222,7 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The half that is not lowered, and what of the lowered one lies beyond the last epsilon."""
+        """(`own`, swapped `other`), of which the lowered half keeps only what lies beyond the last epsilon."""
         plain, last = super().segments, self.nodes[-1][0]
         if self.is_swapped:
             return plain[0], replace(plain[1], high=self.end, max_loss=-last)
@@ -230,7 +230,7 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, log P masses) of the chords: a loss at each epsilon above 0; swapped, at minus it by Q mass."""
+        """(losses, log P masses) of the chords' corners: at each epsilon above 0, or if is_swapped at its negative."""
         # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
         lowered = self.other if self.is_swapped else self.own
         slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(self.nodes)]
@@ -248,7 +248,7 @@ class ChordProfile(GluedProfile):
         return math.fsum((1.0, *(-mass for mass in on_segments), *(-math.exp(log) for log in self.atoms[1])))
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on the profile, in [0, 1]: on the lowered half chords up to the last epsilon."""
+        """Return an upper bound on delta in [0, 1]: chords on the lowered half up to the last epsilon, else glued."""
         if self.is_swapped and epsilon < 0:
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * self.swapped.delta(-epsilon))
         if self.is_swapped or not 0 <= epsilon < self.nodes[-1][0]:
@@ -338,7 +338,7 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, log P masses) of all profiles, not sorted."""
+        """(losses, log of weight * P mass) of the atoms of all profiles, not sorted."""
         pairs = list(zip(self.weights, (profile.atoms for profile in self.profiles), strict=True))
         losses = tuple(loss for _, (values, _) in pairs for loss in values)
         return losses, tuple(math.log(weight) + log for weight, (_, logs) in pairs for log in logs)
@@ -368,7 +368,7 @@ _LARGEST = 1e100  # distance in deviations whose square still is a float
 
 
 def points_around(pair: MixturePair) -> Array | None:
-    """Return rising points, 4 to a standard deviation, within 40 of them from any center; None if too many."""
+    """Return rising points, a quarter deviation apart, within 40 deviations of each center; None if too many."""
     # Points are multiples of a fixed width, so that centers which lie close together share them.
     width, centers = pair.deviation / PER_DEVIATION, np.array(pair.centers)
     if not max(pair.span, 1.0) / pair.deviation < _LARGEST:
@@ -403,7 +403,7 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
 
 
 def _tails(low: float, high: float) -> list[tuple[int, float]]:
-    """Return 1 or 2 (sign, log mass) whose signed sum is the N(0, 1) mass of [low, high], of the nearer tail."""
+    """Return [(1, log Phi), (-1, log Phi)] that sum to N(0, 1)'s mass of [low, high], mirrored if low > 0."""
     if low > 0:
         low, high = -high, -low
     return [(sign, normal_log_cdf(x)) for sign, x in ((1, high), (-1, low)) if x > -math.inf]

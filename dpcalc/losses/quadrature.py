@@ -54,7 +54,7 @@ class _SortedNodes:
 
     @classmethod
     def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return the nodes sorted by |loss|, with sums that serve every order.
+        """Return the nodes sorted by |loss|, with `back` summed up for every split into small and large losses.
 
         Args: log of the P mass and privacy loss of each node, shape (n,) each, in any order.
         """
@@ -71,7 +71,7 @@ class _SortedNodes:
         return cls(log_mass, loss, size, mass, back)
 
     def sums(self, orders: Array) -> Array:
-        """Return t, E[e^{zL}], E[L e^{zL}], E[(e^{zL} - 1) + z (e^{-L} - 1)] under P, the last three over e^t.
+        """Return (t, E[e^{zL}], E[L e^{zL}], E[e^{zL} - 1 + z (e^{-L} - 1)]), all but t divided by e^t, the top term.
 
         Args:
             orders: z > 0, shape (m,).
@@ -245,7 +245,7 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 @cached_with_cost(4)
 def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
-    """Return (edges of panels for each run of points that matter, log of the mass that does not); () for no mass."""
+    """Return (panel edges for each run of points that matter, log of negligible mass); no runs for no mass."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE
@@ -281,7 +281,7 @@ def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
 
 
 def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Cut panels so that e^{i frequency L} turns by at most 4 radians in each, none for 0; may be ConvergenceError."""
+    """Cut panels so that e^{i frequency L} turns by at most 4 radians in each, none for 0; or ConvergenceError."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
@@ -296,7 +296,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return (low, high), maybe empty, outside of which e^{zL} P is negligible to order z, or P to `truncated_mass`.
+    """Return (low, high) outside of which e^{zL} P is negligible for z <= max_order, or P truncated; or low >= high.
 
     Args:
         segment: a piece of the line with its loss.
@@ -324,7 +324,7 @@ def reach(
 
 @cached_with_cost(256)
 def _tail_cuts(segment: Segment, mass: float) -> tuple[float, float]:
-    """Return the points beyond which the pair's P mass is `mass`, infinite ones where the loss there is not > 0."""
+    """Return (low, high) beyond which the pair's P mass is `mass`; -inf or inf where the loss is not > 0 there."""
     # `mass` is that of the whole pair: on a segment of the line there is at most as much.
     pair = segment.pair
     low, high = pair.lower_quantile(mass), -pair.mirrored.lower_quantile(mass)

@@ -158,7 +158,7 @@ class Resolution:
     def of(
         cls, bulk: tuple[float, float], ends: tuple[float, float], estimate: Estimate, *, count: int, total: int
     ) -> "Resolution":
-        """Return the resolution of a sum of `count` ratios of this bulk and ends, for a mean of `total` of them.
+        """Return spacings about 2^-9 of the distance from 0 or the bulk, for a sum of `count` in a mean of `total`.
 
         Args:
             bulk: middle and half-width of its bulk, > 0.
@@ -196,7 +196,7 @@ class Resolution:
         return [int(step) for step in self.steps[(self.steps >= low) & (self.steps <= high)]]
 
     def relative_spacing(self, low: int, high: int) -> float:
-        """Return the largest spacing from 2^low to 2^high, relative to the smallest ratio for which it is fine.
+        """Return the largest of the spacings from 2^low to 2^high, each relative to the smallest ratio on it.
 
         Args:
             low: log2 of the smallest spacing.
@@ -206,7 +206,7 @@ class Resolution:
         return float((np.ldexp(1.0, self.steps[first:last]) / self.reaches[first - 1 : last - 1]).max())
 
     def is_wide_enough(self, ratios: Array, level: int) -> NDArray[np.bool_]:
-        """Return where a spacing of 2^level is at least the one wanted, as levels(ratios) <= level but quicker.
+        """Return elementwise True if 2^level is at least the spacing wanted there: levels(ratios) <= level.
 
         Args:
             ratios: >= 0.
@@ -244,7 +244,7 @@ class Resolution:
 
 
 def _tiered(tiers: list[tuple[float, int, int]]) -> tuple[NDArray[np.int64], Array]:
-    """Return (log2 of spacings, reach of each), increasing, from tiers (log2 of its end, of a factor, of points)."""
+    """Return (levels, reaches 2^(level + points)), rising; a tier (top, size, points) has every size-th level."""
     steps, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for top, size, points in tiers:
         new = np.arange(_LOWEST // size * size, _HIGHEST, size)
@@ -281,7 +281,7 @@ def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
 
 
 def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:
-    """Put masses at ratios on lattices: split over two points, mean kept (UPPER), or moved to one with their moments.
+    """Return the law on lattices: each mass split over two points, mean kept (UPPER), or on the lower with its moment.
 
     Args:
         ratios: > 0, in any order, shape (n,).
@@ -397,7 +397,7 @@ def _convolved(a: Array, b: Array) -> Array:
 
 
 def _widened(row: Row, octaves: int) -> Row:
-    """Put a row on 2^octaves times its spacing: masses in between split over both points, or merged with moments."""
+    """Return the row on 2^octaves times its spacing, masses split over two points or, if it has moments, merged."""
     factor, (kinds, size) = 1 << octaves, row.cells.shape
     left = row.start % factor
     blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
@@ -417,7 +417,7 @@ def _widened(row: Row, octaves: int) -> Row:
 
 
 def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
-    """Split a row: return (what is kept on this spacing, as wide enough there, the rest); None for nothing."""
+    """Return (the row's points at which 2^level is wide enough, its other points), each a Row, or None for none."""
     if not row:
         return None, None
     points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
@@ -437,7 +437,7 @@ def _where(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
 
 
 def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: Estimate) -> float:
-    """Add the sums of `law` with a ratio 0 of mass `zero` <= 1e-18; return the mass that stays at 0."""
+    """Return what of Q mass `zero` <= 1e-18 stays at ratio 0 (0 if larger); UPPER adds the other part to `rows`."""
     # They are not resolved: the mass is split over 0 and the top, rounded to 0, or left out.
     if not 0 < zero <= _NO_ZERO:
         return 0.0
@@ -451,7 +451,7 @@ def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: 
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Cut ends of mass under 1e-26, moved to 0, infinity or inwards so that the law bounds what it did.
+    """Return the law without ends of mass under 1e-26: moved to 0, infinity or inwards, so that it bounds the former.
 
     Args:
         law: any law.

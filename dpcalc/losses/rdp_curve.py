@@ -140,7 +140,7 @@ def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, flo
 
 
 def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
-    """Return an upper bound on the divergence of whole order >= 2 of a fixed-size draw at this rate, replace-one.
+    """Return Wang et al.'s upper bound on the divergence of whole order >= 2 of a fixed-size draw, replace-one.
 
     Args:
         rdp: of the mechanism on the batch, replace-one; rdp(inf) is its pure epsilon, `inf` if there is none.
@@ -165,7 +165,7 @@ def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
-    """Return a lower bound on the divergence of whole order >= 2 of a fixed-size draw at this rate, replace-one.
+    """Return Wang et al.'s lower bound on the divergence of whole order >= 2 of a fixed-size draw, replace-one.
 
     It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
 
@@ -184,7 +184,7 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
-    """Return an upper bound on the divergence of whole order >= 2 of a Poisson draw at this rate, add-remove.
+    """Return Zhu and Wang's upper bound on the divergence of whole order >= 2 of a Poisson draw, add-remove.
 
     Args:
         rdp: of the mechanism on the batch, add-remove.
@@ -243,7 +243,7 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return upper bounds on the log moments of (epsilon, 0)-DP steps, each with an outcome of probability >= 1 - q.
+    """Return upper bounds (K of D||D', of D'||D) for (epsilon, 0)-DP steps with an outcome of probability >= 1 - q.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -276,7 +276,7 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
 
 
 def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
-    """Return the log moment, rounded up, if all other outcomes have this loss and mass q in P (swapped: in Q)."""
+    """Return the log moment, rounded up, if all outcomes but one have `loss` and mass q in P (swapped: in Q)."""
     other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
     p, q = (other, q) if swapped else (q, other)
     log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
@@ -285,7 +285,7 @@ def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) 
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return upper bounds on the log moments of Gaussian steps, each with an outcome of probability >= 1 - q.
+    """Return upper bounds (K of D||D', of D'||D) for Gaussian steps with an outcome of probability >= 1 - q.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -304,7 +304,7 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return the log moment, shape (q, orders), of other outcomes in two tails of N(mean, 1), split the worst way."""
+    """Return log moments, shape (q, orders), if the other outcomes are two tails of N(mean, 1), split the worst way."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
@@ -334,7 +334,7 @@ def _log_sum(raised: Array, other: Array, slack: Array, *, blur: Array | float) 
 
 
 def _round_up_to_lattice(q: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Return (different probabilities, index of each q's), log q rounded up to a lattice so that few are left."""
+    """Return (distinct probabilities, index of each q's), log q rounded up to a lattice, coarser for small q."""
     log_q = np.log(np.clip(q, MIN_MASS, 1.0))
     log_ratio = log_q - log_q.max()
     rounded = np.full(q.shape, _LATTICE[-1][0])

@@ -14,7 +14,7 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return (left, right), as close as `tolerance` relative, around a sign change of f between low and high.
+    """Return (left, right) around a root of f, within `tolerance` relative; f(left) has the sign of f(low).
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).
@@ -69,7 +69,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, tolerance: float
 ) -> float:
-    """Return an approximate root of a falling f(x) = (value, slope or NaN), or the end of `ends` nearest to one.
+    """Return an approximate root of a falling f(x) = (value, slope or NaN), or an end of `ends` if f has one sign.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -104,7 +104,7 @@ def falling_root(
 
 
 def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Return the point at value 0 of the polynomial through samples; of one without slope its point + value.
+    """Return x at value 0 by inverse interpolation of (value, x, slope or NaN); from one without slope x + value.
 
     Args:
         samples: (value, point, derivative or NaN), at least one; a derivative counts as a second node at its point.
@@ -140,7 +140,7 @@ class Minimum(NamedTuple):
 
 
 def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, count: int) -> Minimum:
-    """Return the smallest value found in `rounds` grids, each of `count` points around the best of the one before.
+    """Return (least value, its place, last neighbours) over `rounds` grids, each of `count` points about the best.
 
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.

@@ -40,7 +40,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return notes on caps, other tools and cheaper draws; not Gaussian: caps and odd moments; correlated: caps.
+    """Return notes on costly caps, lower numbers of other tools and changes that save a tenth; fewer if not Gaussian.
 
     Args:
         composition: of the plan.
@@ -74,11 +74,11 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
 
 
 def _with_cap(composition: Composition, cap: int | None) -> Composition:
-    """Return the composition with maximum `cap` in all cut draws (auto becomes pld), uncut for None; or unchanged."""
+    """Return the run with `cap` in all its cut draws (auto becomes pld), uncut for None; itself if none is cut."""
     plan = composition.stated
 
     def changed(level: Level) -> Level:
-        """Return a level with the cap in its cut draw; other levels unchanged."""
+        """Return a level with the cap in its cut draw, or uncut for None; a level without a cut draw unchanged."""
         if isinstance(level.scheme, CyclicPoisson) and level.scheme.max_batch_size:
             return replace(level, scheme=replace(level.scheme, max_batch_size=cap))
         if not isinstance(level.scheme, CappedPoisson):
@@ -98,7 +98,7 @@ def _with_cap(composition: Composition, cap: int | None) -> Composition:
 def _cap_notes(
     composition: Composition, uncut: Composition, epsilon: float, cost: Callable[[Composition], float]
 ) -> Iterator[Note]:
-    """Yield a note if cuts cost over 1 % of epsilon; with one capped level also the first larger cap that does not."""
+    """Yield a note if cuts cost over 1 % of epsilon; of a single capped level with the smallest cap that costs less."""
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return
@@ -135,7 +135,7 @@ def _chance_of_full_batch(level: Level, scheme: CappedPoisson | CyclicPoisson, c
 def _smallest_cap(
     ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, start: float
 ) -> int | None:
-    """Return a cap with excess <= 1 whose lower neighbour has more (the last one untested); None: too much work.
+    """Return the smallest cap between the ends with excess <= 1, the upper end untested; None if work runs out.
 
     Args:
         ends: a cap with more, and one that never cuts.
@@ -160,7 +160,7 @@ def _smallest_cap(
 
 
 def _stand_in_notes(composition: Composition) -> Iterator[Note]:
-    """Yield a note, not for replace-one, if stand-ins under fixed or with-replacement draws widen the shift."""
+    """Yield a note if stand-ins of fixed-size draws shift the sum by more than the group size; none for replace-one."""
     plan = composition.plan
     # Below the clipped level a draw changes one vector, which may turn around under Poisson draws just as well.
     levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
@@ -179,7 +179,7 @@ def _stand_in_notes(composition: Composition) -> Iterator[Note]:
 def _odd_moments_notes(
     composition: Composition, epsilon: float, cost: Callable[[Composition], float]
 ) -> tuple[Note, ...]:
-    """Return the note on `odd_moments: nonnegative` if it lowers epsilon by a factor over 1.1; () if less or stated."""
+    """Return a note if stating `odd_moments: nonnegative` would lower epsilon by a factor over 1.1, else ()."""
     plan = composition.plan
     known = replace(plan, phases=tuple(map(_with_signs, plan.phases)))
     lower = epsilon if known == plan else cost(composition.changed(known))
@@ -200,7 +200,7 @@ def _with_signs(phase: Phase) -> Phase:
 
 
 def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
-    """Yield (words, composition): clip levels other than the batch that may help, Poisson draws, balls in bins."""
+    """Yield (words, changed run) for each other clip level but the batch, for Poisson draws, and for balls in bins."""
     plan = composition.plan
     names = plan.phases[0].clip_names
     for clip in range(1, len(names)):
@@ -221,7 +221,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
 
 
 def _with_poisson_draws(phase: Phase, unit: int) -> Phase:
-    """Return the phase with Poisson draws of equal rates down to unit and last shuffle; itself if that is unequal."""
+    """Return the phase with Poisson draws down to the unit and last shuffle; itself if a shuffled level is unequal."""
     # Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at
     # all.
     hierarchy = phase.hierarchy
@@ -235,7 +235,7 @@ def _with_poisson_draws(phase: Phase, unit: int) -> Phase:
 
 
 def _with_bins(phase: Phase) -> Phase:
-    """Return the phase with its only shuffle as balls in bins; unchanged if sizes differ or a level above is drawn."""
+    """Return the phase with its only shuffle as balls in bins; itself if sizes differ or a level above is sampled."""
     levels = phase.hierarchy.levels
     shuffled = [at for at, level in enumerate(levels) if isinstance(level.scheme, Shuffle)]
     if len(shuffled) != 1 or phase.hierarchy.allocation or not all(x.is_whole for x in levels[: shuffled[0]]):
@@ -249,7 +249,7 @@ def _with_bins(phase: Phase) -> Phase:
 
 
 def _poisson_level(level: Level) -> Level:
-    """Return the level with a Poisson draw of the same rate; unchanged for unequal sizes, cut and other draws."""
+    """Return a level of equal sizes with Poisson draws at size / count; itself if unequal, cut, Poisson or whole."""
     if not level.is_equal or not isinstance(level.scheme, (Fixed, Shuffle, WithReplacement)):
         return level
     rate = min(Fraction(1), Fraction(level.scheme.size, level.count))
@@ -257,7 +257,7 @@ def _poisson_level(level: Level) -> Level:
 
 
 def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
-    """Return True if no shift or distance of a changed plan is smaller; False, too, if several units or not plain."""
+    """Return True if no shift or distance of `changed` is smaller; False, too, if several units or not plain."""
     # The bound (K) grows with each of them. False where the bounds of the plans are not plain.
     if len(composition.units) > 1 or not composition.is_plain or not changed.is_plain:
         return False

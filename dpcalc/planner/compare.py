@@ -98,7 +98,7 @@ class PrefixErrors:
 
 
 def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
-    """Return uncertified errors of phases with correlated noise and steps; those too long or infinite left out."""
+    """Return prefix-sum errors, uncertified, of each phase with correlated noise; left out if too long or infinite."""
     phases = [(phase, phase.mechanism) for phase in plan.phases if phase.steps]
     errors = [
         (phase, mechanism.noise_multiplier, mechanism.strategy.prefix_errors(phase.steps))
@@ -188,7 +188,7 @@ TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 
 
 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return Opacus and TF-Privacy rows as if for one flat Poisson draw; one row without epsilon unless Gaussian.
+    """Return four rows of Opacus and TF-Privacy, as if for one flat Poisson draw; one without epsilon unless Gaussian.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -224,7 +224,7 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
 
 def _differences(composition: Composition) -> Iterator[str]:
-    """Yield in words what the tools assume where a plan differs from one flat Poisson draw; some differences only."""
+    """Yield phrases on what the tools assume and the plan does not do: Poisson draws, one example, one level, ..."""
     plan = composition.plan
     phases = releasing_phases(plan)
     schemes = [level.scheme for phase in phases for level in phase.hierarchy.levels[: plan.unit]]
@@ -249,7 +249,7 @@ def _differences(composition: Composition) -> Iterator[str]:
 
 
 def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float:
-    """Return the tools' epsilon for one flat Poisson draw, at the two of the rising orders around the best; 0 for none.
+    """Return the tools' epsilon for one flat Poisson draw, at the best of their orders (ascending); 0 without releases.
 
     References:
         Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
@@ -297,7 +297,7 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 
 
 def compare(plan: Plan) -> tuple[Row, ...]:
-    """Return rows of all accountants and bounds, valid first, ascending; one if noiseless; UnsupportedError for tuning.
+    """Return rows of all accountants and bounds, valid ones first, then by epsilon; a single row of inf without noise.
 
     Returns:
         Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong
@@ -359,7 +359,7 @@ _OTHERS: dict[str, Callable[[Composition], Iterable[Row | None]]] = {
 
 
 def _with_verdict(row: Row, lower: float | None) -> Row:
-    """Return a row that proves nothing with a note added if the lower bound exceeds it; other rows unchanged."""
+    """Return a row with the note that data sets cost more, if it is not valid and below `lower`; else unchanged."""
     if row.valid or lower is None or row.epsilon is None or not row.epsilon < lower:
         return row
     return replace(row, note=f"{row.note}; an actual data set costs more")

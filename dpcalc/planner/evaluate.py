@@ -88,7 +88,7 @@ class Evaluation:
 
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
-    """Return the upper bound on epsilon, `inf` without noise; auto, rdp looser if out of work; InputError: wrong name.
+    """Return the upper bound on epsilon, inf without noise; a looser one, with a note, if auto or rdp run out of work.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -218,7 +218,7 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
 
 
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
-    """Return the guarantee with lower bound, alternatives, assumptions and advice; parts too costly are missing, noted.
+    """Return the guarantee with lower bound, alternatives, assumptions and advice; too costly parts become notes.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -237,7 +237,7 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
 
 
 def _evaluated(composition: Composition, method: str | None) -> Evaluation:
-    """Return the evaluation in the work left; tuned: one run beside it; parts or infinite: the guarantee alone."""
+    """Return the evaluation in the work left; a tuned run beside a single one; parts without lower bound or advice."""
     plan = composition.plan
     with own_allowance(math.inf):  # it has allowances of its own, and always answers
         main = guarantee(composition, method=method)
@@ -280,7 +280,7 @@ def _evaluated(composition: Composition, method: str | None) -> Evaluation:
 
 
 def _cost_of_change(known: float, changed: Composition) -> float:
-    """Return epsilon by the plan's method; auto: rdp, if over 1.5 `known`; WorkExceededError if all is spent."""
+    """Return epsilon of a changed run by its method, for auto that of rdp if that is over 1.5 times `known`."""
     spend(1.0)  # nothing once the allowance for advice is used up
     if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
         rough = guarantee(changed, method="rdp").epsilon
@@ -290,7 +290,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return a guarantee with its certified lower bound, or a note if that fails; unchanged for tuning and parts.
+    """Return `main` with its certified lower bound, or a note if that fails; unchanged if tuned, parts, or none known.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -331,7 +331,7 @@ class DeltaResult(Result):
 
 
 def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
-    """Return bounds on delta at an epsilon >= 0 (else InputError), 1 without noise; lower None: noiseless or failed.
+    """Return bounds on delta at an epsilon: upper 1 without noise, lower None if it fails; InputError for epsilon < 0.
 
     Args:
         plan: a training run.
@@ -359,7 +359,7 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
 
 
 def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> tuple[tuple[tuple[float, str], str], str]:
-    """Return (((delta, accountant), direction), note), upper, by pld, moments or closed form; or WorkExceededError."""
+    """Return (((delta, accountant), direction), note), upper, by pld, else by moments, else in closed form."""
 
     def moments(counts: StepCounts) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0

@@ -96,7 +96,7 @@ class _Bound:
 
 
 def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
-    """Return the smallest certified mu over units and directions, `inf` without noise; UnsupportedError: tuning.
+    """Return the smallest certified mu over units and directions, and how well it fits; mu inf without noise.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -127,7 +127,7 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
 
 
 def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return the sharp bound of one direction, exact if Gaussian; closed-form moments where composition fails."""
+    """Return one direction's bound: exact if Gaussian, else by up to four compositions; closed form if they fail."""
     exact = composed_gaussian_mu(counts)
     if exact is not None:
         return _Bound(mu=exact * (1 + _ROUNDED), profile=partial(_gaussian_profile, exact), end=0.0, is_exact=True)
@@ -183,7 +183,7 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound with the smallest mu over an upper profile, read up to the floor or `end`; inf if end >= 1e5."""
+    """Return the bound with the smallest mu over an upper profile; `end` moves down to the floor; inf if end >= 1e5."""
     if end >= _LARGEST:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     low, high = 0.0, end
@@ -199,7 +199,7 @@ def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: b
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu, at most 1e-5 too large, with profile <= delta_mu on [0, end]; epsilon that decides); 0 under floor.
+    """Return (mu, deciding epsilon): the smallest mu with profile <= delta_mu on [0, end], rounded up by at most 1e-5.
 
     Args:
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
@@ -246,7 +246,7 @@ def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float
 
 
 def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
-    """Return (regret, misfit), >= 0, of mu against the curve that both profiles bound from below: maxima over grids."""
+    """Return (regret, misfit), >= 0, as GaussianSummary has them, of mu against both directions' bounds, over grids."""
     # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
     # s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
     nodes = np.linspace(0.0, max(bound.end, other.end), _NODES)

@@ -53,7 +53,7 @@ _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one da
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[float, bool] | None:
-    """Return (certified lower bound on epsilon, is tight) of the worst known data set or None; composing may raise.
+    """Return (certified lower bound on epsilon, is tight) of the worst data set known; None without one; may raise.
 
     The candidates are ranked by their log moment at the order that decides the bound; the first is composed.
 
@@ -88,7 +88,7 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[flo
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
-    """Return a certified lower bound on delta of the worst known data set, 0 without; raise if composing fails.
+    """Return a certified lower bound on delta at an epsilon, of the worst data set known; 0 without one; may raise.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -112,7 +112,7 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
 
 
 def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
-    """Return (steps with the largest log moment, is tight: attained by a named or only unit), the best in time."""
+    """Return (step counts of the data set with the largest log moment, is tight) found in the work allowed; or None."""
     # Candidates are data sets of the unit that a direction names, or of the costliest one by the moment bound, at whose
     # order they are compared, phase by phase: log moments add up, and the data may change from phase to phase. Where
     # the search needs too much work, the best ones until then are returned.
@@ -178,7 +178,7 @@ def _log_moments(counts: dict[Curve, int], orders: Array) -> list[float]:
 
 
 def _with_best_lengths(starts: list[list[_Candidate]], delta: float) -> dict[Curve, int]:
-    """Return the steps with the largest moment bound on epsilon found among starts and the best one's other lengths.
+    """Return the steps of the costliest start, after moving other units' lengths as long as the moment bound grows.
 
     What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
     length below 1 they may tell enough and hide less. One level after the other is moved by a step that is doubled
@@ -212,7 +212,7 @@ def _with_best_lengths(starts: list[list[_Candidate]], delta: float) -> dict[Cur
 
 
 def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | None:
-    """Return the data set whose others at a level (0: the first) contribute `move` more; None if too long or slow."""
+    """Return the data set whose others at a level (from 0) contribute `move` more; None if over 1 or slow to count."""
     others = [*candidate.others[:level], candidate.others[level] + move, *candidate.others[level + 1 :]]
     if abs(others[level]) > 1:
         return None
@@ -222,7 +222,7 @@ def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Ca
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield the distinct data sets of each phase and direction; none if a phase has no known or too large ones."""
+    """Yield distinct data sets of each phase and direction, random siblings last; none if a phase has no known one."""
     # With an allocation, whose losses take long, only in the direction that is named, if one is.
     phases = releasing_phases(plan)
     paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]

@@ -96,7 +96,7 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
 
 
 def epsilon_by_order(cumulants: Array, orders: Array, *, delta: float) -> Array:
-    """Return the epsilon that each order proves: (K(z) + log w(z) - log delta) / z.
+    """Return the epsilon that each order proves, (K(z) + log w(z) - log delta) / z; a negative one proves 0.
 
     Args:
         cumulants: K(z) >= 0 at each order, last axis of shape (orders,).
@@ -134,7 +134,7 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
 
 
 def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: float, delta: float) -> int:
-    """Return how many first queries fit a target with these votes, at least as many as without; itself private.
+    """Return how many first queries fit a target given the votes, itself private; `max_queries` if that is more.
 
     Args:
         aggregation: with its noise.
@@ -242,7 +242,7 @@ def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction:
 
 
 def _refuse_out_of_range(queries: int, delta: float) -> None:
-    """Raise InputError for a number of queries or a delta out of range."""
+    """Raise InputError unless 0 <= queries <= 1e9 and 0 < delta < 1."""
     if not 0 <= queries <= MAX_QUERIES:
         raise InputError(f"queries: expected a whole number from 0 to {MAX_QUERIES:.0e}, got {queries}")
     if not 0 < delta < 1:

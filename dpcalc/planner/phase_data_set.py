@@ -105,7 +105,7 @@ def zero_neighbours_pair(
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return an allocated phase's data sets, all but one unit zero; None: `times` > 1 and no Gaussian whole phase.
+    """Return an allocated phase's data sets, all others zero; None for `times` > 1 unless Gaussian and a whole phase.
 
     A unit that is replaced by one of zeros is as good as removed.
 
@@ -172,7 +172,7 @@ def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound
 
 
 def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return `drawn_data_set` without its random levels, for tasks that are not constructed."""
+    """Return sums of periods or passes as observations, or (other noise, late redraws) single steps; None if none."""
     hierarchy, clip = phase.hierarchy, phase.clip
     periods = [level.redraw_every for level in hierarchy.levels]
     path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
@@ -198,7 +198,7 @@ def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: Ph
 
 
 def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
-    """Return the lowest level with Poisson draws at rate < 1; at least the unit's, or the next if children differ."""
+    """Return the lowest level (from 1) with Poisson rate < 1; at least the unit's, or its children's if they differ."""
     unit = len(co_sampled.path.counts)
     drawn = (level.scheme for level in hierarchy.levels)
     chances = (scheme.probability if isinstance(scheme, (Poisson, CappedPoisson)) else 1 for scheme in drawn)
@@ -207,7 +207,7 @@ def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
 
 
 def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if units contribute at random in different ways: some mixes of cut, at_most, shuffled and Poisson."""
+    """Return True for draws whose counts vary in no known way: cut with Poisson or shuffle, Poisson below `at_most`."""
     # Records are drawn at random below a shuffle in the protected unit, whose last batches hold fewer; or below a draw
     # of at most a number, of which smaller units have fewer; or below or beside a draw that is cut to a maximum.
     schemes = [level.scheme for level in hierarchy.levels]
@@ -228,7 +228,7 @@ def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> Repetition:
-    """Return the sum of the steps (at most 32 draws a level) under one outermost draw as one observation.
+    """Return the sum of the steps under one outermost draw, of at most 32 draws a level, as one observation.
 
     Args:
         co_sampled: the protected unit and the units drawn beside it.
@@ -244,7 +244,7 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet:
-    """Return a shuffled phase's data sets: sums of whole passes, perhaps of the unfinished one, no single steps."""
+    """Return a shuffled phase's observations: the sum of each whole pass, and that of a begun one if it is known."""
     # In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the
     # company's path has the law. The steps of a pass that is not over draw a fixed number. Under another shuffle a pass
     # takes as many steps as the passes above it together.
@@ -268,7 +268,7 @@ def _sums_of_passes(
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True if, in every order of a pass, a clipped vector with the protected units has another record too.
+    """Return True for replace-one, or if a clipped vector of the protected units always holds another record too.
 
     Args:
         plan: what is protected, all in one frame.
@@ -312,7 +312,7 @@ def _passes_are_aligned(path: Path) -> bool:
 def _single_steps(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet | None:
-    """Return data sets of one step under each outermost draw; None for passes, irregular or too few units."""
+    """Return data sets of one step under each outermost draw; None for passes of several steps, or if none is known."""
     # For noise other than Gaussian, and for units whose contributions change while their draw is held.
     if not _passes_are_aligned(path) or steps_of_a_pass(path, Group()) > 1:
         return None
@@ -328,7 +328,7 @@ def _single_steps(
 
 
 def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
-    """Return the most units of one parent protected together; removed from passes, as many as one draws must stay.
+    """Return the most units of one parent protected together: all, or all but a batch if removed from passes.
 
     Args:
         drawn: the way to the protected units, a pass taken as one draw.

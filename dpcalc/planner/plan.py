@@ -92,7 +92,7 @@ class Phase:
         return self.mechanism.is_correlated
 
     def independent(self, *, attained: bool) -> "Phase":
-        """Return the phase as independent steps of its cost, itself if it is; KeyedInputError if none is proved.
+        """Return the phase as independent steps that cost as much, or itself; KeyedInputError if none are proved.
 
         Args:
             attained: True for one that costs at most what an actual data set costs, False for an upper bound.
@@ -212,7 +212,7 @@ class Plan:
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
-        """Return the plan with correlated noise made independent, else itself; UnsupportedError: group may be parted.
+        """Return the plan with correlated noise as independent steps, or itself; UnsupportedError if a group may part.
 
         Args:
             attained: as for `Phase.independent`.
@@ -270,7 +270,7 @@ class Plan:
 
 
 def _refuse_beside_parts(phase: Phase, *, is_moved: bool) -> None:
-    """Raise InputError for unequal sizes; on a part also for an outermost draw or a mechanism that is not covered.
+    """Raise InputError for unequal sizes, and on a part for an outermost draw or a mechanism that is not covered.
 
     A replaced unit can move to another part (`is_moved`): then fewer draws are covered, and noise on sums alone.
     """
@@ -305,7 +305,7 @@ Compose = Callable[[Plan], Mapping[str, "StepCounts"]]
 
 
 def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
-    """Return step counts (upper) for a unit of each part, replaced: also of pairs; UnsupportedError if costs vary.
+    """Return upper step counts by direction and part, and for moved units by pair; UnsupportedError if costs vary.
 
     Args:
         plan: a plan with phases on parts.

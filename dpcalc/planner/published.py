@@ -46,7 +46,7 @@ INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 
 
 def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Row | None:
-    """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is (K); None unless add-remove and plain.
+    """Return the row of Theorem 3 of Tombs et al. 2022, valid where it equals (K); None unless add-remove and plain.
 
     Args:
         plan: a training run.
@@ -93,7 +93,7 @@ def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) ->
 
 
 def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) -> Row:
-    """Return the row of tools that know flat Poisson draws, valid if that is the bound; epsilon None for other noise.
+    """Return the row of one flat Poisson draw, valid where it is the bound; no epsilon if correlated or not Gaussian.
 
     Args:
         plan: a training run.
@@ -216,7 +216,7 @@ GROUP_AS_ONE = "group as one"
 
 
 def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return the two published rows for k > 1 examples of one flat fixed or Poisson draw: mixture, all k; else ().
+    """Return rows of the group mixture and of all k at once, for one flat fixed or Poisson draw and k > 1; else ().
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
@@ -261,7 +261,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
 
 def _law(phase: Phase, members: int) -> CountDistribution | None:
-    """Return the law of the group members in a batch; None but for fixed and Poisson draws made in every step."""
+    """Return the distribution of the number of members in a batch; None unless fixed or Poisson, redrawn every step."""
     level = phase.hierarchy.level(1)
     match level.scheme:
         case Fixed(size=size) if level.redraw_every == 1:
@@ -341,7 +341,7 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
 
 
 def _signs_known(mechanism: Mechanism) -> bool:
-    """Return True if the odd moments of P/Q - 1 are known not to be negative."""
+    """Return True if the odd moments of P/Q - 1 are >= 0: for Gaussian and Laplace noise, or as a table states."""
     if isinstance(mechanism, RdpTable):
         return mechanism.odd_moments == "nonnegative"
     return isinstance(mechanism, (Gaussian, Laplace))
@@ -361,7 +361,7 @@ def _published(phase: Phase, name: str, kind: Kind, bound: Bound, shift: int) ->
 
 
 def general_rdp_row(plan: Plan) -> Row | None:
-    """Return the row of the general upper bound, that for known signs if it applies; None if none or infinite."""
+    """Return the row, by rdp, of the general upper bound (for known signs if it applies); None if none or infinite."""
     upper = [bound for bound in published_rdp_bounds(plan) if bound.name in {UPPER, SIGNS_KNOWN}]
     if not upper:
         return None

@@ -104,7 +104,7 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return an estimate of epsilon by inversion, by the certified accountant where that fails; infinite without noise.
+    """Return an estimate of epsilon: by inversion, or certified where that is easy or fails; inf without noise.
 
     Plans that ask for another accountant than pld get that one's certified bound.
 
@@ -154,7 +154,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
     growth: int = 16,
     start: int | None = None,
 ) -> tuple[int, int | None]:
-    """Return (largest number that meets a goal, the next, None at the end) of a rising measure; NoSolution if none.
+    """Return (largest number that meets the goal, next one, which fails, or None at the end); NoSolution if none does.
 
     The measure must grow with the number.
 
@@ -194,7 +194,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
 
 
 def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
-    """Return the largest whole number whose rising estimate is within a limit; the lower end, untested, if none."""
+    """Return the largest whole number whose rising estimate is within a limit; the lower end, untested, if none is."""
     lowest, highest = ends
     low, high = lowest, max(lowest, 1)
     while high < highest and estimate(high) <= limit:
@@ -233,7 +233,7 @@ class EpsilonGoal(Goal):
         return guarantee(plan).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return an estimate of epsilon by inversion, by the certified accountant where that fails.
+        """Return `estimate_epsilon` of the plan: by inversion, or certified where that fails.
 
         Args:
             plan: a training run.

@@ -113,7 +113,7 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the least noise, most steps, largest rate, batch or group that meets a goal; NoSolution, InputError.
+    """Return the least noise, or most steps, rate, batch or group, whose certified measure meets a goal; or NoSolution.
 
     Args:
         plan: everything else.
@@ -156,7 +156,7 @@ def solve(
 
 
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the least noise multiplier >= 1e-6 within a goal, or a factor on several phases'; or ConvergenceError."""
+    """Return the least noise multiplier >= 1e-6 that meets a goal, or the least factor on those of several phases."""
     plan = base.stated
     if phase is None and len(plan.phases) > 1:
         if all(phase_of_plan.noise_multiplier is None for phase_of_plan in plan.phases):
@@ -209,7 +209,7 @@ def _disagreement_error(name: str, root: float) -> ConvergenceError:
 def _noise_root(
     with_value: Callable[[float], Composition], start: float, goal: Goal, name: str, direction: str = ""
 ) -> tuple[float, str]:
-    """Return (noise whose estimate is the limit, 1e-6 if that is within; deciding direction); or NoSolution.
+    """Return (noise whose estimate is the limit, at least 1e-6; deciding direction); NoSolution if 1e9 is too little.
 
     Args:
         with_value: returns the plan with a noise.
@@ -221,7 +221,7 @@ def _noise_root(
     looked_at = direction
 
     def excess(log_noise: float) -> tuple[float, float]:  # nearly a straight line
-        """Return (log of estimate / limit, its derivative by log noise); remember the direction."""
+        """Return (log(estimate / limit) at noise e^log_noise, its derivative); remember the deciding direction."""
         nonlocal looked_at
         noise = math.exp(log_noise)
         estimate = goal.estimate(with_value(noise), direction=looked_at, nearby=with_value(noise * (1 + _NUDGE)))
@@ -237,7 +237,7 @@ def _noise_root(
 
 
 def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the most covered steps of one phase in a goal; NoSolution; UnsupportedError where cost may fall."""
+    """Return the most steps of one phase that meet a goal and are covered; UnsupportedError where cost may fall."""
     plan = base.stated
     chosen = select_phase(plan, phase, "steps")
     ends = (fewest := _shortest_run(chosen)), longest_run(plan, chosen, (fewest, _MAX_STEPS))
@@ -282,7 +282,7 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
 
 
 def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
-    """Return the largest whole batch, fixed or expected, within a goal; InputError: allocation, unequal or no count."""
+    """Return the largest batch, fixed or expected, in a goal; InputError for allocations, unequal or assumed counts."""
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
@@ -318,7 +318,7 @@ def _sampled_level(plan: Plan, phase: str | None) -> tuple[Phase, int]:
 
 
 def _scheme_setter(plan: Plan, chosen: Phase, place: int, epochs: Fraction | None) -> Callable[[Scheme], Plan]:
-    """Return a function from a scheme to the plan with it at one level; its steps stay, or `epochs` if given."""
+    """Return a function from a scheme to the plan with it at one level; its steps stay, or make `epochs` passes."""
     level = chosen.hierarchy.levels[place]
 
     def with_scheme(scheme: Scheme) -> Plan:
@@ -364,7 +364,7 @@ def _solve_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan])
 
 
 def _size_ranges(level: Level) -> list[tuple[int, int]]:
-    """Return ranges of sizes in each of which larger ones cost more; several for shuffles that drop the last batch."""
+    """Return ranges (first, last) of sizes in which larger ones cost more, largest first; one unless `drop_last`."""
     # With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
     # those with equally many steps in a pass larger ones cost more. Below `_FEW_STEPS` steps they are searched apart.
     limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
@@ -379,7 +379,7 @@ def _size_ranges(level: Level) -> list[tuple[int, int]]:
 
 
 def _solve_probability(goal: Goal, level: Level, with_scheme: Callable[[Scheme], Plan]) -> Solution:
-    """Return the largest Poisson rate within a goal (cut: mean <= cap); NoSolution below 1e-15; or ConvergenceError."""
+    """Return the largest Poisson rate in a goal, of cut batches at most cap / count; NoSolution below 1e-15."""
     scheme = level.scheme
     largest = Fraction(level.max_drawn, level.count) if isinstance(scheme, CappedPoisson) else Fraction(1)
 
@@ -414,7 +414,7 @@ def _solve_probability(goal: Goal, level: Level, with_scheme: Callable[[Scheme],
 
 
 def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the largest proved group within a goal; InputError for a named phase, or an unstated count as limit."""
+    """Return the largest proved group in a goal; InputError for a named phase, or if an assumed count limits it."""
     if phase is not None:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
 
@@ -464,7 +464,7 @@ def _solution(
     goal: Goal,
     measure: tuple[float, Guarantee] | None = None,
 ) -> Solution:
-    """Return the Solution for (value that meets the goal, neighbour that fails), with the solved plan's guarantee."""
+    """Return the Solution for (value that meets the goal, neighbour that fails), (name, key), and its guarantee."""
     reached, main = measure or certified_measure(solved, goal)
     return Solution(
         name=names[0],

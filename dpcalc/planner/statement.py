@@ -52,7 +52,7 @@ _SAFE = 1e-6  # what the estimate may be too low by
 
 
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return an upper bound on epsilon for `size` units changed in turn, `inf` if none fits; None if not proved.
+    """Return an upper bound on epsilon of `size` units changed in turn, inf if none fits; None if no chain is proved.
 
     Args:
         plan: a training run with a finite guarantee for one unit, or its composition; its group size does not matter.
@@ -204,7 +204,7 @@ def statement(plan: Plan) -> Statement:
 
 
 def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
-    """Return what (epsilon, delta) alone says of attackers, 1 for an infinite epsilon.
+    """Return upper bounds on advantage and true positive rates from (epsilon, delta) alone; 1 for an infinite epsilon.
 
     Source: docs/theory.md, Theorem 11.1; the advantage is that of both lines where they meet.
     """
@@ -221,7 +221,7 @@ def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
 
 
 def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return the smaller upper bound for `size` units: chain, or the group's own if level 1 or few; None if neither.
+    """Return the smaller upper bound for `size` units: as a chain, or as a group (level 1 or size <= 5); or None.
 
     Args:
         plan: a training run, or its composition, with a finite guarantee.
@@ -237,7 +237,7 @@ def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
 
 
 def unsampled_epsilon(plan: Plan | Composition) -> float:
-    """Return an upper bound on epsilon if every draw took the unit and all knew: no amplification; inf: no noise.
+    """Return an upper bound on epsilon if all knew that each draw took the unit: not amplified; inf without noise.
 
     A draw is that of a step, or of a whole pass of a shuffle.
 
@@ -261,7 +261,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
-    """Return (forward, backward) release of one phase in which every step is known to hold the unit."""
+    """Return (forward, backward) release of phase `place` (from 0), every step of which is known to hold the unit."""
     phase = plan.phases[place]
     own = valid_bounds(phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):

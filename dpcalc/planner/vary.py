@@ -67,7 +67,7 @@ def first_steps(plan: Plan, steps: int) -> Plan:
 
 
 def with_total_steps(plan: Plan, steps: int) -> Plan:
-    """Return a plan with its first `steps` steps, 0 in later phases; if it has fewer, the last phase is longer.
+    """Return the plan with `steps` steps in all: cut from the end, phases left with 0, or the last phase lengthened.
 
     Args:
         plan: the plan.
@@ -108,7 +108,7 @@ def with_scaled_noise(plan: Plan, factor: float) -> Plan:
 
 
 def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
-    """Return the plan with one level of one phase replaced.
+    """Return the plan with the level at index `place` (from 0) of one phase replaced.
 
     Args:
         plan: a training run.
@@ -121,7 +121,7 @@ def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
 
 
 def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
-    """Return the plan with one phase of `epochs` passes at the mean share that a step draws, steps rounded up.
+    """Return the plan whose phase `number` makes `epochs` passes, by the mean share that a step draws, rounded up.
 
     Args:
         plan: a training run.
@@ -182,7 +182,7 @@ def is_refused(plan: Plan | Composition) -> bool:
 
 
 def refusal(plan: Plan | Composition) -> InputError | None:
-    """Return the InputError of the plan's bounds if the protected level is shuffled in a phase; None without either."""
+    """Return the InputError of a plan's bounds if it shuffles the protected level; None without shuffle or error."""
     composition = composed(plan)
     run = composition.plan
     if all(not isinstance(phase.hierarchy.level(run.unit).scheme, Shuffle) for phase in run.phases):
@@ -195,7 +195,7 @@ def refusal(plan: Plan | Composition) -> InputError | None:
 
 
 def accepted_size(with_size: Callable[[int], Plan | Composition], max_size: int, min_size: int) -> int:
-    """Return the first size down from `max_size` that is not `is_refused`, one by one; else `min_size`, untested.
+    """Return the largest size up to `max_size` that is not `is_refused`, tried one by one; else `min_size`, untested.
 
     Args:
         with_size: returns the plan with a size.

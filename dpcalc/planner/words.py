@@ -50,7 +50,7 @@ def with_thousands_separators(text: str) -> str:
 
 
 def sampling_text(phase: Phase) -> str:
-    """Return the draws of one step in words, level by level."""
+    """Return the draws of one step in words, level by level, joined by "; then ", with held draws and participation."""
     levels, built = phase.hierarchy.levels, phase.hierarchy.episodes
     if built is not None:
         classes, records = levels
@@ -73,7 +73,7 @@ def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
 
 
 def _participation_text(phase: Phase) -> str:
-    """Return the limits of participation under `any-order` in words, "" under other schemes."""
+    """Return ", a unit in at most N steps ..." under `any-order`; "" under other schemes."""
     mechanism = _correlated(phase.mechanism)
     if mechanism is None or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
         return ""
@@ -86,7 +86,7 @@ def _participation_text(phase: Phase) -> str:
 
 
 def mechanism_text(phase: Phase) -> str:
-    """Return the mechanism and its parameters in words, without the clip norm and infinite ones."""
+    """Return "NAME, PARAMETERS" of the mechanism, without the clip norm and infinite parameters."""
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
@@ -98,7 +98,7 @@ def mechanism_text(phase: Phase) -> str:
 
 
 def other_sums_text(mechanism: Mechanism) -> str | None:
-    """Return the other sums of a Gaussian step in words, "" for none; None for any other mechanism."""
+    """Return " (with sums at ...)" for a Gaussian step's other sums, "" for none; None for any other mechanism."""
     if not isinstance(mechanism, Gaussian):
         return None
     if not mechanism.also:
@@ -108,7 +108,7 @@ def other_sums_text(mechanism: Mechanism) -> str | None:
 
 
 def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
-    """Return one level's draw in a few words, by scheme; held draws and participation are not in it."""
+    """Return one level's draw, as "4 of 10 (user) expected, Poisson"; held draws and participation are not in it."""
     match level.scheme:
         case Fixed(size=size, at_most=at_most):
             return f"{'up to ' if at_most else ''}{size} of {_count_text(level)} ({level.name}), fixed size"
@@ -150,7 +150,7 @@ def _number_text(value: Fraction) -> str:
 
 
 def _redraw_text(plan: Plan) -> str:
-    """Return in words when draws are made afresh: in every step, every pass, or whenever a level is redrawn."""
+    """Return "in every step", "in every pass, ..." (shuffle, allocation) or "whenever a level is redrawn"."""
     levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
     if any(isinstance(level.scheme, Shuffle) for level in levels):
         return "in every pass, and nothing is claimed for not knowing the order of a shuffle"
@@ -196,7 +196,7 @@ def _partition_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _exchange_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield what a guarantee must cover for draws above one unit to be hidden from it, if any can miss an ancestor."""
+    """Yield that a step's guarantee covers batches mixing parents, if it counts units and a level above is sampled."""
     counting = [phase for phase in plan.phases if isinstance(phase.mechanism, PairOnly | RdpOnly)]
     above = [level for phase in counting for level in phase.hierarchy.levels[: plan.unit - 1] if not level.is_whole]
     if above and plan.group_size == 1:
@@ -208,7 +208,7 @@ def _exchange_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _participation_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield what must be true of the steps, or of the groups, in which units take part under correlated noise."""
+    """Yield an assumption on the steps of units under `any-order`, and one on the groups of `cyclic-poisson`."""
     schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
     adds_or_removes = plan.adjacency is Adjacency.ADD_REMOVE
     if any(isinstance(scheme, AnyOrder) for scheme in schemes):
@@ -357,7 +357,7 @@ class PhaseSummary:
 
 
 def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSummary, ...]:
-    """Return the summary of every phase for the unit of a direction, for an unknown one for the likeliest unit.
+    """Return the summary of each phase for the unit that a direction names, for any other text the likeliest unit.
 
     Args:
         composition: of the plan.
@@ -375,7 +375,7 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
 
 
 def _chain_text(phase_bound: PhaseBound) -> str:
-    """Return "; ..." of an allocation: that the chosen steps count as known, the chain of the bound; "" for neither."""
+    """Return "; the chosen steps count as known" and "; bounded by a chain of ..." of an allocation, if so; else ""."""
     if phase_bound.allocation is None:
         return ""
     known = "; the chosen steps count as known" if phase_bound.is_revealed else ""
@@ -386,7 +386,7 @@ def _chain_text(phase_bound: PhaseBound) -> str:
 
 
 def _hidden_bins_text(phase: Phase, composed: Phase) -> str:
-    """Return among how many bins the bound hides a unit where bands of a strategy tell it the others; else ""."""
+    """Return "; bounded as one of N, ..." if the bound hides the unit among fewer bins than stated; else ""."""
     stated, hidden = phase.hierarchy.allocation, composed.hierarchy.allocation
     if not isinstance(stated, BallsInBins) or not isinstance(hidden, BallsInBins) or stated.bins == hidden.bins:
         return ""
@@ -436,7 +436,7 @@ CLAIM = ("unit", "adjacency", "delta")
 
 
 def facts(plan: Plan) -> dict[str, str]:
-    """Return what a number is about, by name: unit, adjacency, delta, sampling, noise, length; phases: their count."""
+    """Return {name: words}: unit, adjacency, delta, sampling, noise, length; several phases: their number, no noise."""
     several = len(plan.phases) > 1
     together = "" if plan.group_size == 1 else f"{plan.group_size} together"
     return {
@@ -452,7 +452,7 @@ def facts(plan: Plan) -> dict[str, str]:
 
 
 def shared_facts(plans: Sequence[Plan], *, without: Collection[str] = ()) -> str:
-    """Return the facts that all runs of a chart have in common, as one line.
+    """Return the facts that all plans share, joined by "; "; without the named ones.
 
     Args:
         plans: the runs, at least one.
@@ -466,7 +466,7 @@ def shared_facts(plans: Sequence[Plan], *, without: Collection[str] = ()) -> str
 
 
 def differing_facts(plan: Plan, plans: Sequence[Plan], *, without: Collection[str] = ()) -> str:
-    """Return unit, adjacency and delta of a run where other runs of the chart differ in them; "" where they agree.
+    """Return those of unit, adjacency and delta in which any plan differs from this one, joined by ", "; "" if none.
 
     Args:
         plan: one of the runs.

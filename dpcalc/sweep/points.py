@@ -150,7 +150,7 @@ class SweptConfig:
     overrides: Overrides
 
     def plan(self, assignments: Iterable[str]) -> Plan:
-        """Return the plan of the config (text None: of the options) with "key=value" texts assigned; or InputError.
+        """Return the plan of the config (of options alone if text is None), with "key=value" texts set; or InputError.
 
         Raises:
             InputError: the config is not valid with them.
@@ -270,7 +270,7 @@ def parse_axis(text: str) -> GridAxis:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return one outcome for each point, the last axis fastest; an invalid point's outcome is its error.
+    """Return an outcome for each point, failed ones too, the last axis fastest; InputError if every config is wrong.
 
     Args:
         base: the config.
@@ -334,7 +334,7 @@ def _point_plan(chunk: Chunk, values: tuple[str, ...]) -> Plan:
 
 
 def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
-    """Return epsilon and budget of a point; or its error, exit code 2 for a wrong config, 3 for no answer."""
+    """Return the outcome of a point; an error gives code 2 for a wrong config (first finding), 3 for no answer."""
     # What is wrong with one point is its outcome: the other points of the grid are computed all the same.
     try:
         plan = _point_plan(chunk, values)
@@ -439,7 +439,7 @@ def processes(
 def dask(
     function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) from a Dask cluster as tasks finish; InputError if there is none.
+    """Yield (task number from 0, result or exception) from a Dask cluster as tasks finish; InputError if none is found.
 
     Args:
         function: pure, importable by its name.
@@ -470,7 +470,7 @@ def dask(
 
 
 def _local_options(memory: int | None) -> dict[str, object]:
-    """Return options for a Dask cluster here; set PYTHONSAFEPATH (no imports from `.`); InputError under `-E` alone."""
+    """Return options for a Dask cluster here, and set PYTHONSAFEPATH=1; InputError if started with `-E` alone."""
     # Dask starts its processes, and later replacements of dead ones, with this process's environment: there is no
     # argument for `-P`, so that the variable is the only way.
     if sys.flags.ignore_environment and not sys.flags.safe_path:

@@ -229,7 +229,7 @@ def heat_text(
 
 
 def _tick(text: str, number: float | str) -> str:
-    """Return a value of an axis for people: a number with four digits, any other value as it was given."""
+    """Return an axis value for people: whole numbers below 1e7 with separators, others with four digits, or a word."""
     if isinstance(number, str):
         return text
     return f"{number:,.0f}" if float(number).is_integer() and abs(number) < _PLAIN else f"{number:.4g}"
@@ -252,11 +252,12 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
 def heat_picture(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = ""
 ) -> bytes:
-    """Return a grid over two keys as a heat map, a line along the budget's border; the content of a file.
+    """Return a picture file of a grid over two keys: a heat map, a line between cells within and over the budget.
 
     Args:
         axes: (vertical axis, upwards; horizontal axis).
-        outcomes: one for each point, the horizontal axis changing fastest; those without a finite epsilon stay empty.
+        outcomes: one for each point, the horizontal axis changing fastest; those without a finite epsilon > 0 stay
+            empty.
         ending: "svg", "png" or "pdf".
         subtitle: facts that all points share; "" for none.
 
@@ -267,7 +268,7 @@ def heat_picture(
 
 
 def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], subtitle: str) -> None:
-    """Draw cells (numbers in up to 150), colour bar, budget border and ticks; cells of infinite epsilon stay empty."""
+    """Draw cells (numbers if at most 150), colour bar, budget border, ticks; empty where epsilon is 0, inf or None."""
     import numpy as np
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LogNorm
