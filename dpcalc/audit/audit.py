@@ -91,7 +91,7 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count the steps of a block that belong to this phase; InputError for an index beyond its frame.
+        """Count a block's entries of this phase, as unit numbers; raise InputError for an index beyond its frame.
 
         Args:
             block: some steps of the log.
@@ -113,7 +113,10 @@ class _PhaseAudit:
         self._count(steps, units, min(max(block.end - self.first, 0) * self.tasks, self.steps))
 
     def _count(self, steps: IntArray, units: IntArray, end: int) -> None:
-        """Count whole redraw periods before `end`, at the end of the run all; keep later entries for the next block."""
+        """Count the whole redraw periods before `end` (at the run's end all); keep later entries for the next call.
+
+        Entries of tasks are counted at once: they are not in order, and never held.
+        """
         if self.has_tasks:  # not in order, and never held
             add_entries(self.levels, steps, units, end=end)
             return
@@ -146,7 +149,7 @@ class _PhaseAudit:
         ]
 
     def _place(self, number: int, step: int, unit: int) -> str:
-        """Return words for a unit of level `number`, after those for the step of the log unless it is negative."""
+        """Return "step 7: user 3, record 5": indices within frames, down to level `number`; no step if it is < 0."""
         words: list[str] = []
         for counts in reversed(self.levels[:number]):
             level = counts.level
@@ -190,7 +193,7 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
 
 
 def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
-    """Return all tests, each with an equal share of the false alarm, and a finding for what no lower level explains."""
+    """Return all tests at equal shares of the false alarm, with findings for faults that no lower level explains."""
     logged = [(each, level) for each in audits for level in each.logged()]
     by_level = [(each, level, tuple(statistics_of(level))) for each, level in logged]
     number = max(1, sum(len(tests) for *_, tests in by_level))
@@ -221,7 +224,7 @@ def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
 
 
 def _notes(level: DeclaredLevel) -> list[str]:
-    """Return, in a list, the note on what is not tested at a level; [] if nothing is left out."""
+    """Return one note on what is not tested (unknown sizes, mixed draws, hidden units) in a list, or []."""
     if not level.has_sizes:
         return [f"{level.name}: how many there are is not declared, so that only sizes and repeats are tested"]
     if level.is_mixed:
@@ -237,7 +240,10 @@ def _notes(level: DeclaredLevel) -> list[str]:
 
 
 def _log_form(plan: Plan) -> LogForm:
-    """Return the form of the log; UnsupportedError for tasks in some phases only, InputError for no steps."""
+    """Return the columns (task, then levels) and steps of a log; UnsupportedError if only some phases have tasks.
+
+    InputError for a run without steps.
+    """
     names = set()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
@@ -253,7 +259,7 @@ def _log_form(plan: Plan) -> LogForm:
 
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
-    """Return a phase's levels, outermost first; UnsupportedError for several shuffles, or of unequal frames."""
+    """Return a phase's levels, outermost first; UnsupportedError for two shuffles, or a shuffle of unequal frames."""
     hierarchy = phase.hierarchy
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
     episodes = hierarchy.episodes
@@ -298,7 +304,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
 
 
 def _times(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
-    """Return how many periods count: of whole cycles, else all, without a cut last one if drawn units may hide."""
+    """Return how many periods count: if cyclic those of whole cycles, else all, a cut last one unless `is_hidden`."""
     # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
     if isinstance(scheme, CyclicPoisson):
         return steps - steps % scheme.groups
@@ -319,7 +325,10 @@ def _lag(scheme: Scheme, limits: Participation | None) -> int:
 
 
 def _window(scheme: Scheme, count: int) -> int:
-    """Return the draws of a pass: in so many, a loader that goes through `count` units takes each of them once."""
+    """Return in how many draws a pass takes `count` units: `count` / mean size of a draw, rounded up.
+
+    Exactly the steps of a pass for a shuffle; of cyclic draws whole cycles; `count` draws if nothing is drawn.
+    """
     match scheme:
         case Shuffle():
             return scheme.steps_of_a_pass(count)
@@ -335,7 +344,7 @@ def _window(scheme: Scheme, count: int) -> int:
 
 
 def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
-    """Return for each level the probability that a drawn unit has an entry within its period; None if it varies."""
+    """Return each level's probability that a drawn unit has an entry; None if it varies, or below replacement."""
     # Below a level whose units can be drawn twice at once, two draws are mixed: None too.
     shown: list[float | None] = [1.0]
     for above, level, scheme in reversed(list(zip(hierarchy.levels, hierarchy.levels[1:], schemes[1:], strict=False))):
@@ -354,7 +363,10 @@ def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None
 
 
 def _nonempty_probability(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return the chance that a draw shows a unit; None if it varies: chosen steps; hidden passes, copies, cuts."""
+    """Return the chance that a draw from `size` units has an entry; None if it varies (chosen steps, hidden units).
+
+    It varies where units choose their steps, and where passes, copies or cut batches hold units without an entry.
+    """
     match scheme:
         case Poisson(probability=rate):
             return float(1 - (1 - float(rate) * shown) ** size)

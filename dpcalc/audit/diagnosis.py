@@ -57,7 +57,7 @@ def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for units several times in a step where the scheme excludes it; else ""."""
+    """Return the sentence on repeats in a step: `with-replacement` if they reach 1/4 of its expected number; or ""."""
     counts, level = logged.counts, logged.level
     first = counts.first_repeat
     if Kind.REPEATS not in by_kind or first is None or isinstance(level.scheme, WithReplacement):
@@ -72,7 +72,7 @@ def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _undeclared_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for a loader that makes passes although the declared scheme has none; else ""."""
+    """Return the sentence on undeclared passes, `shuffle` if most sizes are equal, else `balls-in-bins`; "" if none."""
     level = logged.level
     if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle | BallsInBins) or not _has_passes(logged):
         return ""
@@ -83,14 +83,14 @@ def _undeclared_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _has_passes(logged: LoggedLevel) -> bool:
-    """Return True if units are drawn three times within the length of a pass far less often than by chance."""
+    """Return True if third draws of a unit in a pass are at most 5 % of those expected by chance, at least 20."""
     # A window as long as a pass meets at most two passes, wherever it begins: no unit is in it three times.
     counts = window_counts(logged)
     return bool(counts) and counts[-1].expected >= _ENOUGH and counts[-1].observed <= _RARE * counts[-1].expected
 
 
 def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for passes that end otherwise than the declared shuffle; else ""."""
+    """Return the sentence on a declared shuffle that is balls-in-bins, or has the other `drop_last`; else ""."""
     level, scheme, sizes = logged.level, logged.level.scheme, logged.draws.sizes
     if not isinstance(scheme, Shuffle) or Kind.SIZES not in by_kind or not _has_passes(logged):
         return ""
@@ -106,7 +106,7 @@ def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for balls-in-bins whose steps are kept though they should be new, or the reverse; else ""."""
+    """Return the sentence on balls-in-bins whose `assignment` is the other one (`fresh`, `held`); else ""."""
     level, scheme = logged.level, logged.level.scheme
     if not isinstance(scheme, BallsInBins):
         return ""
@@ -120,7 +120,7 @@ def _assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for a declared shuffle or balls-in-bins in whose passes units repeat; else ""."""
+    """Return the sentence on repeats in declared passes: `fixed` if most sizes are equal, else `poisson`; or ""."""
     level = logged.level
     if not isinstance(level.scheme, Shuffle | BallsInBins) or Kind.PASSES not in by_kind:
         return ""
@@ -132,7 +132,7 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for a loader that redraws within a period, or holds most draws beyond it; else ""."""
+    """Return the sentence on redraws within a period, or on draws mostly equal to the one before; else ""."""
     level, draws = logged.level, logged.draws
     if Kind.HELD in by_kind and logged.counts.unheld is not None:
         return (
@@ -152,7 +152,7 @@ def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for batches of one size that should vary, or of several that should not; else ""."""
+    """Return the sentence on batches of one size, of varying sizes, or of another size than declared; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not by_kind.keys() & {Kind.SIZES, Kind.TOTAL} or not sizes.size:
         return ""
@@ -169,7 +169,7 @@ def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _cut(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for Poisson batches that are cut, where another maximum or none is declared; else ""."""
+    """Return the sentence on Poisson batches above the declared maximum, or cut at an undeclared one; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not isinstance(level.scheme, Poisson | CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
         return ""
@@ -204,7 +204,7 @@ def _rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for never drawn units, "" if chance may explain them or no test of spread failed."""
+    """Return the sentence on never drawn units, if over 20 + twice those expected and spread failed; else ""."""
     level, counts = logged.level, logged.counts.counts
     never = np.flatnonzero(counts == 0)
     mean = float(counts.mean()) if counts.size else 0.0
@@ -214,7 +214,7 @@ def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _joint(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for neighbouring units, or the same ones, that come together against chance; else ""."""
+    """Return the sentence on neighbours, or the same groups of units, that come together against chance; else ""."""
     units = f"units of level {logged.level.name}"
     if Kind.NEIGHBOURS in by_kind:
         return f"neighbouring {units} come together more or less often than by chance: are batches cut from blocks?"

@@ -91,7 +91,7 @@ class DeclaredLevel:
         return parents * self.sizes if isinstance(self.sizes, int) else self.starts[parents]
 
     def parents_of(self, units: IntArray) -> IntArray:
-        """Return the parent of each of these units."""
+        """Return the parent's number for each of these units, both numbered through all frames."""
         if isinstance(self.sizes, int):
             return units // self.sizes
         return np.searchsorted(self.starts, units, side="right") - 1
@@ -185,7 +185,7 @@ class LevelCounts:
         self._parts: list[tuple[IntArray, ...]] = []
 
     def add(self, steps: IntArray, units: IntArray, *, end: int) -> None:
-        """Count sorted entries of whole periods: repeats (of records), draws, occurrences, moves; late periods skipped.
+        """Count sorted entries of whole periods: one draw per (parent, period), repeats of records; skip late periods.
 
         Args:
             steps: of each entry, from 0, shape (entries,).
@@ -231,7 +231,7 @@ class LevelCounts:
         )
 
     def draws(self) -> Draws:
-        """Return all added draws by (parent, number), each beside the size of the one `lag` before it, 0 for none."""
+        """Return all draws by (parent, number), `previous` the size of the draw numbered `lag` less, 0 if none."""
         empty = (np.zeros(0, dtype=np.int64),) * 6
         columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
         order = np.lexsort((columns[1], columns[0]))
@@ -253,7 +253,7 @@ class LevelCounts:
         )
 
     def _add_entries_per_unit(self, steps: IntArray, units: IntArray) -> None:
-        """Count each unit's entries in each step, arrays sorted; keep fewest, most, repeats and the first repeat.
+        """Count the entries of each (step, unit), arrays sorted; update total, repeats, fewest, most and first repeat.
 
         Args:
             steps: of each entry, ascending, not empty.
@@ -271,7 +271,7 @@ class LevelCounts:
             self.first_repeat = FirstRepeat(step=int(steps[begin]), unit=int(units[begin]), entries=int(entries[place]))
 
     def _of_periods(self, times: IntArray, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
-        """Return (period, unit) of each unit that some step of a period shows, and note the first that is not held."""
+        """Return sorted (period, unit) of the units shown; set `unheld` to the first not in all steps of its period."""
         order = np.lexsort((units, times))
         times, steps, units = times[order], steps[order], units[order]
         begins = np.flatnonzero(np.concatenate([[True], (np.diff(units) != 0) | (np.diff(times) != 0)]))
@@ -285,7 +285,7 @@ class LevelCounts:
         return times, units
 
     def _next_numbers(self, parents: IntArray) -> IntArray:
-        """Return the number of each draw among those of its parent, in the order of time, and count on from there."""
+        """Return the number of each new draw within its parent, counted on from earlier calls, in order of time."""
         # Where a parent is not always drawn, the log does not show its empty draws: they have no number.
         order = np.argsort(parents, kind="stable")
         ordered = parents[order]
@@ -297,7 +297,7 @@ class LevelCounts:
         return numbers
 
     def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Update draws, occurrences and moves of each unit; return entries whose unit was drawn `lag` before.
+        """Update each unit's draws, occurrences and moves; return indices of entries whose unit was drawn `lag` before.
 
         Args:
             units: of each entry, different within a draw, in the order of time.
@@ -342,7 +342,7 @@ class LevelCounts:
 
 
 def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:
-    """Add entries (step, record) to the counts of each level, from the records up; steps ascend, in whole periods.
+    """Sort entries by (step, record) and add them to each level; they must be whole periods of the outermost one.
 
     Args:
         levels: outermost first.

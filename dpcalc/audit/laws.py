@@ -144,7 +144,7 @@ def _pass_test(logged: LoggedLevel) -> Statistic:
 
 
 def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests of the limits on how units take part, none without limits; of the order nothing is declared."""
+    """Yield tests of a unit's steps: their number, separation, place in fixed epochs; none without limits."""
     level, counts = logged.level, logged.counts
     if level.limits is None:
         return
@@ -168,7 +168,10 @@ def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield the test of kept groups; then of a maximum batch alone, or totals, spread, repeats if sizes are known."""
+    """Yield the test of kept groups, then that of a maximum size if there is one, else totals, spread, repeats.
+
+    The last three only where the sizes of frames are known and every unit has an entry with the same probability.
+    """
     level, cycles = logged.level, logged.level.times // scheme.groups
     yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
     if scheme.max_batch_size is not None:
@@ -205,7 +208,7 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
 
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
-    """Return the certain test that draws of one unit lie whole passes apart; `sentence`: of the first that does not."""
+    """Return the certain test that a unit's draws lie multiples of `lag` apart; a failure says "PLACE SENTENCE"."""
     first = logged.counts.first_moved
     return certain_test(
         Kind.HELD,
@@ -216,7 +219,7 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
 
 
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
-    """Yield tests of passes in which each unit chooses a step; sizes, pairs, overlaps only where the log tells them."""
+    """Yield tests of balls-in-bins: repeats, held steps; where sizes are known also totals, sizes, pairs, overlaps."""
     level, draws, shown = logged.level, logged.draws, logged.level.shown
     yield _pass_test(logged)
     if scheme.is_held:
@@ -261,7 +264,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
 
 
 def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
-    """Yield the tests of random allocation; where the log hides entries only too many draws contradict it.
+    """Yield tests of draws per unit and of sizes; if the log shows all units also of overlaps, pairs, repeats.
 
     Sizes are tested where the log has them; repeats, neighbours and windows where it shows every drawn unit.
     """

@@ -88,7 +88,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Open a regular file, or standard input for "-", as (name, bytes); also errors of reading it become InputError.
+    """Context manager of (name, bytes): a regular file, or standard input for "-"; InputError also for errors inside.
 
     Args:
         path: file name, or "-".
@@ -140,7 +140,7 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
-    """Return UTF-8 bytes as text without CR before LF, or byte order mark at the begin; InputError with the line."""
+    """Return UTF-8 as text, CR LF as LF, without byte order mark if `is_begin`; InputError with a bad byte's line."""
     try:
         return data.decode("utf-8-sig" if is_begin else "utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -149,7 +149,10 @@ def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
 
 
 def _count_error(place: str, form: LogForm, got: str) -> InputError:
-    """Return the error for a log of another number of steps than the config has."""
+    """Return the error that the log at `place` has `got` steps (in words) instead of those of the config.
+
+    It says how to state the length of a shorter run: `--steps N`.
+    """
     return InputError(
         f"{place}: expected {counted(form.steps, 'step')}, as the config says, got {got}; "
         "for a shorter run, state its length: --steps N"
@@ -185,7 +188,7 @@ def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) ->
 
 
 def _json_block(values: list[int], sizes: list[int], lines: list[int], first: int, form: LogForm) -> Block:
-    """Return the block of steps of these sizes, on these lines, that begins at step `first`."""
+    """Return the block of steps from `first` on; `values` has all paths in a row, `sizes` and `lines` one per step."""
     return Block(
         first=first,
         end=first + len(sizes),
@@ -196,7 +199,7 @@ def _json_block(values: list[int], sizes: list[int], lines: list[int], first: in
 
 
 def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
-    """Return a line's indices, path after path; InputError unless an array of whole numbers >= 0, or of paths."""
+    """Return a line's indices, path after path; InputError unless whole numbers in [0, 1e18), or arrays of them."""
     try:
         batch = json.loads(words)
     except (ValueError, RecursionError):
@@ -219,7 +222,7 @@ def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
 
 
 def unquoted(cell: str) -> str:
-    """Return a CSV cell without spaces around it and one pair of quotes; damaged and inner quotes stay.
+    """Return a CSV cell without spaces at its ends, and without double quotes around it if none is inside.
 
     Args:
         cell: text between two delimiters.
@@ -230,7 +233,7 @@ def unquoted(cell: str) -> str:
 
 
 def short(value: object) -> str:
-    """Return a value as JSON has it, a text as it is, cut to 40 characters and escaped.
+    """Return a value for a message: text as it is, others as JSON, cut to 40 characters and "...", then escaped.
 
     Args:
         value: what a log holds.
@@ -243,7 +246,7 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield a CSV log in blocks, steps ascending; a step without rows is an empty batch, the last must have one."""
+    """Yield a CSV log in blocks, absent steps empty; InputError: header, falling steps, no row for the last step."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = max(DELIMITERS, key=header.count)
@@ -291,7 +294,7 @@ def _csv_block(rows: IntArray, first: int, end: int) -> Block:
 
 
 def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray[Any] | None:
-    """Return a piece of CSV as numbers, shape (rows, width), at least one row; None where a row has to be looked at.
+    """Return CSV text of plain numbers, in rows of one `width`, as an array (rows, width); None for others or no rows.
 
     Args:
         text: lines of cells with commas between them.
@@ -330,7 +333,7 @@ def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> Int
 
 
 def _csv_row(name: str, line: int, words: str, columns: tuple[str, ...]) -> list[int]:
-    """Return step, path and line of a row, path -1 if its cells are blank (an empty batch); InputError for others."""
+    """Return [step, *path, line] of a row, a blank path as -1s (empty batch); InputError unless whole numbers >= 0."""
     cells = words.split(",")
     if len(cells) != len(columns):
         raise InputError(f"{name}:{line}: expected {len(columns)} columns ({', '.join(columns)}), got {len(cells)}")

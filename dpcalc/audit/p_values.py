@@ -90,7 +90,7 @@ class Statistic:
 
 
 def log_tail(count: Count) -> float:
-    """Return the log of an upper bound (KL) on a count's p-value on the side where it lies; -inf if impossible.
+    """Return the log of Chernoff's bound on a tail: upper above the expectation, else lower; -inf if impossible.
 
     Args:
         count: the number of events; the tail is the upper one above its expectation, else the lower one.
@@ -111,7 +111,7 @@ def log_tail(count: Count) -> float:
 
 
 def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
-    """Return the test of the most surprising count, its p-value times both tails of all counts; 1 for no counts.
+    """Return the test of the least likely count, its p-value times 2 per count (union bound), at most 1; 1 for none.
 
     Args:
         kind: the statistic.
@@ -134,7 +134,7 @@ def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
 
 
 def certain_test(kind: Kind, quantity: str, *, observed: float, expected: float = 0, sentence: str) -> Statistic:
-    """Return the test of a number that the law fixes: log p-value 0 if it is the observed one, else -inf.
+    """Return the test of a number that the law fixes: log p-value 0 and no sentence if observed == expected, else -inf.
 
     Args:
         kind: the statistic.
@@ -182,7 +182,7 @@ class PrivacyCurve:
 
     @classmethod
     def of(cls, profiles: tuple[Profiles, ...]) -> "PrivacyCurve":
-        """Return the curve of the costliest of several units, both directions; without units it excludes no attack."""
+        """Return the largest delta, of all units and directions, on a grid of epsilons; without units delta 1."""
         if not profiles:
             return cls(np.zeros(1), np.ones(1))
         last = max(float(each.epsilons[-1]) for each in profiles)
@@ -231,7 +231,7 @@ class Guesses:
     correct: int
 
     def p_value(self, curve: PrivacyCurve) -> float:
-        """Return an upper bound on the probability of so many right guesses: the smaller of Theorems 18.2 and 18.3."""
+        """Return an upper bound <= 1 on the chance of so many right guesses: the smaller of Theorems 18.2, 18.3."""
         if not self.correct:
             return 1.0
         tails, masses = _binomial(self.guessed, self.correct, curve.epsilons)
@@ -242,7 +242,7 @@ class Guesses:
         return min(1.0, float(shifted.min()), self._recursive_p_value(curve))
 
     def _recursive_p_value(self, curve: PrivacyCurve) -> float:
-        """Return an upper bound by recursion over right guesses (Theorem 18.3), at least e^-690."""
+        """Return an upper bound, >= e^-690, by bracketing the largest p-value that the curve allows (Theorem 18.3)."""
         low, high = _SMALLEST, 0.0
         if self._is_possible(np.zeros(1), curve)[0]:
             return 1.0
@@ -257,7 +257,7 @@ class Guesses:
         return math.exp(high)
 
     def _is_possible(self, log_probabilities: Array, curve: PrivacyCurve) -> NDArray[np.bool_]:
-        """Return for each log probability whether so many right guesses can have it."""
+        """Return for each log probability whether the curve allows it for so many right guesses, by recursion."""
         # `right` and `wrong` are expected numbers of right and wrong guesses, in shares of all canaries, over outcomes
         # with at least i right guesses; i falls. The smallest probability of exactly i that the curve allows is taken.
         right = self.correct / self.canaries * np.exp(log_probabilities)
@@ -324,7 +324,7 @@ class Alarms:
     false: int
 
     def rates(self, error: float) -> tuple[float, float]:
-        """Return (lower bound on the true, upper bound on the false positive rate), Clopper-Pearson.
+        """Return (lower bound on true, upper on false positive rate), Clopper-Pearson, each failing with error / 2.
 
         Args:
             error: probability with which one of both may fail; each has half of it.
@@ -337,7 +337,7 @@ class Alarms:
         return float(low), float(high)
 
     def p_value(self, curve: PrivacyCurve) -> float:
-        """Return the smallest error, >= e^-690, at which the rates lie above a curve (Theorem 18.4); 1 if none."""
+        """Return by bisection the least error (>= e^-690) at which the rates contradict the curve; 1 if none does."""
 
         def contradicts(log_error: float) -> bool:
             low, high = self.rates(math.exp(log_error))
@@ -352,7 +352,7 @@ class Alarms:
         return math.exp(high)
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound >= 0 on epsilon, wrong with probability `error`, by both rates at a delta.
+        """Return a lower bound >= 0 on epsilon from the rates of alarms and of their complement; fails with `error`.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -369,7 +369,7 @@ class Alarms:
 
 
 def _largest(holds: Callable[[float], bool]) -> float:
-    """Return the largest number in [0, _MAX_EPSILON] at which a condition holds that fails above; 0 if at none."""
+    """Return by bisection the largest number in [0, _MAX_EPSILON] that `holds`, which fails above it; 0 if none."""
     low, high = 0.0, _MAX_EPSILON
     if not holds(low):
         return 0.0

@@ -50,7 +50,7 @@ class Scores:
 
 
 def read_scores(path: str) -> Scores:
-    """Return the scores of a CSV file: columns member, score and maybe run, in any order; InputError for others.
+    """Return a CSV file's scores, columns member, score, perhaps run, in any order; InputError: others, or no rows.
 
     Args:
         path: file name, or "-" for standard input.
@@ -87,7 +87,7 @@ def read_scores(path: str) -> Scores:
 
 
 def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
-    """Return CSV text from line `start` on as numbers, shape (rows, columns), blank lines left out."""
+    """Return CSV text as numbers (rows, columns), without blank lines; InputError with the line of a bad cell."""
     # The fast way for numbers alone; words such as `true`, quotes and faults are read cell by cell.
     table = plain_table(text, len(columns), b"+-.eE", np.float64)
     if table is not None and _is_valid(table, columns):
@@ -99,7 +99,7 @@ def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
 
 
 def _is_valid(table: Array, columns: list[str]) -> bool:
-    """Return True if all memberships are 0 or 1, all scores finite and all runs whole numbers."""
+    """Return True if all members are 0 or 1, all scores finite, and all runs whole numbers in [0, 1e15)."""
     members, scores = table[:, columns.index(MEMBER)], table[:, columns.index(SCORE)]
     runs = table[:, columns.index(RUN)] if RUN in columns else np.zeros(1)
     are_whole = (runs >= 0) & (runs < 1e15) & (runs == np.floor(runs))
@@ -115,7 +115,7 @@ def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
 
 
 def _cell(place: str, column: str, cell: str) -> float:
-    """Return a cell as the number its column expects: member 1 or 0, or a word for it; run whole; score finite."""
+    """Return a cell as a number: member 1 or 0, also as words; run whole; score finite; InputError for any other."""
     got = short(cell) or "nothing"
     match column:
         case "member":
@@ -210,7 +210,7 @@ class ScoreAudit:
 
 
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Return the test of scores against a run's trade-off curve, by the alarms of many runs or the guesses of one.
+    """Return the test of scores: by alarms if each canary has its own run, else by guesses; a union bound over rules.
 
     Args:
         run: a training run, or its composition where that is at hand.
@@ -256,7 +256,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
 
 
 def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
-    """Return (rule, counts) of each pair of numbers to guess, by default a quarter; InputError for biased coins."""
+    """Return (rule, counts) for each pair (guessed in, guessed out), by default a quarter; InputError: biased coins."""
     canaries, included = len(scores.scores), int(scores.included.sum())
     if rules.thresholds:
         raise InputError(
@@ -291,7 +291,7 @@ def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
 
 
 def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
-    """Return how many of the last `number` guesses are right, at least: of equal scores the wrong ones come first.
+    """Return how many of the last `number` guesses are right; among equal scores the wrong ones are counted first.
 
     Args:
         ordered: increasing.
@@ -312,7 +312,10 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, alarms) of each threshold, by default of one that half of the runs chooses for the other half."""
+    """Return (rule, alarms) per threshold, by default one that half the runs choose for the others.
+
+    InputError for guesses, which take the scores of one run.
+    """
     if rules.guesses:
         raise InputError(
             "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
@@ -338,7 +341,7 @@ def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, 
 
 
 def _counted(scores: Scores, places: IntArray, threshold: float) -> Alarms:
-    """Return the alarms of a threshold among some runs; raise InputError unless some are in and some out."""
+    """Return the alarms (score >= threshold) of the runs at `places`; InputError unless some are in and some out."""
     included, alarm = scores.included[places], scores.scores[places] >= threshold
     counts = Alarms(
         included=int(included.sum()),
@@ -374,7 +377,7 @@ def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float
 
 
 def _is_reversed(scores: Scores) -> bool:
-    """Return True if canaries that were out rank higher by over 4 deviations; False with one kind of canaries alone."""
+    """Return True if outs rank above ins by over 4 deviations (Mann-Whitney); False without any ins or outs."""
     included, total = int(scores.included.sum()), len(scores.scores)
     excluded = total - included
     if not included or not excluded:

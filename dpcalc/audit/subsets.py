@@ -60,7 +60,7 @@ class ShownSizes:
     is_nonempty: bool
 
     def tail(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows >= `size` units], given that it shows one if `is_nonempty`; 0 above a max_size.
+        """Return Pr[a draw shows >= `size` units], of nonempty draws alone if `is_nonempty`; 0 above a max_size.
 
         Args:
             size: number of units.
@@ -74,7 +74,7 @@ class ShownSizes:
         return above if self.law.max_size is None else np.where(size > self.law.max_size, 0.0, above)
 
     def head(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows <= `size` units], given that it shows one if `is_nonempty`; 1 from a max_size on.
+        """Return Pr[a draw shows <= `size` units], of nonempty draws alone if `is_nonempty`; 1 from a max_size on.
 
         Args:
             size: number of units.
@@ -119,7 +119,7 @@ def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> St
 
 
 def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
-    """Yield tests of sizes: what is certain, else total, distribution, smallest, largest; none if the log cannot tell.
+    """Yield tests of sizes: certain for fixed ones, else total, distribution, extremes; none if the log cannot tell.
 
     Args:
         logged: the level.
@@ -163,7 +163,7 @@ def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
 
 
 def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
-    """Return (size of the frame, number of draws, size of the draw) of each kind, empty draws too where they are known.
+    """Return (size of the frame, number of draws, size of the draw) of each kind, empty ones only if `is_every`.
 
     Args:
         logged: the level; empty draws are known where every parent draws at every time.
@@ -186,7 +186,7 @@ def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
-    """Yield tests that draws, given their sizes, are uniform, independent and (by `rate`) spread; none if not logged.
+    """Yield tests of draws given sizes (overlaps, pairs, passes, units, parts), and of spread by `rate`, or none.
 
     Args:
         logged: the level.
@@ -217,7 +217,7 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
 
 
 def _joint_counts(draws: Draws) -> Iterator[Count]:
-    """Yield how many draws (up to 4096, spread) share many units with the one before, beside the hypergeometric law."""
+    """Yield for each of JOINT_TAILS the count of draws (of <= 4096) that share unusually much with the one before."""
     # Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
     # mean overlap of two draws as it is and widen its distribution.
     places = np.flatnonzero(draws.previous > 0)
@@ -233,7 +233,7 @@ def _joint_counts(draws: Draws) -> Iterator[Count]:
 
 
 def _neighbours_test(logged: LoggedLevel) -> Statistic:
-    """Return the test of how often units 2 i and 2 i + 1 are in the same draw, given its size."""
+    """Return the test of how often units 2 i and 2 i + 1 of a frame are in the same draw, given draws' sizes."""
     draws, frames = logged.draws, logged.draws.frames.astype(float)
     pairs = draws.frames // 2
     expected = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
@@ -242,7 +242,7 @@ def _neighbours_test(logged: LoggedLevel) -> Statistic:
 
 
 def window_counts(logged: LoggedLevel) -> list[Count]:
-    """Return how many units are drawn a second and a third time within a pass, given sizes; [] for passes of one draw.
+    """Return counts of a unit's second and third draws in a pass, given sizes; [] if a pass is one draw.
 
     Args:
         logged: the level; a pass is a window of `level.window` draws.
@@ -280,7 +280,7 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
 
 
 def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield the tests of the unit that is drawn most often and of that drawn least often, given the sizes of draws."""
+    """Yield tests of the unit drawn most often and of the one drawn least often, with a union bound over units."""
     level, draws, counts = logged.level, logged.draws, logged.counts.counts
     number = np.bincount(draws.parents, minlength=level.parents).astype(float)
     mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents)
@@ -316,7 +316,7 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
-    """Return the test of how many units are drawn often, each by Binomial(`draws`, rate(its frame's size) * shown).
+    """Return the test of how many units are drawn often, each Binomial(`draws`, rate(its frame's size) * shown).
 
     Args:
         logged: the level.
@@ -364,7 +364,7 @@ def _part_test(logged: LoggedLevel, size: int) -> Statistic:
 
 
 def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
-    """Yield tests of draws with replacement: entries, repeats in a draw; none above the last level, or if mixed.
+    """Yield tests of draws with replacement: all entries, repeats in a draw; none above the records, or if mixed.
 
     Args:
         logged: the level.

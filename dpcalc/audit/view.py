@@ -64,7 +64,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
 
 
 def _row(each: AuditedTest) -> tuple[str, ...]:
-    """Return level, quantity, expected, logged, p-value, agreement, and the note if contradicted, of a test."""
+    """Return the cells of a test: phase and level, quantity, expected, logged, p-value, agreement, note or ""."""
     phase = f"{visible(each.phase)}: " if each.phase else ""
     test = each.test
     mean = " (mean)" if test.kind in EXTREMES else ""
@@ -86,7 +86,7 @@ def _number(value: float) -> str:
 
 
 def _p_value(log_p_value: float) -> str:
-    """Return "<= P" rounded up (a power of ten below 0.01), also for one too small for a float; "0" if impossible."""
+    """Return "<= P", rounded up to hundredths, to a power of ten from 0.01 down; "0" for -inf."""
     # Logarithms down to the end: a p-value of 1e-4000 would be 0 as a float, and 0 means impossible.
     if log_p_value == -math.inf:
         return "0"

@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of sections without errors; ConfigError if no bound covers it, or it refuses its numbers.
+    """Return the plan of sections without errors; ConfigError if Plan refuses a value, or no bound covers the run.
 
     Returns:
         The plan; rates are exact, epochs are rounded up to whole steps.
@@ -81,7 +81,7 @@ def build(config: Sections) -> Plan:
 
 
 def _refuse_group(plan: Plan, node: Node | None) -> None:
-    """Raise ConfigError at `node` if no theorem covers the group (DPC104) or units are too few (DPC106); not for 1."""
+    """Raise ConfigError at `node` if a stated group above 1 has no theorem (DPC104) or too few units (DPC106)."""
     size, phases = plan.group_size, [phase.hierarchy for phase in plan.phases]
     if size == 1 or node is None:
         return
@@ -109,7 +109,7 @@ def _budget(budget: schema.Budget | None) -> Budget | None:
 
 
 def _refuse_wrong_parts(config: Sections) -> None:
-    """Raise ConfigError for the first of: two parts of a name, a phase's unknown part, `expected` on a part."""
+    """Raise ConfigError for the first repeated part name, unknown `part` of a phase, or `expected` draw from a part."""
     names = () if config.partition is None else tuple(part.name for part in config.partition.parts)
     twice = next((name for name in names if names.count(name) > 1), None)
     section = config.root.entries.get("partition")
@@ -132,7 +132,7 @@ def _refuse_wrong_parts(config: Sections) -> None:
 
 
 def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
-    """Return the Poisson or negative binomial number of tuning runs (shape 1 geometric, 0 logarithmic), or None."""
+    """Return the law of the number of tuning runs: Poisson, or negative binomial (geometric is shape 1), or None."""
     if tuning is None:
         return None
     from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial  # noqa: PLC0415  it loads numpy
@@ -146,7 +146,7 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
-    """Return a phase, clipped by record if unstated, called "phase N", "training" if alone; LookupError if partial."""
+    """Return phase `number` (from 1), named as stated, else "phase N", "training" if alone; default clip: records."""
     data, count_ranges = config.data, config.count_ranges
     if run.sampling is None or run.mechanism is None or run.training is None or data is None or count_ranges is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
@@ -176,7 +176,7 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
 
 
 def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
-    """Raise ConfigError for the first phase with correlated noise or no Gaussian whose sampling has no bound for it."""
+    """Raise ConfigError for the first phase whose mechanism (plain Gaussian always passes) has no bound as sampled."""
     for phase, run in zip(plan.phases, runs, strict=True):
         _refuse_correlated(phase, run)
         if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
@@ -197,7 +197,7 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
 
 
 def _refuse_correlated(phase: Phase, run: RunSections) -> None:
-    """Raise ConfigError if no bound covers correlated noise or draws over several steps, or `epochs` in any order."""
+    """Raise ConfigError if correlated noise, or draws that span steps, have no bound; also `epochs` with any-order."""
     if not phase.is_correlated and not phase.hierarchy.spans_steps:
         return
     from dpcalc.amplification.correlated import correlated_fault, length_fault  # noqa: PLC0415  it loads numpy
@@ -213,7 +213,7 @@ def _refuse_correlated(phase: Phase, run: RunSections) -> None:
 
 
 def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
-    """Return DPC104 for the first phase whose passes over the shuffled protected level no bound covers; None if none.
+    """Return the error (DPC104) of the first phase whose passes over a shuffled protected level have no bound, or None.
 
     It is returned, not raised, so that a solver can still look for another size.
 
@@ -235,7 +235,7 @@ def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
 
 
 def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, steps: int | None = None) -> Level:
-    """Return a level with its counts and draw, all units if None; InputError for more units or steps than exist.
+    """Return a level with its draw (None: all units); `expected` is divided by the largest count; InputError if wrong.
 
     Args:
         name: of the level.
@@ -250,7 +250,7 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
 
 
 def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
-    """Return a draw's scheme (rate as stated, or expected / count, times groups if cyclic); All if none matches."""
+    """Return a draw's scheme; rate as stated, else expected / count (times groups if cyclic); All without an amount."""
     scheme: Scheme = All()
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):

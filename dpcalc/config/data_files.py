@@ -23,7 +23,7 @@ MAX_FAULTS = 10  # shown of one data file
 
 
 def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scalar:
-    """Return the name in `{file: name}`; raise ConfigError if it is missing or no text, or another key is beside it.
+    """Return the name in `{file: name}`; ConfigError if it is missing, no text, or beside a key not in `others`.
 
     Args:
         node: the mapping in the place of the data.
@@ -112,7 +112,7 @@ def _inline_row(node: Node) -> tuple[_Cell, _Cell] | None:
 
 
 def _curve_from_file(name: Scalar, files: Files) -> Points:
-    """Return the points of a CSV file with the header `order,epsilon`; raise ConfigError at its lines."""
+    """Return the points of a CSV with header `order,epsilon`, split at , ; or tab, blank and # lines skipped."""
     # Blank lines and those that begin with `#` are skipped; the separator is a comma, a semicolon or a tab.
     with errors_at(name):
         source = _csv_source(name, files)
@@ -131,7 +131,7 @@ def _curve_from_file(name: Scalar, files: Files) -> Points:
 
 
 def _csv_source(name: Scalar, files: Files) -> Source:
-    """Return the text of a CSV file named relative to the config; Refusal: no .csv, outside the repository, missing."""
+    """Return the text of a CSV file, relative to the config; Refusal: missing, not .csv, outside the repository."""
     # In messages the file has its path relative to the user's directory, not to that of the config.
     place = files.locate(name.text, "") if name.text.lower().endswith(".csv") else ""
     if not place.lower().endswith(".csv"):
@@ -140,21 +140,21 @@ def _csv_source(name: Scalar, files: Files) -> Source:
     return decode(files.content(place, limit=MAX_BYTES), path)
 
 
-def _cells_of_line(source: Source, number: int, line: str, delimiter: str) -> list[_Cell]:
-    """Return the cells of one line of a CSV file; `number`, from 1, is the line's. Text that is no number is kept."""
+def _cells_of_line(source: Source, line_number: int, line: str, delimiter: str) -> list[_Cell]:
+    """Return the stripped cells of a CSV line, each with its column and exact number, None if its text is no number."""
     cells, start = [], 0
     # Cells are split by hand: a CSV reader does not tell the columns at which errors point, and no cell has quotes.
     for text, name in zip(line.split(delimiter), (*HEADER, *("cell",) * line.count(delimiter)), strict=False):
         word = text.strip()
         column = start + len(text) - len(text.lstrip()) + 1
-        mark = Mark(source, number, column, max(1, len(word)))
+        mark = Mark(source, line_number, column, max(1, len(word)))
         cells.append(_Cell(number=scalars.parse_number(word), text=word, name=f"`{name}`", mark=mark))
         start += len(text) + 1
     return cells
 
 
 def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> Points:
-    """Return (order, epsilon) cells as floats; raise ConfigError for wrong cells, or for no or over MAX_POINTS rows."""
+    """Return (order, epsilon) cells as floats; ConfigError for wrong cells or, at `mark`, not 1 to MAX_POINTS rows."""
     # An error about the number of rows is at `mark` and calls the curve `name`.
     if not 1 <= len(rows) <= MAX_POINTS:
         raise ConfigError([error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")])
@@ -165,7 +165,7 @@ def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> P
 
 
 def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
-    """Yield errors: cells that are no number or out of range, orders not above the last, epsilons below the last."""
+    """Yield an error for each cell that is no number or out of range, falling epsilon, and order that does not rise."""
     previous: tuple[Fraction, Fraction] | None = None
     for order, epsilon in rows:
         is_valid = True
@@ -228,7 +228,7 @@ def _tree_of_counts(counts: object, names: tuple[str, ...], to_error: Callable[[
 
 
 def _counts(node: Node) -> object:
-    """Return an inline tree as nested lists of int; anything else becomes a text, which `faults` refuses."""
+    """Return an inline tree as nested lists of int; what is no whole number becomes a text, which `faults` refuses."""
     if isinstance(node, Items):
         return [_counts(item) for item in node.items]
     if isinstance(node, Section):
@@ -251,7 +251,7 @@ def _fault_error(fault: Fault, mark: Mark, place: str) -> Diagnostic:
 
 
 def _tree_from_file(name: Scalar, names: tuple[str, ...], files: Files) -> Tree:
-    """Return the tree in a JSON file; raise ConfigError at the file's name, for JSON has no lines here."""
+    """Return the tree in a JSON file; ConfigError for it, always at the file's name: JSON values have no marks."""
     with errors_at(name):
         counts = _counts_for_levels(_json_content(name.text, files), names)
     return _tree_of_counts(
@@ -273,7 +273,7 @@ def _json_content(name: str, files: Files) -> object:
 
 
 def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
-    """Return the nested counts in parsed JSON, its `tree` if it is an object; Refusal for other keys or levels."""
+    """Return parsed JSON, of an object its `tree`; Refusal if an object has other keys, no `tree` or other `levels`."""
     if not isinstance(content, Table):
         return content
     for key in (*content.repeated, *(key for key in content if key not in FILE_KEYS)):
@@ -294,7 +294,7 @@ _VOTES_SUFFIXES = (".npy", ".csv", ".tsv")
 
 
 def _votes_name(node: Node, files: Files) -> str:
-    """Return the name of the votes file as written; it is located, not read; ConfigError if that is not allowed."""
+    """Return the name of the votes file as written, without opening it; ConfigError for a wrong ending or place."""
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         raise ConfigError([wrong_type_error(node, "the name of a file such as votes.npy")])
     with errors_at(node):
@@ -309,7 +309,7 @@ def _votes_name(node: Node, files: Files) -> str:
 
 
 def _strategy(node: Node, files: Files) -> object:
-    """Return `strategies.strategy`, whose module is loaded only here."""
+    """Return the Strategy that a `strategy` value states, by `strategies.strategy`, which is imported on first use."""
     from dpcalc.config.strategies import strategy  # noqa: PLC0415  few configs have one
 
     return strategy(node, files)

@@ -35,7 +35,7 @@ class DiscoveredConfigs:
 
     @property
     def only(self) -> str:
-        """Path of the only config; InputError if there are several."""
+        """Path of the only config; InputError, with the first five names, if there are several."""
         if len(self.paths) > 1:
             several = f"expected one config, got {len(self.paths)} ({self._names}); name the one you mean"
             raise InputError(f"{self.origin}: {several}")
@@ -53,7 +53,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Return the configs that DPCALC_CONFIG or the nearest folder upwards names, None if none; InputError if unclear.
+    """Return DPCALC_CONFIG's file, else the nearest configs upwards within git, or None; InputError: two, or bad.
 
     Args:
         current: the current directory, absolute.
@@ -94,7 +94,7 @@ def _named_config(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
-    """Return the configs that a folder's pyproject.toml names; None if none; ConfigError: wrong, no match, outside."""
+    """Return the configs that a folder's pyproject.toml names, or None; ConfigError: wrong, no match, outside git."""
     path = folder / PYPROJECT
     if not path.is_file():
         return None
@@ -117,7 +117,7 @@ def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return `tool.dpcalc.configs` of a `pyproject.toml`, [] if unstated; ConfigError: no TOML, no texts, too many.
+    """Return `tool.dpcalc.configs` of a pyproject.toml, [] if unstated; ConfigError: no TOML, no name list, too many.
 
     Args:
         data: content of the file.
@@ -153,7 +153,7 @@ def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
 
 
 def matching_files(folder: Path, pattern: str) -> list[str]:
-    """Return a pattern's files relative to a folder, sorted; [] if absolute; InputError: too many; ValueError if long.
+    """Return existing matches, folders too, sorted, relative to `folder`, [] if absolute; InputError for too many.
 
     Args:
         folder: the directory, absolute.
@@ -176,7 +176,7 @@ def matching_files(folder: Path, pattern: str) -> list[str]:
 
 
 def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files that an entry of `configs` names, plain names as they are; ConfigError: no match, outside."""
+    """Return the files that an entry of `configs` matches, itself without `*`; ConfigError: no match, outside git."""
     try:
         names = _matches_in_repository(folder, pattern, place) if is_pattern(pattern) else [pattern]
         for name in names:
@@ -230,7 +230,7 @@ def is_pattern(name: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """Return (folder before the first wildcard, parts from there on, `**/**` as one, or ()); ValueError over MAX_PARTS.
+    """Return (path before the first wildcard, parts from there on, () for none), `**/**` merged; ValueError if long.
 
     Args:
         pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
@@ -245,7 +245,7 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if a pattern matches a file's path, both split at slashes; `**` is any directories, never the file.
+    """Return True if a pattern matches a path, both split at slashes, case-sensitively; `**` never matches the file.
 
     Args:
         names: directories and, last, a file.
@@ -261,7 +261,7 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield files and folders below `top` that parts match, unsorted, unreadable ones skipped; InputError: many links.
+    """Yield paths below `top` that match, in no order; follows links for `*`, not `**`; InputError above MAX_LINKS.
 
     Symbolic links to directories are followed for `*`, never for `**`. A directory that may not be read holds nothing.
 
@@ -301,7 +301,7 @@ def _is_wild(part: str) -> bool:
 
 
 def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:
-    """Return part indices with those behind each `**`, which may match nothing: all that may match the next name."""
+    """Return indices of the parts that may match next: `states`, and each behind a `**`, which may match nothing."""
     reachable = set(states)
     for at in states:
         while at < len(parts) and parts[at] == ANY_DEPTH:

@@ -96,7 +96,7 @@ def read_document(source: Source, suffix: str) -> Document:
 
 
 def parse_toml(source: Source) -> dict[str, object]:
-    """Return a TOML text as dictionaries, floats as text; Refusal: over MAX_DOTS points a line; ValueError: no TOML.
+    """Return a TOML text as dictionaries, floats as Number; Refusal: over MAX_DOTS points a line; ValueError: no TOML.
 
     Raises:
         Refusal: a line has more than MAX_DOTS points.
@@ -172,7 +172,7 @@ class ConfigPart:
 
 
 def config_part(tree: Node, key: str) -> ConfigPart:
-    """Return a file's config: what `--key` names, a `dpcalc:` section, or all; ConfigError if there is no mapping.
+    """Return the config in a file: what `key` names, a `dpcalc:` section, or all; ConfigError if missing or no mapping.
 
     Args:
         tree: the whole file.
@@ -237,7 +237,7 @@ class References:
         self._documents = {"": main}
 
     def resolved(self, node: Node) -> Node:
-        """Return a tree with references replaced by values, but below `x-`; a wrong one stays, its error in `faults`.
+        """Return a tree with references replaced by values, not below `x-`; a wrong one stays, its error in `faults`.
 
         Returns:
             The tree; a value from elsewhere has the place of its reference. A reference that leads nowhere stays, and
@@ -253,7 +253,7 @@ class References:
         return replace(node, entries=entries)
 
     def _follow(self, node: Scalar) -> Scalar:
-        """Return the value that a reference leads to; the reference itself, with a fault added, if there is none."""
+        """Return the value that a reference leads to, placed at the reference; a wrong one itself, its fault added."""
         try:
             target, self.ends[node.path] = self._end_of_chain(node.text)
         except Refusal as cause:
@@ -263,7 +263,7 @@ class References:
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
-        """Return (value at a chain's end, (file, path) there); Refusal: cycle, dead end, over MAX_CHAIN references."""
+        """Return (value at the end of a chain of references, its (file, path)); Refusal: cycle, no value, too long."""
         # The trail ends cycles; it has (file, path) pairs, since the same path can stand in several files.
         trail: list[tuple[str, str]] = []
         place = ""
@@ -281,7 +281,7 @@ class References:
             text = target.text
 
     def _open_document(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file that a reference names, read on first use; Refusal if not allowed."""
+        """Return the canonical name of a file named in file `holder`, read if it is new; Refusal if it may not be."""
         try:
             place = self._files.locate(name, holder)
             known = self._documents.get(place)
@@ -291,13 +291,13 @@ class References:
         return place
 
     def _read_document(self, place: str) -> Document:
-        """Return another file as a tree; Refusal if it is one of more than MAX_FILES, or cannot be read."""
+        """Return a located file as a Document; Refusal if MAX_FILES others are open already, or it cannot be read."""
         if len(self._documents) > MAX_FILES:
             raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", "collect the values in fewer files")
         return read_document(text_of(self._files, place), PurePosixPath(place).suffix.lower())
 
     def _scalar_at(self, place: str, path: str) -> Scalar:
-        """Return the scalar at a dotted path of a file read before; Refusal if there is none, or no value in it."""
+        """Return the scalar at a path of an open file ("": the config); Refusal: none, mapping, empty, `???`, tag."""
         document = self._documents[place]
         steps, read = split_path(path)
         if path.startswith("."):
@@ -363,7 +363,7 @@ def _split_number_error(empty: Scalar) -> Diagnostic | None:
 
 
 def _split_reference(text: str) -> tuple[str, str]:
-    """Return (file, or "" for this one; path) of `${file:path}`; Refusal for any other form and resolvers."""
+    """Return (file, "" for this one; path) of a text `${file:path}`; Refusal for any other text, and for resolvers."""
     body = text.strip()
     if len(body) > MAX_REFERENCE:
         raise Refusal("DPC110", f"it has more than {MAX_REFERENCE} characters", _FORM)
@@ -381,7 +381,7 @@ def _split_reference(text: str) -> tuple[str, str]:
 
 
 def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest: bool) -> tuple[Node, str]:
-    """Return (child of a tree, its dotted path), a list's also for a text such as "0"; Refusal if none or repeated.
+    """Return (child, its dotted path); in a list the text "0" is an index too; Refusal if missing or a repeated key.
 
     Args:
         node: the current value.

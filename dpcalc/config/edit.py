@@ -106,7 +106,7 @@ class TextPositions:
         return self._mappings.get((mark.line, mark.column))
 
     def insertion(self, mapping: MappingSpan, entry: str) -> Edit:
-        """Return the edit that adds "key: value" to a mapping: after its first entry if on one line, else before.
+        """Return the edit that adds "key: value" to a mapping: behind a first entry on one line, else at its start.
 
         Args:
             mapping: the mapping.
@@ -125,7 +125,7 @@ class TextPositions:
         return Edit(start=offset, stop=offset, text=f"{between}{entry}")
 
     def _record_event(self, events: tuple[yaml.Event, ...], anchor: str) -> None:
-        """Store the position of the scalar or mapping that begins with the first of up to three events."""
+        """Store the span of the scalar or mapping that events[0] begins, by (line, column) from 1; lists have none."""
         event, *following = events
         start, stop = _event_span(event)
         place = (start.line + 1, start.column + 1)
@@ -162,7 +162,7 @@ def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _first_value_end(events: list[yaml.Event]) -> int | None:
-    """Return the index behind a mapping's first entry, given its two events; None unless scalars on one line."""
+    """Return the index behind a mapping's first entry, given its two events; None unless two scalars on one line."""
     match events:
         case [yaml.ScalarEvent() as key, yaml.ScalarEvent() as value]:
             begin, end = _event_span(key)[0], _event_span(value)[1]
@@ -234,7 +234,7 @@ class Rewrite:
 
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
-    """Make a file state another plan; return "path:line: key: value" per number; or InputError, and nothing changes.
+    """Make a file state another plan; return "path:line: key: value" per number; InputError: nothing was changed.
 
     Raises:
         InputError: the file cannot be changed so, or not be written; nothing was changed.
@@ -280,7 +280,7 @@ class _Refusal(Exception):  # noqa: N818  the sentence becomes part of an InputE
 
 
 def _require_plan(text: str, rewrite: Rewrite) -> str:
-    """Return a text that states `rewrite.after` if loaded; raise _Refusal for another plan or an error."""
+    """Return `text` itself if it loads as the plan `rewrite.after`; raise _Refusal for another plan or an error."""
     try:
         # The edits are right if and only if the new text means the new plan: anchors, merges and references are not
         # reasoned about, the text is loaded.
@@ -292,7 +292,7 @@ def _require_plan(text: str, rewrite: Rewrite) -> str:
 
 
 def _noise_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the noise of a phase before and after, also if it stays; nothing for a mechanism without noise."""
+    """Yield the change of a phase's noise, also one to the same number; nothing for a mechanism without noise."""
     if old.noise_multiplier is None or new.noise_multiplier is None:
         return
     key = getattr(old.mechanism, "noise_key", "noise_multiplier")
@@ -302,14 +302,14 @@ def _noise_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
 
 
 def _length_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the steps of a phase before and after, also if they stay."""
+    """Yield the change of a phase's steps, also one to the same number, at its stated `steps`, else its `epochs`."""
     keys = ("training", "steps")
     node = _stated_scalar(run, keys) or _stated_scalar(run, ("training", "epochs"))
     yield _NumberChange(run=run, keys=keys, node=node, amount=Fraction(new.steps), changed=old.steps != new.steps)
 
 
 def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield each level's drawn amount, unless all and unstated; first the steps, if stated epochs would change them."""
+    """Yield the steps if stated `epochs` would give others, then each level's amount, except an unstated `all`."""
     epochs = scalars.number_of(_stated_scalar(run, ("training", "epochs")))
     if old.hierarchy != new.hierarchy and epochs is not None and new.hierarchy.steps_of(epochs) != new.steps:
         yield from (replace(change, changed=True) for change in _length_changes(run, old, new))
@@ -339,7 +339,7 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
 
 
 def _draw_amount(level: Level) -> tuple[str, Fraction]:
-    """Return (key, its number) of the amount in a level's draw: "size", "rate", "bins" or "times"."""
+    """Return ("rate", "bins", "times", or else "size"; its number) of a level's draw; all units are a size."""
     match level.scheme:
         case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
             return "rate", poisson.probability
@@ -358,7 +358,7 @@ def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:
 
 
 def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list[Edit], list[tuple[int, str]]]:
-    """Return (edits, (line, text) of each); a shared scalar is replaced if all change alike, else entries are added."""
+    """Return (edits, (line, text) of each number); a scalar that phases share is replaced only if all change alike."""
     # Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
     # phase gets an entry of its own.
     shared: dict[ScalarSpan, list[_NumberChange]] = {}
@@ -406,7 +406,7 @@ def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, 
 
 
 def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
-    """Return the (key, value) to write for a number: in the terms and with the underscores of the old one."""
+    """Return (key, value) to write over a number, as `expected` or `batch_size` if it was; `epochs` become `steps`."""
     key = node.path.rpartition(".")[2]
     amount = change.amount
     if change.keys[-1] == "rate" and key in {BATCH_SIZE, "expected"}:
@@ -422,7 +422,7 @@ def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
 
 
 def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
-    """Return the edit that adds a number to a phase, or a file, that inherits or lacks it; _Refusal if it cannot."""
+    """Return the edit that adds a number to the mapping of its phase or file, with new sections; _Refusal: anchors."""
     section, keys = change.run.at, change.keys
     while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
         section, keys = below, keys[1:]
@@ -437,7 +437,7 @@ def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
 
 
 def _full_decimal(amount: Fraction) -> str:
-    """Return a number as shortest exact decimal; _Refusal if it is no finite decimal or has too many digits."""
+    """Return the shortest decimal that is exactly a number; _Refusal without one, or over _MAX_DIGITS digits."""
     if amount.denominator == 1:
         return str(amount.numerator)
     try:

@@ -33,7 +33,7 @@ DEFAULT_LEVEL = "example"
 
 
 def level_names(root: Node) -> tuple[str, ...] | None:
-    """Return the names of the levels, outermost first; None if `data.levels` is missing or a name is no word."""
+    """Return the stated level names, outermost first; None without a list of levels, or if a name is no scalar."""
     levels = entry(entry(root, "data"), "levels")
     if not isinstance(levels, Items) or not levels.items:
         return None
@@ -43,7 +43,7 @@ def level_names(root: Node) -> tuple[str, ...] | None:
 
 
 def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool:
-    """Return True if `sampling` is itself a draw: some key but levels is a draw's, or has a scalar; False for episodes.
+    """Return True if `sampling` itself is a draw: a key but level names is a draw's or holds a scalar; not `episodes`.
 
     Args:
         sampling: the section, or None.
@@ -89,7 +89,7 @@ def _with_count_range(level: Section) -> Section:
 
 
 def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
-    """Return the file with `_long_run` applied to its top level and to every phase that is a mapping."""
+    """Return the file with direct draws and `batch_size` moved below the only level, in the top and each phase."""
     root = _long_run(root, names)
     phases = root.entries.get("phases")
     if not isinstance(phases, Items):
@@ -99,7 +99,7 @@ def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
-    """Return a file or phase with a direct draw and `batch_size` moved below the only level; else unchanged."""
+    """Return a file or phase with a direct draw and `batch_size` moved below the only level; unchanged if several."""
     # Without known `names` of levels there is one, with the default name.
     if names is not None and len(names) != 1:
         return run
@@ -132,14 +132,14 @@ def _with_listed_sums(mechanism: Node) -> Node:
 
 
 def _with_batch_sizes(sampling: Node) -> Node:
-    """Return a `sampling` section with each `batch_size` as its scheme's `size` or `expected`; unchanged if none."""
+    """Return a `sampling` section with each level's `batch_size` renamed to its scheme's `size` or `expected`."""
     if not isinstance(sampling, Section):
         return sampling
     return replace(sampling, entries={name: _with_batch_size(draw) for name, draw in sampling.entries.items()})
 
 
 def _with_batch_size(draw: Node) -> Node:
-    """Return a draw with `batch_size` as `size` or `expected`; unchanged without it or a scheme, or beside those."""
+    """Return a draw with `batch_size` as its scheme's `size` or `expected`; unchanged if it states an amount too."""
     scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
     if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or size is None:
         return draw
@@ -175,7 +175,7 @@ class Run:
 
 
 def apply_changes(root: Section, changes: Changes) -> Section:
-    """Return the file as written with the command line's removals and settings; those that lead nowhere are skipped.
+    """Return the file as written, short forms kept, with removals, then settings; those that lead nowhere are skipped.
 
     Args:
         root: the file as written.
@@ -244,7 +244,7 @@ def base_run(root: Section) -> Run:
 
 
 def _merge(base: Section, over: Section) -> Section:
-    """Merge two sections deeply: keys of `over` win, and exclude inherited keys that contradict them."""
+    """Return `over` completed by `base`, mappings deeply; keys of `over` drop inherited rivals (`steps`: `epochs`)."""
     # Lists and scalars are replaced as a whole; the merged section stands at the place of `over`.
     entries = dict(_kept_entries(base, over))
     for key, value in over.entries.items():
@@ -324,7 +324,7 @@ def _finish_sections(sections: Section) -> Section:
 
 
 def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
-    """Yield the (key, value) of `base` but rivals of keys in `over`, and keys its scheme or new type does not take.
+    """Yield (key, value) of `base` that stay: no rivals of keys in `over`, none that its scheme or new type refuses.
 
     Of another mechanism type only keys that all types have are kept.
     """
@@ -359,7 +359,7 @@ def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
 
 
 def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
-    """Return the file with assumed values where it states none; no `data` if it has some, no draw for many levels."""
+    """Return the file with assumed values where it states none; `data` only without any, draws only for one level."""
     for item in assumed:
         names = level_names(root)
         if item.keys[0] == "data" and "data" in root.entries:
@@ -383,7 +383,7 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
 
 
 def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the file with one setting made, `data.examples` as the only level's count; its error if it cannot be."""
+    """Return the file with one setting made, or its error; `data.examples` sets the count of the only level."""
     keys, marks = item.keys, item.marks
     levels = entry(entry(root, "data"), "levels")
     if keys == ("data", "examples") and isinstance(levels, Items):
@@ -398,7 +398,7 @@ def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> S
 
 
 def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return a tree with one value merged in at its path; the error DPC103 if a list index leads nowhere."""
+    """Return a tree with one value merged in at its path, with new keys; error DPC103 if a list index leads nowhere."""
     # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)
@@ -416,14 +416,14 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
 
 
 def _as_section(root: Node) -> Section:
-    """Return a whole file, which stays a mapping under edits below its top; TypeError if it is none."""
+    """Return the tree itself, typed as the mapping that a whole file is; TypeError if it is none."""
     if not isinstance(root, Section):
         raise TypeError(f"config: expected a mapping at the top, got {type(root).__name__}")
     return root
 
 
 def _unindexed_key(node: Node | None, keys: Sequence[str | int]) -> str:
-    """Return the first key that leads into a list without an index, "" if there is none."""
+    """Return the first text key on a path that meets a list, where an index is due; "" if there is none."""
     for key in keys:
         if isinstance(node, Items) and isinstance(key, str):
             return key
@@ -432,7 +432,7 @@ def _unindexed_key(node: Node | None, keys: Sequence[str | int]) -> str:
 
 
 def _overlay(base: Section, item: Assignment) -> Section:
-    """Return a mapping with nothing but one setting, at its path; sections in it have the places of the file's own."""
+    """Return `base` with one setting, at its path, as its only content; mappings on the way keep their places."""
     head, value = str(item.keys[0]), item.value
     if len(item.keys) > 1:
         present = base.entries.get(head)

@@ -37,7 +37,7 @@ class Files(Protocol):
     """Source of referenced files: a directory, or a git revision of one."""
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file, relative to file `holder` or ("") the config; Refusal if not allowed.
+        """Return the canonical name of a file named in file `holder` ("": the config); Refusal if it may not be read.
 
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
@@ -82,7 +82,7 @@ class Folder:
     root: Path
 
     def locate(self, name: str, holder: str) -> str:
-        """Return a file's real path (it may be missing); Refusal: unusual name, outside the repository, wrong suffix.
+        """Return a file's real path, existing or not; Refusal: unusual name, outside git or in `.git`, wrong suffix.
 
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
@@ -123,7 +123,7 @@ class Folder:
 
 
 def refuse_unusual_name(name: str) -> None:
-    """Raise Refusal unless a name is a relative path with `/`, visible, of at most MAX_NAME characters; `..` may be."""
+    """Raise Refusal unless a name is a relative path with `/` of 1 to MAX_NAME visible characters; `..` is allowed."""
     if len(name) > MAX_NAME or visible(name) != name or "\\" in name or not name:
         raise Refusal("DPC110", "is no plain file name", "write a relative path with `/`, e.g. `conf/train.yaml`")
     if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("~"):
@@ -131,7 +131,7 @@ def refuse_unusual_name(name: str) -> None:
 
 
 def config_folder(path: str) -> Folder:
-    """Return a config's directory (of standard input: the current one) and the git root around it, or itself."""
+    """Return a config's Folder: its directory (standard input: the current one) and git root, outside git itself."""
     # The folder of the name as given, not of the file that a link leads to.
     folder = Path.cwd() if path in {"-", STDIN} else Path(_absolute(path)).parent
     root = git_root(folder)
@@ -335,7 +335,7 @@ def _new_file_mode() -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name of a file survive a power failure, where the file system can do that."""
+    """Sync a folder to disk, so that a new name in it survives a power failure; errors are ignored."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -346,7 +346,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
-    """Context manager: a synced file to rename to `target`, else removed; owner and mode of `like` or of a new one."""
+    """Context manager: a synced file beside `target`, removed unless renamed; owner and mode of `like`, or new ones."""
     # A name that the file still has in the end is removed.
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)

@@ -45,7 +45,7 @@ _Row = tuple[str, str, str, str]  # dotted key, type of its value, default, mean
 
 
 def json_schema() -> Schema:
-    """Return the JSON Schema of config files; the same in every run."""
+    """Return the JSON Schema of a whole config, with one definition in `$defs` for each kind of section."""
     conditions = {
         Data: _size_conditions(),
         Draw: _scheme_conditions(),
@@ -78,7 +78,7 @@ def json_schema_text() -> str:
 
 
 def _top_level_requirements() -> Schema:
-    """Return, as JSON Schema, what a file without phases must state at its top level."""
+    """Return, as JSON Schema, that a file without `phases` needs sampling, mechanism, and training with a length."""
     sections = {
         "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
         "mechanism": _mechanism_requirements(),
@@ -102,7 +102,7 @@ def _mechanism_requirements() -> Schema:
 
 
 def _scheme_conditions() -> Schema:
-    """Return as JSON Schema which keys each scheme takes, never `rate` with `expected`; size mappings: `fixed` only."""
+    """Return, as JSON Schema, which keys go with each scheme, and never both `rate` and `expected`."""
     rules: list[Schema] = [_not_both("rate", "expected")]
     for name, keys in SCHEMES.items():
         others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in keys]
@@ -118,7 +118,7 @@ def _not_both(first: str, second: str) -> Schema:
 
 
 def _size_conditions() -> Schema:
-    """Return, as JSON Schema, that sizes are stated once: by each level, or by one tree for all."""
+    """Return, as JSON Schema, `levels` or `examples`, and sizes once: of each level, or a tree of two or more."""
     ends = [{"required": ["min"]}, {"required": ["max"]}]
     count = {"required": ["count"], "not": {"anyOf": ends}}
     level = {"oneOf": [count, {"required": ["min", "max"], "not": {"required": ["count"]}}]}
@@ -133,7 +133,7 @@ def _size_conditions() -> Schema:
 
 
 def _type_conditions() -> Schema:
-    """Return, as JSON Schema, which keys go with which mechanism type; without a type it may be inherited."""
+    """Return, as JSON Schema, which keys go with each stated mechanism type; without `type` all do."""
     rules = []
     for name in MECHANISMS:
         has_type = {"properties": {"type": {"const": name}}, "required": ["type"]}
@@ -143,7 +143,7 @@ def _type_conditions() -> Schema:
 
 
 def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
-    """Return the JSON Schema of a mapping with these keys and `x-` ones; None stands for `mechanism`."""
+    """Return the JSON Schema of a mapping with these keys and `x-` ones; keys that can be inherited are optional."""
     # What may be inherited or written in short is required by dpcalc alone.
     required = [name for name, each in keys.items() if each.is_required and section not in _INHERITED]
     return {
@@ -204,7 +204,7 @@ def table_rows() -> Iterator[_Row]:
 def _section_rows(
     section: Schema, path: str, sections: Schema, described: set[str]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (key, type, default, meaning), depth first; `described` (updated) kinds only say that keys are as above.
+    """Yield (key, type, default, meaning) rows, depth first; kinds in `described`, which is updated, are not repeated.
 
     Args:
         section: schema of the mapping.
@@ -237,14 +237,14 @@ def _default_text(key: str, section: Schema) -> str:
 
 
 def _value_text(value: Schema) -> str:
-    """Return the types that a value may have, joined by "or"."""
+    """Return the types that a value may have, joined by "or"; references (`$ref`) are left out."""
     kinds = [schema for schema in value.get("anyOf", [value]) if "$ref" not in schema]
     flat = [inner for schema in kinds for inner in schema.get("anyOf", [schema])]
     return " or ".join(_type_text(schema) for schema in flat)
 
 
 def _type_text(schema: Schema) -> str:
-    """Return one type in words: its words, a quotient, text, list, mapping, or a number with its range."""
+    """Return one type in words: its words, constant, quotient, text, truth value, list, mapping, number with range."""
     if "enum" in schema:
         return ", ".join(f"`{word}`" for word in schema["enum"])
     if "const" in schema:

@@ -57,7 +57,7 @@ MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile 
 
 
 def _not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield one error if a file is for another dpcalc, of Hydra, or no config; one more for too much inheritance."""
+    """Yield one error if a file is for another dpcalc, of Hydra or lacks sections; one if phases inherit too much."""
     version, requires = root.entries.get("version"), root.entries.get("requires")
     if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
@@ -84,7 +84,7 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has no section of a config, and misspells none of them; or just one, beside other keys."""
+    """Return True if a file has no section, and its unknown keys misspell none, or one beside keys like no section."""
     if not {*SECTIONS, "phases"}.isdisjoint(root.entries):
         return False
     meant = {key_suggestion("", key).key for key in root.entries if _is_unknown(key)}
@@ -112,7 +112,7 @@ def _no_sections_error(root: Section) -> Diagnostic:
 
 
 def _nested_lines(sections: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield the lines of an example config with the given keys; what every config needs is added, with a comment."""
+    """Yield the lines of an example config with the given keys; missing required ones are filled in, with a comment."""
     sections = {section: dict(keys) for section, keys in sections.items()}
     is_sized = not AMOUNT_KEYS.isdisjoint({*sections["sampling"], *sections["training"]})
     needed = (
@@ -141,7 +141,7 @@ def _braced(keys: Mapping[str, str]) -> str:
 
 
 def _flow(node: Node) -> str:
-    """Return a value as YAML in braces or brackets, in quotes if it needs them."""
+    """Return a value as YAML on one line, with braces and brackets; texts in double quotes if they need them."""
     if isinstance(node, Scalar):
         return node.text if node.plain and not set(node.text) & set(",[]{}#") else json.dumps(node.text)
     if isinstance(node, Items):
@@ -242,7 +242,7 @@ class Loaded:
 
 
 def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides: Overrides = NO_OVERRIDES) -> Loaded:
-    """Return the plan of a config file ("-": stdin), with warnings and notes; raise ConfigError with all errors.
+    """Load a config file ("-": stdin); ConfigError with all errors, but one on an unbounded batch size is in `refusal`.
 
     Args:
         path: file name, "-" for standard input.
@@ -256,7 +256,7 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
-    """Return the config of a file once for each level, outermost first, with it protected; ConfigError if wrong.
+    """Load a config once for each level, outermost first, with that level protected; ConfigError for the first failure.
 
     Args:
         path: file name, "-" for standard input.
@@ -281,7 +281,7 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
     overrides: Overrides = NO_OVERRIDES,
     files: Files | None = None,
 ) -> Loaded:
-    """Return the plan of a YAML text, with warnings and notes; raise ConfigError with all errors.
+    """Load the config in a YAML text; ConfigError with all errors, but one on an unbounded batch size is in `refusal`.
 
     Args:
         text: YAML.
@@ -301,7 +301,7 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
-    """Return the plan of options alone, Poisson and a fitting data set if unstated, each noted; ConfigError if wrong.
+    """Load a run of options alone; unstated sampling (Poisson) and size are assumed, each with a note; ConfigError.
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
@@ -338,7 +338,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a text in long form with its errors so far; ConfigError for TOML, no YAML mapping, or no config."""
+    """Return a text in long form, overrides made, with errors so far; ConfigError for TOML, no mapping, no config."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)
@@ -365,7 +365,7 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
 
 
 def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
-    """Return the plan of a text with its warnings and notes; raise ConfigError with all errors in order."""
+    """Load a text; ConfigError with all errors in file order, but one on an unbounded batch size is in `refusal`."""
     opened = _open(source, key, overrides, files)
     part, root = opened.part, opened.root
     config, section_errors = read_sections(root, files)
@@ -392,7 +392,7 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[str, str]]:
-    """Return {dotted key: ("", dotted path in the file)} of values that aliases take from outside the config."""
+    """Return {dotted key: ("", dotted path in the file)} of values whose alias leads out of the config `section`."""
     # An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}
@@ -437,7 +437,7 @@ def _sorted_diagnostics(diagnostics: Iterable[Diagnostic], path: str) -> tuple[D
 
 
 def _positions(source: Source, written: Section, root: Section) -> dict[str, tuple[int, int]]:
-    """Return (line, column) by dotted key, as written and in the long form, for values in this file."""
+    """Return {dotted key: (line, column) from 1}, as written and in long form, of values in this file."""
     trees = [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]
     marks: dict[str, tuple[int, int]] = {}
     for start, tree in trees:

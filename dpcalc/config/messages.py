@@ -136,7 +136,7 @@ def section_kind(path: str) -> str:
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
 def key_suggestion(section: str, key: str) -> Suggestion:
-    """Return the key that an unknown one probably stands for, with a hint; without it a hint lists all keys.
+    """Return the key that an unknown one means: synonym, key elsewhere, near spelling; else a hint of allowed keys.
 
     Args:
         section: kind of section that holds the unknown key, as of `section_kind`.
@@ -212,7 +212,7 @@ MAX_COMPARED = 100
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:
-    """Return the most similar of some words to a misspelt one; "" if none is similar.
+    """Return the choice most similar to a misspelt word (difflib, at least 0.6) among the first 100; "" if none is.
 
     Args:
         word: the misspelt word; its first 64 characters count.
@@ -245,7 +245,7 @@ def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
 
 
 def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
-    """Return the error "`key` must be ..., got ..." for a value that its type refuses.
+    """Return the error "`key` must be ..., got ..." for a value that its type refuses, with the code of `cause`.
 
     Args:
         node: the value.
@@ -303,7 +303,7 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return the error for a value that is no allowed word: DPC102 if no text, else DPC104, also if planned.
+    """Return the error for a value that is no allowed word: DPC102 if it is no text, else DPC104 with a suggestion.
 
     Args:
         key: the key whose value it is.
@@ -320,7 +320,7 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
 
 
 def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
-    """Yield an unknown scheme's error; if unstated one for each unknown key, DPC103 unless one may mean `scheme`."""
+    """Yield the error of an unknown stated scheme; else of each unknown key, and DPC103 unless one is `scheme`."""
     scheme = draw.entries.get("scheme")
     if scheme is not None:
         yield wrong_word_error("scheme", scheme, tuple(SCHEMES))

@@ -38,7 +38,7 @@ _NO_MARK = Mark(source_of("", "show"), 1, 1)
 
 
 def normal_form(plan: Plan) -> str:
-    """Return a config that states a plan, defaults written out; InputError if its tree or a rate is too long.
+    """Return a YAML config that loads as the same plan, defaults written out; InputError: tree or rate is too long.
 
     Returns:
         YAML; loading it gives the same plan, and the same hash.
@@ -104,7 +104,7 @@ def _terms_lines(plan: Plan) -> Iterator[str]:
 
 
 def _nested_counts_text(tree: Tree) -> str:
-    """Return a tree as nested lists; InputError above MAX_WRITTEN_COUNTS units."""
+    """Return a tree as YAML text, nested lists of counts; InputError above MAX_WRITTEN_COUNTS units."""
     size = sum(map(len, tree.sizes))
     if size > MAX_WRITTEN_COUNTS:
         message = f"data.tree: expected at most {MAX_WRITTEN_COUNTS} units to be written out, got {size}"
@@ -113,7 +113,7 @@ def _nested_counts_text(tree: Tree) -> str:
 
 
 def _run_lines(phase: Phase) -> Iterator[str]:
-    """Yield the lines of sampling, mechanism and training of one phase; on a part, the outermost draw has a rate."""
+    """Yield the lines of a phase's sampling, mechanism, training; in a part, an outermost Poisson draw has a rate."""
     hierarchy, clip = phase.hierarchy, phase.clip_names[phase.clip]
     mechanism = phase.mechanism
     yield "sampling:"
@@ -149,7 +149,7 @@ def _parameter_text(value: object) -> str:
 
 
 def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one for each scheme
-    """Return (keys of a level's draw as ", key: value", remark on rate or steps of a pass); "" where there is none."""
+    """Return (amount keys after `scheme` as ", key: value", comment on rate or steps of a pass); "" for none."""
     match level.scheme:
         case All():
             return "", ""
@@ -184,7 +184,7 @@ def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (", rate: ..." or ", expected: ...", the other as remark), decimal or quotient; InputError if too long."""
+    """Return (", expected: N" or ", rate: R", a whole N first, then a decimal; the other as comment); InputError."""
     # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is exact
     # is written, and the other one as a remark.
     expected = rate * level.count
@@ -224,7 +224,7 @@ def _rounded_text(number: Fraction) -> str:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Return the SHA-256 in hex of what decides guarantee and budget, no names; later fields only if not the default.
+    """Return the SHA-256 in hex of what decides guarantee and budget; run and phase names, and new defaults, stay out.
 
     Note:
         The names of the run and of its phases are labels and do not count. Fields are listed one by one:
@@ -255,7 +255,7 @@ def fingerprint(plan: Plan) -> str:
 
 
 def _phase_content(phase: Phase) -> dict[str, object]:
-    """Return what of a phase is hashed: levels, episodes, tree, mechanism, clip and steps; not its name."""
+    """Return what of a phase is hashed: levels, episodes, tree, mechanism, clip and steps; not its name or part."""
     values = phase.mechanism.identity
     if not values.get("also", True):
         del values["also"]  # an empty one, which older versions lack
@@ -318,7 +318,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's epochs and the key that states a whole mean batch of its first Poisson level, "" if none.
+    """Return a phase's stated `epochs`, and "batch_size" or "expected" if it states a whole number for a Poisson draw.
 
     Args:
         root: the config in its long form.
@@ -337,7 +337,7 @@ def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerm
 
 
 def assumes_in_phases(root: Section, section: str, name: str) -> tuple[bool, ...]:
-    """Return for each phase whether its value of a key was assumed: neither file nor command line states it.
+    """Return for each phase True if its value of a key was assumed: neither file nor command line states it.
 
     Args:
         root: the config in its long form.

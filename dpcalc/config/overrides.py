@@ -92,7 +92,7 @@ class Changes:
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
-    """Return (the command line's changes, parsed; errors of unreadable ones and of keys that are set twice)."""
+    """Return (command-line changes as unset, settings, assumed; errors of unreadable ones and keys set twice)."""
     problems: list[Diagnostic] = []
     removals = [partial(_removal, text, f"--unset #{number}") for number, text in enumerate(overrides.unset, start=1)]
     settings = [partial(_assignment, text, f"--set #{at}") for at, text in enumerate(overrides.assignments, start=1)]
@@ -106,7 +106,7 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
 def _one_a_key(
     parsers: Iterable[Callable[[], tuple[Assignment, tuple[Flaw, ...]]]], problems: list[Diagnostic]
 ) -> tuple[Assignment, ...]:
-    """Return the first assignment to each key; add to `problems` errors, DPC105 for a key that is set again too."""
+    """Return the first assignment to each key; add parse errors, and DPC105 for a key set again, to `problems`."""
     first: dict[tuple[str | int, ...], Assignment] = {}
     for parse_word in parsers:
         try:
@@ -124,7 +124,7 @@ def _one_a_key(
 
 
 def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return an option such as `--delta 1e-5` as an assignment to its key; ConfigError if its value is empty."""
+    """Return (`--delta 1e-5` as an assignment to its key, flaws of its YAML value); ConfigError if that is empty."""
     source = source_of(text, option)
     mark = Mark(source, 1, 1, max(1, len(text)))
     key = FLAGS[option]
@@ -137,7 +137,7 @@ def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
 
 
 def _removal(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return the assignment of an empty value to the key that `--unset` names; ConfigError if it is no path."""
+    """Return (assignment of an empty value to the key that `--unset` names, no flaws); ConfigError if it is no path."""
     source = source_of(text, path)
     keys, marks = parse_path(source.text, source)
     nothing = Scalar(text="", plain=True, mark=marks[-1], key=marks[-1], path=text)
@@ -145,7 +145,7 @@ def _removal(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
 
 
 def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return a text "key=value" as an assignment and flaws of its YAML value; ConfigError without `=`, key or value."""
+    """Return ("key=value" as an assignment, flaws of its YAML value); ConfigError without `=`, key or value."""
     source = source_of(text, path)
     left, separator, right = source.text.partition("=")
     if not separator:
@@ -218,7 +218,7 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options, such as "--delta", that a run without a file lacks; of an unknown scheme not its amount."""
+    """Return the options, such as "--delta", that a run without a file lacks; none on draws for an unknown scheme."""
     given = _given_keys(overrides)
     needed = []
     takes = SCHEMES.get(given.scheme or "poisson", ())

@@ -31,7 +31,7 @@ def _has_episodes(run: RunSections) -> bool:
 
 
 def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield what contradicts constructed tasks, if there are any: a level `task`, outer clipping, epochs."""
+    """Yield errors for a level `task`, and a phase's outer `clip` or its `epochs`, where a phase has `episodes`."""
     runs = [run for run in config.runs if _has_episodes(run)]
     if not runs:
         return
@@ -51,7 +51,7 @@ def _task_level_errors(root: Section, names: tuple[str, ...]) -> Iterator[Diagno
 
 
 def _episode_clip_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield an error for clipping at the outer level, whose units can be in several tasks of a step."""
+    """Yield DPC107 if a phase clips the outer of two levels, whose units can be in several tasks of a step."""
     clip = run.node("mechanism", "clip")
     if run.mechanism and clip is not None and len(names) == 2 and run.clip == names[0]:
         message = f"`{clip.path}` is `{names[0]}`, which can be in several tasks of a step and has no vector of its own"
@@ -71,7 +71,7 @@ def _no_passes_errors(run: RunSections, reason: str) -> Iterator[Diagnostic]:
 
 
 def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield faults of periods, passes, allocations and tasks down to a wrong draw; unknown counts count as large."""
+    """Yield faults of periods, passes, allocations and tasks, even without counts; not from a misread draw on."""
     for run in config.runs:
         sampling = run.node("sampling")
         if run.sampling is None or sampling is None:
@@ -95,7 +95,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level:
-    """Return the level of a draw; a draw of more units than there are, another error, becomes one that fits."""
+    """Return the level of a draw; with a small stand-in draw if its numbers do not fit, which is reported elsewhere."""
     try:
         return level_of(name, draw, count_range)
     except InputError:
@@ -148,7 +148,7 @@ def _last_size_mark(root: Section) -> Mark:
 
 
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield errors for levels without a count, or two: `count` beside `min`, `max`, or any beside a tree of levels."""
+    """Yield errors for levels without a size, or with two: `count` beside `min`, `max`, any of them beside a tree."""
     levels = node_at(config.root, "data", "levels")
     tree = node_at(config.root, "data", "tree")
     if not isinstance(levels, Items):
@@ -192,7 +192,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield errors: `size`, unless with replacement, above the smallest parent; `expected` above a group or ambiguous.
+    """Yield errors: `size` above the smallest parent (not with replacement); `expected` above a group or for a range.
 
     Args:
         draw: the draw in the file, or None.
@@ -224,7 +224,7 @@ def _draw_size_errors(
 def _epoch_errors(
     run: RunSections, names: tuple[str, ...], count_ranges: tuple[tuple[int, int], ...], tree: Tree | None
 ) -> Iterator[Diagnostic]:
-    """Yield DPC107 for epochs if the first level not drawn whole has unequal counts (no tree) or random allocation."""
+    """Yield DPC107 for `epochs` over random allocation, or over varying counts without tree, Poisson or bins."""
     if tree is not None or run.sampling is None:
         return
     for name, (fewest, largest) in zip(names, count_ranges, strict=True):
@@ -364,7 +364,7 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield errors: draws of unknown levels, else no outermost draw; not one of rate, expected. None with episodes."""
+    """Yield errors: draws of unknown levels, else no outermost one; `rate`, `expected` not once. Not for episodes."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return
@@ -383,7 +383,7 @@ def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnosti
 
 
 def _rate_errors(run: RunSections, name: str) -> Iterator[Diagnostic]:
-    """Yield DPC107 if a level's draw that takes `rate` or `expected` has both, DPC103 if a valid one has neither."""
+    """Yield DPC107 if a draw that takes `rate` or `expected` has both, DPC103 if an otherwise valid one has neither."""
     draw, scheme = entry(run.node("sampling"), name), node_at(run.run.sections, "sampling", name, "scheme")
     takes = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
     if not isinstance(draw, Section) or "expected" not in takes:
@@ -393,7 +393,7 @@ def _rate_errors(run: RunSections, name: str) -> Iterator[Diagnostic]:
 
 
 def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
-    """Yield DPC107 if a phase has both `steps` and `epochs`, DPC103 if neither; nothing for a wrong section."""
+    """Yield DPC107 if a phase has both `steps` and `epochs`, DPC103 if an otherwise valid section has neither."""
     training = run.node("training")
     if isinstance(training, Section):
         is_required = run.training is not None
@@ -401,7 +401,7 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC108 if a text in `mechanism.clip` is no level, constructed task or `batch`; nothing if it is no key."""
+    """Yield DPC108 if the text in `mechanism.clip` is no level, `batch`, or `task` of episodes, and the type clips."""
     names = (*levels, *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
     clip, kind = run.node("mechanism", "clip"), run.node("mechanism", "type")
     name = kind.text if isinstance(kind, Scalar) else Gaussian.name
@@ -425,7 +425,7 @@ def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") -> Diagnostic:
-    """Return the error (DPC108) for a value that names no level; the hint is the nearest name, or all and `also`."""
+    """Return the error (DPC108) for a value that names no level; hint: the nearest name, else all names and `also`."""
     word = node.text if isinstance(node, Scalar) else ""
     near = nearest(word, names)
     levels = [name for name in names if not also or name not in {TASK, BATCH}]
@@ -434,7 +434,7 @@ def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") 
 
 
 def _choice_errors(section: Section, keys: tuple[str, str], hint: str, *, is_required: bool) -> Iterator[Diagnostic]:
-    """Yield DPC107 if a section states both keys, at the later one; DPC103 with the hint if it must state one."""
+    """Yield DPC107, at the later key, if a section states both keys; DPC103 with the hint if it must state one."""
     stated = [key for key in section.entries if key in keys]
     if len(stated) > 1:
         node = section.entries[stated[-1]]

@@ -148,7 +148,7 @@ def _with_suffix(text: str) -> str:
 
 
 def _in_decimal(text: str) -> str:
-    """Return "write it in decimal", with the number where the hexadecimal, octal or binary text can be read."""
+    """Return "write it in decimal", with the value of a hexadecimal, octal or binary text if it can be read."""
     try:
         return f"write it in decimal: {int(text, 0)}"
     except ValueError:
@@ -243,7 +243,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return a name of a level; WrongValueError unless a word of 1 to 64 letters, no `x-...`, no key of dpcalc."""
+        """Return a level's name unchanged; WrongValueError unless 1 to 64 letters, digits, - or _, and not reserved."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):
@@ -266,7 +266,7 @@ class Label(ValueType):
     min_length: int = 0
 
     def check(self, value: object) -> str:
-        """Return a text of `min_length` (blank ends aside) to MAX_LABEL printable characters; else WrongValueError."""
+        """Return a text unchanged; WrongValueError if over MAX_LABEL, not printable, or shorter than `min_length`."""
         text: str = TEXT.check(value)
         if len(text) > MAX_LABEL or visible(text) != text:
             raise WrongValueError("DPC104", f"at most {MAX_LABEL} printable characters")

@@ -469,7 +469,7 @@ def _merged_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
 
 
 def _widest(kind: ValueType, other: ValueType) -> ValueType:
-    """Return a type that takes the values of both: for exact numbers a wider range, else either of the two."""
+    """Return a type that takes the values of both: `kind` if equal, the wider range of exact numbers, else AnyOf."""
     if kind == other:
         return kind
     if isinstance(kind, Exact) and isinstance(other, Exact):

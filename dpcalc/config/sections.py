@@ -75,7 +75,7 @@ def _read_section(section: type[M], node: Node) -> M:
 
 
 def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
-    """Return the checked values of the keys that a mapping states; ConfigError with an error for each mistake."""
+    """Return {key: checked value} of the keys that a mapping states, no short forms; ConfigError with all mistakes."""
     # Short forms among the keys are written out already, and so unknown.
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, "a mapping")])
@@ -98,7 +98,7 @@ def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
 
 
 def _is_explained(missing: str, extra: Collection[str], section: Section) -> bool:
-    """Return True if one of the `extra` keys is probably the missing one misspelt, or is any amount of a draw."""
+    """Return True if an `extra` key is probably the missing one misspelt, or one of AMOUNT_KEYS (`size`, `rate`)."""
     # The error about that key then stands for the one about the missing key.
     kind = section_kind(section.path)
     return any(name in AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
@@ -254,7 +254,7 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
 
 
 def _levels(root: Section, tree: Tree | None) -> tuple[tuple[str, ...], tuple[tuple[int, int] | None, ...]]:
-    """Return (names of the levels, () if one is wrong; their (fewest, most) units, None for one missing or wrong)."""
+    """Return (level names, () if one is wrong; their (fewest, most) units per parent, None where missing or wrong)."""
     names, data = level_names(root) or (), node_at(root, "data")
     data_keys = data.entries if isinstance(data, Section) else {}
     levels = data_keys.get("levels")
@@ -324,7 +324,7 @@ class _SectionReader:
         return None
 
     def read_run(self, run: Run) -> RunSections:
-        """Return one phase's sections as dataclasses, None for a wrong one (errors added), {} draws with episodes."""
+        """Return a phase's sections as dataclasses, None for a wrong one, errors added; `sampling` {} with episodes."""
         episodes = self._read_episodes(run)
         mechanism, clip, votes = self._read_mechanism(run)
         return RunSections(
@@ -382,7 +382,7 @@ class _SectionReader:
                     _read_value(LABEL, label, key)
 
     def report_unknown_keys(self, section: Section) -> None:
-        """Add DPC101 for each unknown key of a file or phase, DPC104 for a key of the file in a phase.
+        """Add DPC101 for unknown keys of a file or phase, DPC104 for a file's in a phase; note the sections they mean.
 
         The sections that unknown keys stand for are remembered: `report_missing` does not call them missing.
         """
@@ -482,7 +482,7 @@ class _SectionReader:
         return None
 
     def _read_training(self, run: Run) -> Training | None:
-        """Return `training` without `batch_size`, an error with several levels; None if it is wrong or missing."""
+        """Return `training` without `batch_size`, for which several levels add an error; None if wrong or missing."""
         node = run.sections.entries.get("training")
         size = entry(node, BATCH_SIZE)
         if not isinstance(node, Section) or size is None:

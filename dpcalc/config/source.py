@@ -56,7 +56,7 @@ def shortened(text: str) -> str:
 
 
 def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
-    """Return (source line cut to 100 characters around a place and escaped, first caret's cell from 1, carets).
+    """Return (line cut to 100 characters around `column` and escaped, first caret's cell from 1, number of carets).
 
     Args:
         line: the raw line.
@@ -148,7 +148,7 @@ class ConfigError(InputError):
 
 
 def _printable_part(text: str, start: int, stop: int) -> str:
-    """Return a part of a text, escaped; runner commands are recognised in the whole text."""
+    """Return text[start:stop], invisible characters escaped and the first ones of runner commands in the whole text."""
     # A runner's command can begin before the part that is shown, so the whole text is searched.
     commands = {match.start() for match in LOG_COMMAND.finditer(text)}
     return "".join(
@@ -284,7 +284,7 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
 
 
 def decode(data: bytes, path: str) -> Source:
-    """Return UTF-8 bytes, with or without byte order mark, as a source; ConfigError: others, or as `source_of`.
+    """Return UTF-8 bytes as a source, byte order mark removed; ConfigError for other bytes, or as `source_of`.
 
     Args:
         data: the bytes.

@@ -202,7 +202,7 @@ def _cell_number(cell: str, row: int, column: int) -> float:
 
 
 def _refuse_wrong_entries(entries: "Array") -> None:
-    """Raise Refusal for an entry not finite, over 1e100, not 0 above the diagonal, under 1e-100 on it, a 0 column."""
+    """Raise Refusal unless entries are finite, at most 1e100, 0 above the diagonal, 1e-100 or more on it, in size."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
     # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.

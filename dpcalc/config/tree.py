@@ -214,7 +214,7 @@ def without_keys(section: Section, *keys: str) -> Section:
 
 
 def replace_at(root: Node, keys: Sequence[str | int], value: Node) -> Node:
-    """Return a tree with another value at a path, or a new last key; the tree itself where it leads nowhere.
+    """Return a tree with `value` at a path, whose last key may be new; the tree itself where the path leads nowhere.
 
     Args:
         root: the tree.

@@ -166,7 +166,7 @@ class _TreeBuilder:
     def _build_entries(
         self, pairs: list[tuple[yaml.Node, yaml.Node]], path: str
     ) -> tuple[dict[str, Node], frozenset[str]]:
-        """Return (entries of a mapping, own before `<<`; keys it repeats), first values kept; odd keys become flaws."""
+        """Return (entries of a mapping, own keys winning over `<<`; repeated keys); first values count; adds flaws."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         seen: dict[str, int] = {}
@@ -208,7 +208,7 @@ class _TreeBuilder:
 
 
 def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:
-    """Return the place of a node or event, up to the end of its first line."""
+    """Return the Mark of a node or event, whose width ends with it or with its first line; line 1 without a place."""
     start, end = node.start_mark, node.end_mark
     if start is None or end is None:
         return Mark(source, 1, 1)

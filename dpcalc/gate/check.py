@@ -50,7 +50,7 @@ class Demands:
 def check(
     paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER, demands: Demands, costs: Costs
 ) -> tuple[Result, ...]:
-    """Return one result for each file in order, then a failed one for each lock entry without a config.
+    """Return each file's verdict by limits, base and lock, in order; then failures for lock entries without a config.
 
     Args:
         paths: config files; "-" is standard input.
@@ -83,7 +83,7 @@ def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
 
 
 def _comparison(case: Case, costs: Costs) -> Result:
-    """Return the result of `diff` for one case: passed without a base, an error result for any exception."""
+    """Return the result of `diff`: passed without a base, an error result for any exception or unreadable file."""
     try:
         if case.pair is not None:
             return comparison_result(case.pair, costs)
@@ -95,7 +95,7 @@ def _comparison(case: Case, costs: Costs) -> Result:
 
 
 def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerBound]:
-    """Yield at most one request: for the lower bound of a case, if it is demanded or may change the verdict."""
+    """Yield the request for a case's lower bound if demanded or if it may change the verdict; nothing on an error."""
     if case.new is None:
         return
     try:
@@ -113,7 +113,7 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return the result of `check` for one case, without suggestions; undecided for a loose bound over the limit."""
+    """Return `check`'s result of a case, no suggestions: undecided if loose, failed on errors (strict: warnings)."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
@@ -184,7 +184,7 @@ def _limit_problems(
 
 
 def _is_undecided(plan: Plan, guarantee: Guarantee, limit: Limit | None) -> bool:
-    """Return True if epsilon's loose upper bound is over the limit and its lower bound is not, or is unknown."""
+    """Return True if a finite, loose (`is_fallback`) upper bound is over the limit and the lower is not, or unknown."""
     if limit is None or not guarantee.finite or guarantee.epsilon <= limit.value or not is_fallback(plan, guarantee):
         return False
     return guarantee.epsilon_lower is None or guarantee.epsilon_lower <= limit.value
@@ -201,7 +201,7 @@ def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Itera
 def _regression_problems(
     pair: ConfigPair | None, guarantee: Guarantee, base: BaseCost | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield what is worse than in the base, a rise of epsilon judged by the limits of both; nothing without a base."""
+    """Yield `regressions`, if there is a base; a rise is a warning, or judged by the strictest `max_increase_pct`."""
     if pair is None or base is None:
         return
     # The limit of the base counts too: a change cannot loosen the limit by which its own rise is judged.

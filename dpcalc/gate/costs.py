@@ -106,7 +106,7 @@ class Costs:
         self.compute(files)
 
     def compute(self, requests: Iterable[Request]) -> None:
-        """Compute the requests that are not yet known: plans first, then the others with 20 s each; errors are kept.
+        """Compute in workers requests not yet known: plans, then others in <= 20 s each; keep exceptions as answers.
 
         An answer that fails or takes too long is remembered as its exception.
 
@@ -200,7 +200,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(request: Request) -> Answer:
-    """Compute a request here: guarantee, lower bound, or a value that fits; else NoSolution, ConvergenceError.
+    """Compute here a guarantee ("auto"), a lower bound, or a value that fits (noise: 0.01 % below the limit).
 
     Raises:
         InputError: the plan has no such quantity.

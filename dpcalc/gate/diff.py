@@ -56,7 +56,7 @@ class ConfigPair:
 
 
 def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return a config with its base and the differences that may change epsilon, each with its plan (None: over 32).
+    """Return a config with its base and a plan for each change but budget and accounting, None if invalid or over 32.
 
     Args:
         name: revision or file of the base.
@@ -79,7 +79,7 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
 
 
 def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
-    """Return the base's epsilon and the changes, costliest first, each with the epsilon of the base with it alone.
+    """Return the base's epsilon, its epsilon with each change alone, largest first, and the new one without each claim.
 
     Args:
         pair: a config and its base.
@@ -138,7 +138,7 @@ class IncreaseRule:
 
 
 def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
-    """Yield problems: raised limits, weaker promises, moved sources, changed claims, and a rise, judged by `rule`.
+    """Yield raised limits, weaker promises, moved sources (notes if allowed), changed claims, and a rise by `rule`.
 
     Args:
         pair: a config and its base.
@@ -207,7 +207,7 @@ def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
 
 
 def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC408 if the config, or a value, is read from another place than in the base; not for two files."""
+    """Yield DPC408 if the config's section, or where references lead, differs from the base; not for two files."""
     # The training code may still read the old place.
     if pair.old.path == pair.name:  # two files, each with a section and references of its own
         return
@@ -246,7 +246,7 @@ def _unit_path(plan: Plan) -> tuple[str, ...]:
 
 
 def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterator[Problem]:
-    """Yield the warning DPC405 for each changed claim about data or sampling that lowers epsilon, or may."""
+    """Yield the warning DPC405 for each changed claim that lowers epsilon, alone or with others, or may lower it."""
     # No file shows that such a claim is true.
     # A claim that alone lowers epsilon is reported with that epsilon. One that alone does not may still help together
     # with other changes: it is reported if taking it back alone makes the new config costlier.
@@ -298,7 +298,7 @@ def _claims_taken_back(
 
 
 def _plan_with_change(old: Loaded, new: Loaded, difference: Difference) -> Plan | None:
-    """Return the old config's plan with one difference, what costs nothing left out; None if it is invalid."""
+    """Return the old config's plan with one difference of `new`, as `cost_relevant` returns it; None if invalid."""
     try:
         return cost_relevant(with_difference(old, new, difference))
     except ConfigError:
@@ -421,7 +421,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the Case of a config with its base, or with DPC406 why it has none; InputError: stdin, a submodule."""
+    """Return the Case with its base, or with DPC406 (absent: note, unreadable: warning); InputError: submodule, "-"."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     revision = find(Path(path).absolute().parent)

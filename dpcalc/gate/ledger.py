@@ -92,7 +92,7 @@ class LedgerEntry:
 
 
 def account(path: str) -> Account:
-    """Return a ledger with upper bounds of each run alone and of all runs, if finite with a lower one of all.
+    """Return a ledger with upper bounds of each run and of all together, the latter, if finite, with a lower bound.
 
     Args:
         path: the ledger.
@@ -167,7 +167,7 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
 
 
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError if a ledger, None for a new one, cannot take a run: tuned, other data or part, name in use."""
+    """Raise InputError if a ledger (None: a new one) cannot take a run: tuned, bad name, other data, parts, options."""
     # A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
     plan = entry.run.plan
     if plan.tuning is not None:
@@ -205,7 +205,7 @@ def _appended_bytes(old: bytes, entry: LedgerEntry) -> bytes:
 
 
 def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return the plan unnamed, with (delta, budget) of `opening` where given; a kept budget loses max_increase_pct."""
+    """Return the plan unnamed, with (delta, budget epsilon) of `opening` unless None, without max_increase_pct."""
     delta, epsilon = opening
     budget = plan.budget and replace(plan.budget, max_increase_pct=None)
     return replace(
@@ -217,7 +217,7 @@ def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Pla
 
 
 def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
-    """Return the phases of a run under their names in the ledger, without votes, which are private."""
+    """Return a run's phases, named "RUN" if there is one, else "RUN / PHASE", without votes, which are private."""
     phases, run = entry.run.plan.phases, entry.name
     # The name of the run comes first, so that `_runs` finds all phases of one.
     names = [run] if len(phases) == 1 else [f"{run}{SEPARATOR}{phase.name}" for phase in phases]
@@ -225,7 +225,7 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
 
 
 def _on_part(entry: LedgerEntry, ledger: Plan) -> Plan:
-    """Return a run's plan on the ledger's data, its phases on the part; InputError if it is as large as all parts.
+    """Return the ledger's plan with the run's phases on its part, at the ledger's sizes; InputError if on all units.
 
     Raises:
         InputError: the run draws from as many units as the ledger has in all parts, or nothing is proved for it.
@@ -259,7 +259,7 @@ def _sizes_text(hierarchy: Hierarchy) -> str:
 
 
 def _load_extended(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
-    """Return the extended ledger as a config; InputError unless it is the old ledger, unchanged, plus the run."""
+    """Return the extended ledger read from `data`; InputError unless it is the old one plus the run's phases."""
     phases = () if before is None else before.plan.phases
     expected = (*phases, *_entry_phases(entry))
     try:
@@ -287,7 +287,7 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Return `check`'s result of a ledger; failed (DPC407) too if it does not extend that at `base` ("": no base).
+    """Return `check`'s result without suggestions, failed (DPC407) if the ledger does not extend that at `base`.
 
     Args:
         path: the ledger.
@@ -307,7 +307,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger begins with that of revision `base`, or that has none; False if changed or gone.
+    """Return True if a ledger only appends to that at `base`, line ends aside, or there is none; False if gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.
@@ -329,7 +329,7 @@ def _extends_base(path: str, base: str) -> bool:
 
 
 def _means_the_same(path: str, before: bytes) -> bool:
-    """Return True if the ledger at `path` only adds phases to `before`, budget aside, or one is no valid config."""
+    """Return True if the ledger at `path` is `before` plus phases, budget aside, or if either is no valid config."""
     # A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
     try:
         old, new = load_text(before.decode("utf-8-sig"), path=path).plan, load(path).plan

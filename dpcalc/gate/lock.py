@@ -81,7 +81,7 @@ class Lock:
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def config_files(self, key: str = "") -> tuple[tuple[str, str], ...]:
-        """Return (path, section or "") of the entries whose files exist; InputError if one is outside the repository.
+        """Return sorted (path, section or "") of entries with a file, of section `key` or all; InputError: outside.
 
         Args:
             key: section to restrict to, or "" for all.

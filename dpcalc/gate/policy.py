@@ -54,7 +54,7 @@ class Policy:
                 raise InputError(f"{limit.source}: expected a finite number >= 0, got {limit.value!r}")
 
     def combined_with(self, other: "Policy") -> "Policy":
-        """Return the policy that demands all that either demands: smallest limits and percentage, any flag."""
+        """Return the policy that demands all that either does: the smaller of two limits (None: no limit), any flag."""
         # A lower share warns earlier, and so is the stricter one.
         shares = [share for share in (self.warn_at_pct, other.warn_at_pct) if share is not None]
         return Policy(
@@ -239,7 +239,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return the configs to judge: found now, or dropped since `base` ("": none); also those gone, searches weakened.
+    """Return configs found now, those that only `base` finds, and messages on gone files and weakened searches.
 
     Args:
         paths: the configs that are found now.
@@ -289,7 +289,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results with DPC408 for files that the base finds alone, and new ones for gone files or patterns.
+    """Return results, DPC408 added to dropped files, then new ones for gone files and (warnings) weakened searches.
 
     Args:
         results: of the files in `scope.paths`.

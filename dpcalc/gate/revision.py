@@ -119,7 +119,7 @@ class Revision:
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
     def _object_at(self, place: str) -> tuple[str, str, int] | None:
-        """Return (object name, kind, bytes) at a path, links followed, None if absent; Refusal if links lead nowhere.
+        """Return (object name, kind, e.g. "blob", bytes) at a path, links followed; None if absent; Refusal: dead link.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
@@ -141,7 +141,7 @@ class Revision:
         return name, kind, int(size)
 
     def follow_links(self, place: str) -> str:
-        """Return a path with this revision's links followed; Refusal if one leaves the repository or they loop.
+        """Return a path with this revision's links followed, unchanged if absent; Refusal: out of the repository, loop.
 
         Raises:
             Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
@@ -180,7 +180,7 @@ class Snapshot:
     folder: str
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the path from the top of a file that a config names; raise Refusal if it is outside the repository.
+        """Return the path from the top, links followed, of a file that a config names; Refusal: outside the repository.
 
         Args:
             name: the file as the config names it.
@@ -214,7 +214,7 @@ class Snapshot:
 
 
 def find_revision(name: str, folder: Path) -> Revision:
-    """Return the commit `name` in a folder's repository; InputError without one, UnknownRevisionError for the name.
+    """Return commit `name` in the current directory's repository if it holds `folder`, else in that of `folder`.
 
     A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
     same name in it. So all files below the repository of the current directory are files of that one.
@@ -249,7 +249,7 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Return what git prints, with hooks, filters and fetches off; InputError, of a silent failure `fails_with`.
+    """Return git's output, with hooks, filters and fetches off; InputError, or `fails_with` if it fails silently.
 
     Args:
         root: top directory of the working tree.

@@ -39,7 +39,7 @@ class Function(Protocol):
 
 
 def serve() -> None:
-    """Answer the parent's tasks on standard input until it closes the pipe or dies, which ends this process."""
+    """Answer tasks from standard input, after a first message (function, memory); the process ends with the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers and blocks it first
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
@@ -244,7 +244,7 @@ class Workers(Generic[T, R]):
             _send(worker, pickle.dumps(tasks[worker.task]))
 
     def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Yield the next (index, answer or ChildProcessError); at `until` an OutOfTimeError for each late task."""
+        """Yield the next (index, answer or ChildProcessError), or at `until` an OutOfTimeError for each late task."""
         # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others.
         left = until - time.monotonic()
         try:

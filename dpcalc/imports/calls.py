@@ -73,7 +73,7 @@ _OPTIONS = {
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of an Opacus accountant's state, equal entries merged; InputError unless it is one with steps.
+    """Return the run of an Opacus accountant's state, equal entries merged; InputError if malformed or without steps.
 
     Args:
         state: with the keys "history" (a list of noise multiplier, rate and steps) and, if it is the whole state,
@@ -99,7 +99,7 @@ def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
 
 
 def _entry_part(entry: Any, at: int) -> Part:  # noqa: ANN401  of a pickle or JSON
-    """Return the part of a history entry (noise, rate, steps), number `at` in messages; InputError for any other."""
+    """Return history[at], (noise, rate in (0, 1], whole steps >= 0), as a part of Poisson draws; or InputError."""
     if not isinstance(entry, (list, tuple)) or len(entry) != 3:
         raise InputError(f"history[{at}]: expected noise multiplier, rate and steps, got {shown(entry)}")
     # Of a pickle the numbers are those of Python, of JSON they are fractions already; a bool is no number.
@@ -127,7 +127,7 @@ def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int) -> Part:
 
 
 def call_run(call: Call, terms: Terms) -> ImportedRun:
-    """Return the run of a call of Opacus or TF-Privacy, terms of the user first; InputError if it cannot be expressed.
+    """Return the run of a call in `CALLS`, terms replacing its arguments; no target if noise is known; or InputError.
 
     Args:
         call: of one of `CALLS`.
@@ -184,7 +184,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
 
 def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return a TF-Privacy call as a run, noise halved if the call halves it, no delta, no target; or InputError."""
+    """Return a call's run, no origin, delta, target; noise halved for a statement unless used_microbatching=False."""
     examples = whole_number(_required(given, "n", name), "number of examples")
     batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
     epochs = finite_number(_required(given, "epochs", name), "epochs")
@@ -214,7 +214,7 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
 
 
 def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return an Opacus call as a run, epochs as whole steps, no delta or target; InputError: not Poisson, no number."""
+    """Return a run, no origin, delta, target; no steps: epochs / rate as Opacus rounds; InputError if not Poisson."""
     if given.get("poisson_sampling", True) is not True:
         raise InputError(
             f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "

@@ -85,7 +85,7 @@ _ALL = _Draw(sampling="scheme: all")
 
 
 def event_run(event: Call, terms: Terms) -> ImportedRun:
-    """Return the run of an event, adjacency as its kinds need; InputError if one is unknown or cannot be expressed.
+    """Return an event's run: replace-one for fixed sizes and randomized response, zero-out for trees; or InputError.
 
     Args:
         event: the event.
@@ -133,7 +133,7 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
 
 
 def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[tuple[_Draw, Part]]:
-    """Yield (draw, part) for all that an event releases, each `count` times; InputError if unknown or too deep."""
+    """Yield (draw, part) of each release, `count` times; releases on one sample are one part; InputError if unknown."""
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name = _fields(event), event.name
@@ -190,7 +190,7 @@ def _on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[tuple[_Draw
 
 
 def _drawn(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
-    """Return a draw within `outer`: Poisson rates multiply; other draws need all records, else InputError."""
+    """Return a draw within `outer`: Poisson in Poisson multiplies rates; InputError for any other draw in a draw."""
     # A Poisson draw of a Poisson draw is one at the product of the rates; no other pair of draws is a single draw.
     if name == "PoissonSampledDpEvent" and (not outer.words or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
@@ -227,7 +227,7 @@ def _truncated(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
 
 
 def _mixture(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return a mixture of Gaussians of sensitivities 0 and 1 as a Poisson draw; InputError for other sensitivities."""
+    """Return (draw, part) of a 0-or-1 mixture of Gaussians: Poisson at the probability of 1; InputError for others."""
     name = "MixtureOfGaussiansDpEvent"
     sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
     if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
@@ -241,7 +241,7 @@ def _mixture(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
 
 
 def _tree(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return the deepest of the trees, one for each record, as a bound on them all; InputError if `count` is not 1."""
+    """Return the costliest tree, with most steps of step_counts, on all records; InputError unless `count` is 1."""
     name = "SingleEpochTreeAggregationDpEvent"
     counts = fields["step_counts"]
     # Each record is in one of the trees, and the tree with most steps costs most.
@@ -264,7 +264,7 @@ _WHOLE: dict[str, Callable[[dict[str, Any], int], tuple[_Draw, Part]]] = {
 
 
 def _mechanism(name: str, fields: dict[str, Any]) -> str:
-    """Return the YAML of the `mechanism:` section of an event; InputError for unknown kinds or a sensitivity not 1."""
+    """Return the `mechanism:` section "{...}" of an event; InputError for kinds without one or a sensitivity not 1."""
     if fields.get("sensitivity", 1) != 1:
         raise InputError(
             f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
@@ -314,7 +314,7 @@ def _concentrated(fields: dict[str, Any]) -> str:
 
 
 def _response(fields: dict[str, Any]) -> str:
-    """Return the keys of randomized response, the true answer's chance (noise may hit it too) rounded up."""
+    """Return the keys of randomized response; truth_probability, 1 - noise + noise / buckets, is rounded up if long."""
     noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
     # With probability `noise` the answer is uniform over all buckets, the true one among them.
     buckets = whole_number(fields["num_buckets"], "RandomizedResponseDpEvent num_buckets", low=2)
@@ -356,7 +356,7 @@ def _tuning(fields: dict[str, Any]) -> str:
 
 
 def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
-    """Return a number > 0 that is no tinier than noise may be."""
+    """Return a finite number >= 1e-9, the smallest that noise may be; InputError for any other."""
     return finite_number(value, where, low=1e-9)
 
 

@@ -63,7 +63,7 @@ _MARK = _Mark()
 
 
 def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what a torch checkpoint's data.pkl holds, nothing run, objects as `Opaque`; InputError if refused.
+    """Return what the only data.pkl in a torch checkpoint (a zip) holds, as `pickle_value` does; or InputError.
 
     Args:
         stream: a zip archive as `torch.save` writes it; only its list of files and `data.pkl` are read.
@@ -85,7 +85,7 @@ def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle 
 
 
 def _check_directory(stream: BinaryIO) -> None:
-    """Raise InputError if an archive's file list is too long for memory; else leave the stream at its begin."""
+    """Raise InputError if a zip's end record states a file list over 16 MiB; else only rewind the stream."""
     stream.seek(0, 2)
     stream.seek(max(0, stream.tell() - _TAIL))
     tail = stream.read()
@@ -100,7 +100,7 @@ def _check_directory(stream: BinaryIO) -> None:
 
 
 def pickle_value(data: bytes) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what a pickle holds, nothing run, objects of allowed classes as `Opaque`; InputError for any other.
+    """Return what a pickle holds, nothing run, allowed classes as `Opaque`; InputError for other names or damage.
 
     Args:
         data: a pickle of protocol 2 or later.
@@ -179,7 +179,7 @@ class _Machine:
         return values
 
     def named(self, name: str) -> None:
-        """Push an allowed class or function by name as Opaque; InputError for any other, which is not imported.
+        """Push the name "module.name" of an allowed class or function as Opaque, not imported; InputError for others.
 
         Raises:
             InputError: checkpoints hold no such.
@@ -190,7 +190,7 @@ class _Machine:
         self.stack.append(Opaque(name, is_class=True))
 
     def made(self) -> None:
-        """Pop (class, arguments), push its dictionary, number or bytes, else an Opaque, calling nothing; or ValueError.
+        """Pop (class, arguments), call nothing, push a dict, number, bytes or Opaque instead; ValueError if no class.
 
         Raises:
             ValueError: there is no class to make it of.
@@ -215,7 +215,7 @@ class _Machine:
             raise ValueError("numbers whose first byte is the largest")
 
     def set_item(self, key: Any, value: Any) -> None:  # noqa: ANN401  of the pickle
-        """Set an entry of the dictionary on top; skip a key of no plain type, and Opaque holders; else TypeError.
+        """Set an entry of the dict on top; ignore keys but str, int, float, bytes, and Opaque holders; else TypeError.
 
         Args:
             key: of the entry.
@@ -248,7 +248,7 @@ class _Machine:
 
 
 def _object(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
-    """Return an object of an allowed class: an empty dictionary, bytes, a number of numpy, else an opaque object."""
+    """Return {} for OrderedDict, bytes for latin1 encode, a number for a numpy scalar, Opaque for any other class."""
     match name.rpartition(".")[2], arguments:
         case "OrderedDict", _:
             return {}

@@ -45,7 +45,7 @@ _KINDS = (
 
 
 def read_run(path: str, terms: Terms) -> ImportedRun:
-    """Return the run of a checkpoint, pickle, JSON or Python text; ConfigError: unreadable; InputError: unknown kind.
+    """Return the run of a checkpoint or pickle, as its first bytes tell, else of text; ConfigError or InputError.
 
     Args:
         path: file name; "-" is standard input, which has to be text.
@@ -71,7 +71,7 @@ def read_run(path: str, terms: Terms) -> ImportedRun:
 
 
 def _first_bytes(path: str) -> bytes:
-    """Return the first bytes of a regular file; ConfigError if it cannot be read."""
+    """Return the first four bytes of a regular file, fewer if it is shorter; ConfigError if it cannot be read."""
     try:
         with open_regular(path) as stream:
             return stream.read(len(_ZIP))
@@ -84,7 +84,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run of JSON, of a Python literal, or of the only known call in Python text; InputError for others."""
+    """Return the run of JSON, a Python literal, or the only event or known call in a script; InputError for others."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return _value_run(json_value(text), terms)
@@ -132,7 +132,7 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
-    """Return the only accountant's state among 10,000 dictionaries of a checkpoint; InputError for none or several."""
+    """Return the only accountant's state in nested dicts (not in lists; 10,000 searched); InputError: none, several."""
     # Nothing is expanded: a pickle may hold the same dictionary in a million places.
     pending, seen, states = [value], set[int](), []
     while pending and len(seen) < _MAX_SEARCHED:
@@ -172,7 +172,7 @@ class Import:
 
 
 def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
-    """Return a run with its config, noise solved for if it has a target; InputError, NoSolution or ConvergenceError.
+    """Return a run with its config, terms first, a target's noise solved; InputError, NoSolution or ConvergenceError.
 
     Args:
         run: the run.
@@ -223,7 +223,7 @@ def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield a sentence for each thing that neither file nor user says: of the run, then number of examples, delta."""
+    """Yield run.unknown, no adjacency if in terms, then sentences for unknown examples and a delta not in the file."""
     for sentence in run.unknown:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence
@@ -234,7 +234,7 @@ def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
 
 
 def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
-    """Return the config of a run, loaded; InputError names the file, not lines of a config that is not yet written."""
+    """Return a run's config, loaded, not yet accepted; InputError names `path`, not lines of the unwritten config."""
     try:
         return load_text(_config_text(run, noise, path), path="imported config")
     except InputError as error:
@@ -242,7 +242,7 @@ def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
 
 
 def _config_text(run: ImportedRun, noise: str, path: str) -> str:
-    """Return the config of a run as YAML, with comments on what the file does not say; `noise` replaces "{noise}"."""
+    """Return a run's config as YAML, unknowns as comments, unknown data size fit to the rate; `noise` for "{noise}"."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
     # Where the file has no number of examples, one that the rate fits; epsilon does not depend on it.

@@ -67,7 +67,7 @@ class ApproximateDp(PairOnly):
             raise InputError(f"delta: expected a number in [0, 1), got {self.delta!r}")
 
     def pair(self) -> Atoms:
-        """Return the exact dominating pair: infinite loss with mass delta, else +-epsilon (0: no losses).
+        """Return the exact symmetric pair: infinite loss with mass delta, else +-epsilon; no losses for epsilon 0.
 
         It is symmetric.
 
@@ -180,7 +180,7 @@ class RandomizedResponse(PairOnly):
             raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
     def pair(self, answers: int = 1) -> Atoms:
-        """Return the exact symmetric pair of `answers` independent answers; no losses if they are uniform.
+        """Return the exact symmetric pair for answers of `answers` exchanged records; no losses if they are uniform.
 
         Args:
             answers: their number, >= 1; each is of a record that is exchanged.
@@ -209,7 +209,7 @@ class RandomizedResponse(PairOnly):
 
 
 def _log_convolution_power(logs: Array, copies: int) -> Array:
-    """Return the log masses of the sum of `copies` >= 1 independent variables with these log masses on a grid."""
+    """Return log masses, on a grid, of the sum of `copies` >= 1 such independent variables, by repeated squaring."""
     # Repeated squaring; a single 0 in log space is the variable that is always 0.
     power, square = np.zeros(1), logs
     while True:

@@ -74,7 +74,7 @@ class Strategy(ABC):
         """Return w with C_ij = 0 for i - j >= w; 0 for trees, which have no such matrix."""
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return a number of steps i, i + groups, ... whose columns of C all have the largest norm.
+        """Return how many steps i, i + groups, ... of one group have columns of C that the run's end does not cut.
 
         Args:
             steps: length of the run, >= 1.
@@ -83,7 +83,7 @@ class Strategy(ABC):
         return (steps - self.bands(steps)) // groups + 1  # the first columns, which do not end early
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:  # noqa: ARG002  columns of most are even
-        """Return the noise factors with which a run acts as if its columns, which do not overlap, were all equal.
+        """Return the factors on the noise with which columns that do not overlap count as equal: 1 unless overridden.
 
         Args:
             steps: length of the run, >= 1.
@@ -93,7 +93,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Return (root mean squared, largest) deviation of prefix sums at noise multiplier 1; None: long or infinite.
+        """Return (root mean squared, largest) deviation of prefix sums at noise multiplier 1; None if long or infinite.
 
         Estimates, no bounds; None where they take too long or have no finite value.
         """
@@ -116,7 +116,7 @@ class Toeplitz(Strategy):
 
     @property
     def is_rising(self) -> bool:
-        """True if the coefficients are >= 0 and fall."""
+        """True if the coefficients are >= 0 and never rise, so that mu does not fall with the number of steps."""
         # After their end the coefficients are 0, so that the last one must not be below that.
         c = self.coefficients
         return c[-1] >= 0 and all(later <= earlier for earlier, later in pairwise(c))
@@ -297,7 +297,7 @@ class Matrix(Strategy):
         return False
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps.
+        """Return the sensitivity in the first steps, relative to the largest column of the whole matrix; cached.
 
         Args:
             steps: length of the run, >= 1.
@@ -310,7 +310,7 @@ class Matrix(Strategy):
         return strategies.matrix_bands(self.entries[:steps, :steps])
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return the most steps of one group whose columns, in the whole matrix, have the largest norm, rounded.
+        """Return the most steps of one group whose squared column norms are, up to 1e-9, the whole matrix's largest.
 
         Args:
             steps: length of the run, >= 1.
@@ -322,7 +322,7 @@ class Matrix(Strategy):
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:
-        """Return the noise factors with which a run acts as if its columns, which do not overlap, were all equal.
+        """Return the factors on the noise with which a run's columns, which do not overlap, all count as equal.
 
         Args:
             steps: length of the run, >= 1.
@@ -468,7 +468,7 @@ class MatrixFactorization(Mechanism):
 
     @property
     def limits(self) -> Participation:
-        """The steps in which a unit may take part."""
+        """The steps in which a unit may take part: separation (1 if not stated), most times, fixed epochs or not."""
         return Participation(
             separation=self.min_separation or 1,
             max_times=self.max_participations,

@@ -80,7 +80,7 @@ class Votes:
         return 1 - 1 / self.labels
 
     def union_bound(self, overtake: Array) -> Array:
-        """Return upper bounds, by query, that another label wins: the sum of overtake[lead] over the other labels.
+        """Return upper bounds, by query, that the first of the top labels loses: overtake[lead] summed over the others.
 
         Args:
             overtake: probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes, shape (teachers +
@@ -130,7 +130,7 @@ class LNMax:
         return np.asarray((2 + x) / 4 * np.exp(-x))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return (K of D||D', K of D'||D), upper bounds for each query from `other_wins` alone; shape (n, m).
+        """Return log moments (D||D', D'||D) of order z, upper bounds by query from `other_wins` alone; shape (n, m).
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -175,7 +175,7 @@ class GNMax:
         return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.sigma)) + LOG_CDF_ERROR))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return (K of D||D', K of D'||D), upper bounds for each query from `other_wins` alone; shape (n, m).
+        """Return log moments (D||D', D'||D) of order z, upper bounds by query from `other_wins` alone; shape (n, m).
 
         Args: those of `LNMax.log_moments`.
         """
@@ -221,7 +221,7 @@ class ConfidentGNMax:
         return np.asarray(np.exp(self._log_check_probabilities(top)[0]))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
-        """Return (K of D||D', K of D'||D), upper bounds for each query, check and label together; shape (n, m).
+        """Return log moments (D||D', D'||D), upper bounds by query, of check and label; worst of a neighbour's counts.
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -270,7 +270,7 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
 
 
 def _checked_log_moments(p: BothWays, q: BothWays, label: Array, orders: Array) -> Array:
-    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), rounded up: a bit, then a label if it is 1.
+    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), an upper bound >= 0; p, q and label are logarithms.
 
     Args:
         p: log probabilities of (the first value, the second) on the one data set, shape (n,) each.

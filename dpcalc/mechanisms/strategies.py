@@ -46,7 +46,7 @@ class Participation:
     fixed_epochs: bool = False
 
     def times(self, steps: int) -> int:
-        """Return the largest number of steps in which a unit takes part in a run of `steps` >= 1 steps."""
+        """Return ceil(steps / separation), most steps of one unit, or max_times if less and epochs are not fixed."""
         # A run of b + 1 steps with separation b has room for two.
         possible = -(-steps // self.separation)
         return possible if self.max_times is None or self.fixed_epochs else min(self.max_times, possible)
@@ -106,7 +106,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return a Toeplitz strategy's sensitivity, exact where its theorems are, else a lower and an upper bound.
+    """Return a Toeplitz strategy's sensitivity: exact without overlap, or for c >= 0 falling or in fixed epochs.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -207,7 +207,7 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
 
 
 def tree_sensitivity(steps: int, restart_every: int | None, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of tree aggregation relative to the noise of one node; exact if one pattern attains it.
+    """Return tree aggregation's sensitivity relative to one node's noise: a bound, exact if early steps attain it.
 
     Args:
         steps: n >= 1.
@@ -240,7 +240,10 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
 
 
 def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return the sum of squares over finished nodes, for the earliest possible steps; 0 for over 1e7 of them."""
+    """Return the sum of squared visits below each finished node, at steps 0, apart, ...; 0 for over 1e7 visits.
+
+    A visit is a step in which the unit takes part; a node counts only if all steps below it are in the run.
+    """
     if times > MAX_LENGTH:
         return 0
     places = apart * np.arange(times)
@@ -267,7 +270,7 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
-    """Return factors on the noise, for upper and lower bounds, with which all columns of a run count as equal.
+    """Return EvenNoise: `for_upper` by the largest mean of one place's columns, `for_lower` by the smallest column.
 
     Args:
         matrix: n x n, finite.
@@ -332,7 +335,7 @@ def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivi
 
 
 def largest_separated_sum(values: Array, times: int, apart: int) -> float:
-    """Return the largest sum of at most `times` of the values >= 0 whose places are at least `apart` from each other.
+    """Return the largest sum of at most `times` values >= 0 at places at least `apart` from each other, exactly.
 
     Args:
         values: numbers >= 0, shape (n,).
@@ -351,7 +354,7 @@ def largest_separated_sum(values: Array, times: int, apart: int) -> float:
 
 
 def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
-    """Return for each column of a table >= 0 an upper bound on its `largest_separated_sum`, rounded up.
+    """Return upper bounds on each column's `largest_separated_sum`, by bisection for a price on every place.
 
     Args:
         table: numbers >= 0, shape (n, columns).
@@ -394,7 +397,7 @@ def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
 
 
 def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, float] | None:
-    """Return (root mean squared, largest) deviation of the prefix sums; None where it would take long or overflows.
+    """Return (root mean squared, largest) deviation of prefix sums at noise multiplier 1; None: long, or overflow.
 
     Args:
         coefficients: as for `toeplitz_sensitivity`.
@@ -421,7 +424,7 @@ def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, 
 
 
 def matrix_error(matrix: Array) -> tuple[float, float] | None:
-    """Return `toeplitz_error` for a lower triangular matrix of any size; None where its inverse overflows."""
+    """Return (root mean squared, largest) deviation of prefix sums at noise multiplier 1; None if they overflow."""
     from scipy.linalg import solve_triangular  # noqa: PLC0415  costs 0.3 s, and only `-v` needs it
 
     sums = np.triu(np.ones(matrix.shape))
@@ -431,7 +434,7 @@ def matrix_error(matrix: Array) -> tuple[float, float] | None:
 
 
 def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | None:
-    """Return `toeplitz_error` for trees, in deviations of a node's noise; None for over 1e6 steps.
+    """Return (root mean squared, largest) deviation of prefix sums over one node's; None for over 1e6 steps.
 
     Args:
         steps: n >= 1.

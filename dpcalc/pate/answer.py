@@ -91,7 +91,7 @@ class SanitisedEpsilon:
 
 
 def release_terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> ReleaseTerms:
-    """Choose order, smoothness, noise so that releasing costs a tenth of `target` (None: the data-independent, <= 5).
+    """Return terms: order 1 + 2 log(1/delta)/t, noise that costs t/10; t = target or min(data-independent epsilon, 5).
 
     Args:
         aggregation: with its noise.
@@ -109,7 +109,7 @@ def release_terms(aggregation: Aggregation, queries: int, *, delta: float, targe
 def draw_sanitised_epsilon(
     aggregation: Aggregation, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw a publishable noisy bound on the data-dependent epsilon, once: each costs; or UnsupportedError.
+    """Draw a data-dependent epsilon that covers its own release, to publish once: each draw costs; or UnsupportedError.
 
     With f(D) the divergence of the labels, S(D) its smooth sensitivity, Z_1, Z_2 standard normal and c the value that Z
     exceeds with probability delta/10, B = S(D) e^{beta noise (Z_1 + c)} and U = f(D) + noise B (Z_2 + c) are released.
@@ -141,7 +141,7 @@ def draw_sanitised_epsilon(
 def _add_noise(
     divergence: float, sensitivity: float, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw noisy sensitivity, then divergence, both shifted up to be rarely low; return epsilon with the cost of both.
+    """Draw noisy sensitivity, then divergence, each too low with probability delta/10; return epsilon with their cost.
 
     Args:
         divergence: f(D), the Renyi divergence of all labels at the order.
@@ -162,7 +162,7 @@ def _add_noise(
 
 
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
-    """Return (a query's Renyi divergence by quarter-vote lead and top votes, each query's cell); or UnsupportedError.
+    """Return (divergence by lead in quarter votes and top votes, each query's two indices); or UnsupportedError.
 
     Returns:
         (upper bounds on the divergence, not increasing in the lead, shape (leads, tops); indices of the queries' cells,
@@ -194,7 +194,7 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
 
 
 def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) -> float:
-    """Return max over d >= 0 of e^{-smoothness d} * (change of the sum by one teacher after d others changed).
+    """Return max over d >= 0 of e^{-smoothness d} * (largest change of the sum by one teacher after d others changed).
 
     Args:
         divergences: by lead and top votes.
@@ -245,7 +245,7 @@ GNMAX_ORDERS = np.concatenate([np.arange(2.0, 100.0, 0.5), np.geomspace(100.0, 5
 
 
 def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> tuple[Row, ...]:
-    """Return two rows, the papers' data-independent and data-dependent epsilon; none for Confident-GNMax.
+    """Return the papers' data-independent row and data-dependent row (valid=False); () for Confident-GNMax.
 
     Args:
         aggregation: with its noise.
@@ -291,7 +291,7 @@ def pure_dp_log_moments(epsilon: float, moments: Array) -> Array:
 
 
 def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
-    """Return LNMax's published log moments, shape (queries, moments); data-dependent where that is proved and smaller.
+    """Return LNMax's published log moments (queries, moments): Theorem 3 where it holds, at most those of 2 gamma-DP.
 
     Args:
         other_wins: upper bound on the probability that another than the most frequent label wins, shape (queries,).
@@ -313,7 +313,7 @@ def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
 
 
 def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
-    """Return GNMax's published log moments, shape (queries, moments); data-dependent where that is proved and smaller.
+    """Return GNMax's published log moments (queries, moments): Theorem 6 where it holds, at most the Gaussian's.
 
     Theorem 6 with the orders mu_2 = sigma sqrt(log(1/q)), mu_1 = mu_2 + 1 of Proposition 10, where its conditions hold;
     the data-independent bound where they do not, or where that is smaller.
@@ -404,7 +404,7 @@ class PateAnswer:
 
 
 def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = None) -> PateAnswer:
-    """Return all epsilons of an ensemble; with `rng` also draw a sanitised one (InputError without votes).
+    """Return all epsilons of an ensemble, that by votes None without any; with `rng` one to publish, which needs votes.
 
     Args:
         question: the ensemble and what to evaluate.
@@ -432,7 +432,7 @@ def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = N
 
 
 def _within_target(question: PateQuestion, target: float) -> PateTarget:
-    """Return the largest numbers of queries, and the least noise for all queries, that keep epsilon <= target."""
+    """Return the most queries for any votes and for these (None without), the least noise for all, within target."""
     aggregation, votes, delta = question.aggregation, question.votes, question.delta
     return PateTarget(
         max_queries=max_queries(aggregation, target=target, delta=delta),

@@ -27,7 +27,7 @@ COLUMNS = ("query", "votes", "lead", "other_wins", "renyi_divergence")
 
 
 def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequence[str], verbose: bool) -> Output:
-    """Return the result of `pate`, epsilons rounded up; queries one by one only if verbose.
+    """Return the output of `pate`, led by the data-independent epsilon; verbose: the 10 costliest queries, in JSON all.
 
     Args:
         answer: all results.
@@ -76,7 +76,7 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
-    """Return fields of data-dependent epsilon, expected answers (Confident-GNMax), sanitised, published; or empty."""
+    """Return fields of data-dependent epsilon, expected answers (Confident-GNMax), sanitised, published; some empty."""
     question, sanitised = answer.question, answer.sanitised
     answered = Field("answered")
     if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
@@ -110,7 +110,7 @@ def plain_and_row(name: str, text: str | tuple[str, ...]) -> Field:
 
 
 def votes_field(by_votes: DataDependentResult | None, section: Section = Section.LAST) -> Field:
-    """Return the field of the data-dependent epsilon, marked as private itself; null in JSON alone for None.
+    """Return the field of the data-dependent epsilon, marked as private; for None one with null in JSON and no text.
 
     Args:
         by_votes: the data-dependent guarantee of the teachers' votes.
@@ -126,7 +126,7 @@ def votes_field(by_votes: DataDependentResult | None, section: Section = Section
 
 
 def _costliest_texts(answer: PateAnswer) -> tuple[str, ...]:
-    """Return a sentence for each of the 10 queries with the largest divergences, the largest first."""
+    """Return a sentence for each of the 10 queries with the largest divergences, largest first; () without votes."""
     costliest = sorted(query_rows(answer), key=lambda row: -row[-1])[:MAX_QUERY_ROWS]
     return tuple(
         f"query {number}: {top} votes, lead {lead}, another wins with at most {rounded_up(other_wins)}, "
@@ -142,7 +142,7 @@ def query_csv(answer: PateAnswer) -> str:
 
 
 def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float]]:
-    """Yield (number from 1, top votes, lead, bound on other labels, divergence) of each query; none without votes."""
+    """Yield (number from 1, top votes, lead, bound on Pr[other label], divergence) by query; none without votes."""
     votes, by_votes = answer.question.votes, answer.by_votes
     if votes is None or by_votes is None:
         return
@@ -194,7 +194,7 @@ def _published_text(row: Row) -> str:
 
 
 def _sanitised_object(sanitised: SanitisedEpsilon) -> Fields:
-    """Return a sanitised epsilon and its terms as a JSON object."""
+    """Return epsilon, delta, spread and terms of a sanitised epsilon, unrounded, as the fields of a JSON object."""
     # The terms are public by design: chosen without a look at the votes.
     terms = dataclasses.asdict(sanitised.terms).items()
     return (
@@ -206,7 +206,7 @@ def _sanitised_object(sanitised: SanitisedEpsilon) -> Fields:
 
 
 def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
-    """Return the queries and noise that keep to the target, in JSON as one object, else as texts; null for None."""
+    """Return the queries and noise within the target, in JSON one object, elsewhere texts; null in JSON for None."""
     if target is None:
         return json_only("target", None)
     # JSON has one object; people see a row for each text, under one label.

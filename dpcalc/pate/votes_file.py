@@ -44,7 +44,7 @@ class VotesFile:
 
 
 def read_votes(source: VotesFile) -> Votes:
-    """Read a .npy, .csv or .tsv file as votes for each label of each query; InputError for any wrong file or cell.
+    """Return votes for each label of the first `queries` of a .npy, .csv or .tsv file; InputError if anything is wrong.
 
     Raises:
         InputError: a file that is not regular or not readable, or a cell, row or size that is wrong; the message names
@@ -73,7 +73,7 @@ def read_votes(source: VotesFile) -> Votes:
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return the votes that each row must have: the given teachers or, without them or with `classes`, row 1's sum."""
+    """Return the votes of each row: `teachers`, or row 1's sum if None or with `classes`; InputError if rows differ."""
     # Counted labels sum to the number of rows of the file, so that only counts given as such can be wrong.
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
@@ -91,7 +91,7 @@ def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
 
 
 def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntArray:
-    """Return teachers by query (row) and label (column) from labels by teacher, query; InputError: label, rows, size.
+    """Return teachers by (query, label) from labels by (teacher, query); InputError: label >= classes, rows, size.
 
     Args:
         source: of the table.
@@ -117,7 +117,7 @@ def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntAr
 
 
 def _npy_table(path: str) -> IntArray:
-    """Return the whole numbers of a .npy file; InputError for Python objects (never loaded), fractions, damage."""
+    """Return a .npy file's 2-D whole numbers; InputError for Python objects (never loaded), fractions, damage."""
     # The header is untrusted: type, shape and size are checked before NumPy allocates or unpickles anything.
     shape, dtype = _npy_header(path)
     if dtype.hasobject:
@@ -158,7 +158,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Return the whole numbers of a CSV file, cells split at , ; or tab, a first line without numbers left out."""
+    """Return a CSV's whole numbers, split at the first line's commonest of , ; tab, without a header; or InputError."""
     # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0
@@ -180,7 +180,7 @@ def _csv_table(path: str) -> IntArray:
 
 
 def _csv_row(path: str, number: int, words: list[str]) -> NDArray[np.int32]:
-    """Return the whole numbers in the words of line `number`, from 1; raise InputError for any other word."""
+    """Return the whole numbers, "3.0" too, in the words of line `number` (from 1); InputError for other words."""
     try:
         # int() would read 1_000 as 1000; with the underscore replaced it refuses it.
         return np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32)
@@ -201,7 +201,7 @@ def _as_number(word: str) -> float | None:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, text without its line end) for each line that is not blank; tabs and spaces stay."""
+    """Yield (number from 1, text without its end) of each line that is not blank; InputError if not UTF-8 or huge."""
     with open_regular(path) as stream:
         # A file without line ends is refused before it fills the memory.
         number = 0

@@ -35,7 +35,7 @@ _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
-    """Return the probability that a drawn unit holds a drawn record, rounded up; of cut draws an upper bound.
+    """Return the probability that a drawn unit holds a drawn record, caps ignored, rounded up; 1 for no levels.
 
     An upper bound for a capped Poisson draw of units that may be empty: its cut is left out.
 
@@ -67,7 +67,7 @@ def _round_up_long_fraction(chance: Fraction) -> Fraction:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return the largest probability that a drawn unit of level `number` holds a record drawn with it (upper bound).
+    """Return an upper bound on Pr[a drawn unit of level `number` holds a record]; draws not of period `hold` are sure.
 
     Args:
         hierarchy: levels and schemes.
@@ -85,7 +85,7 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper law of a drawn unit's contributions; None if certain, or no better than their largest number.
+    """Return an upper law of a drawn unit's contributions; None if they are certain or only their maximum is known.
 
     Args:
         hierarchy: levels and schemes.
@@ -138,7 +138,7 @@ def capped_distribution(law: CountDistribution, cap: int) -> CountDistribution:
 
 
 def number_of_poisson_levels(hierarchy: Hierarchy, unit: int, clip: int) -> int:
-    """Return how many levels below `unit`, down to the clipping level, make Poisson draws.
+    """Return how many levels below `unit`, down to level `clip`, make Poisson draws; cut ones do not count.
 
     Args:
         hierarchy: levels and schemes.
@@ -172,7 +172,7 @@ def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> Count
 def drawn_sum(
     level: Level, count: int, each: CountDistribution, *, is_drawn_with_unit: bool = False
 ) -> CountDistribution:
-    """Return an upper law of the contributions in one fixed, Poisson or `all` draw from `count` units.
+    """Return an upper law of the contributions in one draw from `count` units; is_drawn_with_unit: beside a sure one.
 
     Args:
         level: whose scheme is `Fixed`, `Poisson` or `All`.
@@ -231,7 +231,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return certain contributions and non-empty probabilities of a path's unit and those beside it, in one data set.
+    """Return what a data set surely draws along a path, for lower bounds: contributions (0 if random), probabilities.
 
     Lower bounds are of this data set: what is random or unknown counts as 0.
 
@@ -282,7 +282,7 @@ def _has_simple_draws(schemes: Sequence[Scheme]) -> bool:
 
 
 def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, by level and row, how many contributions a unit makes whenever it is drawn; 0 if random or unknown."""
+    """Return, by level and row, contributions a drawn unit surely makes, unequal children as the least; 0 if random."""
     # From the clipping level outwards. Of a draw that takes some of unequal children only the smallest number is sure.
     certain = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
@@ -315,7 +315,7 @@ def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> t
 
 
 def _with_tree_counts(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
-    """Return the path with the counts of the actual data: the tree's, without one at least each min_count."""
+    """Return the path with counts and schemes of actual data: frames of the tree, without one at least min_count."""
     levels_of = hierarchy.levels[: len(path.counts)]
     if hierarchy.tree is None:
         sizes = [max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True)]
@@ -345,7 +345,7 @@ def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) 
 
 
 def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> list[int]:
-    """Return, for each level below `unit`, the fewest children of a parent, below the given range of rows only."""
+    """Return, for each level below `unit`, the fewest children of one parent, at or below `rows` (start, stop)."""
     # Rows under one range of parents follow each other, so that two ends say where the range goes on, level by level.
     start, stop = rows
     fewest = []
@@ -358,7 +358,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> l
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law of a drawn unit's contributions that data attain, at most `limit`; {0: 1} if none is known.
+    """Return a law that data attain of a drawn off-path unit's contributions, at most `limit`; {0: 1} if none is known.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 

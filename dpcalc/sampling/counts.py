@@ -31,7 +31,7 @@ _COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed
 
 
 def binomial(trials: int, rate: Fraction) -> CountDistribution:
-    """Return the binomial distribution: exact if short, else an upper bound in stochastic order.
+    """Return an upper law of the binomial distribution, exact if short but for tails < 2^-200, which move up.
 
     Exact, or, where very many successes are possible, an upper bound in stochastic order.
 
@@ -82,7 +82,7 @@ class FullBatch(NamedTuple):
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
-    """Return how likely `others`, each drawn with `rate`, fill a batch cut to `cap`; None if that is too much work.
+    """Return (Pr[T >= cap], Pr[one more is drawn and stays | T >= cap]), T drawn of `others`; None if too much work.
 
     Args:
         others: units beside one, >= 0.
@@ -119,7 +119,7 @@ def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatc
 
 
 def _binomial_weights(trials: int, a: int, b: int) -> Iterator[tuple[int, int]]:
-    """Yield (count, weight) of a binomial law at rate a / b, rounded down, 2^1300 for the likeliest; none of 0."""
+    """Yield (count, weight > 0) of a binomial law at rate a / b, from the likeliest (2^1300) up, then on down."""
     likeliest = (trials + 1) * a // b
     count, weight = likeliest, 1 << _FULL_BITS
     while weight:  # 0 beyond the last trial
@@ -203,7 +203,7 @@ def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistributi
 
 
 def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked units drawn: weight}, weight of all); long weights are rounded down and sum to a little less."""
+    """Return ({marked units drawn: weight}, weight of all); long weights are rounded down; both end counts are kept."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)
@@ -365,7 +365,7 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
 
 
 def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
-    """Round a law with a denominator of over 8192 bits down to 4096 and give the rest to the likeliest key."""
+    """Return a law; if a denominator has over 8192 bits rounded down to 4096, the rest given to the likeliest key."""
     if all(chance.denominator.bit_length() <= 2 * _MAX_BITS for chance in law.values()):
         return law
     unit = 1 << _MAX_BITS
@@ -407,7 +407,7 @@ def coarsen_upwards(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
-    """Return an upper law with `max_counts` counts above 0, of about equal probability; itself if it has no more.
+    """Return an upper law with at most `max_counts` counts above 0, kept at equal shares of probability and at the end.
 
     Args:
         law: the distribution.
@@ -453,7 +453,7 @@ def compound(number: CountDistribution, each: CountDistribution) -> CountDistrib
 
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:
-    """Round probabilities of over 1024 bits down and give the rest to the largest count: an upper law."""
+    """Return an upper law: probabilities of over 1024 bits are rounded down, the rest goes to the largest count."""
     if all(chance.denominator.bit_length() <= _FEW_BITS for chance in law.values()):
         return law
     short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}

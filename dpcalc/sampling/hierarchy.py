@@ -127,7 +127,7 @@ class Level:
 
     @property
     def is_whole(self) -> bool:
-        """True if the draw leaves no unit out at the smallest and at the largest count."""
+        """True if the draw leaves no unit out at min_count and at count; False for any Poisson draw that can be cut."""
         if isinstance(self.scheme, CappedPoisson):  # at the largest count it is cut; its exact rate takes long
             return False
         return all(self.scheme.rate(count) == 1 for count in (self.min_count, self.count))
@@ -139,7 +139,7 @@ class Level:
 
     @property
     def rate(self) -> Fraction:
-        """Return the exact rate given a drawn parent; of unequal sizes the largest, for a shuffle of them 1."""
+        """Return the rate given a drawn parent, at min_count, where it is largest; 1 for a shuffle of unequal sizes."""
         if isinstance(self.scheme, Shuffle) and not self.is_equal:
             return Fraction(1)  # what drop_last leaves out of a pass neither grows nor falls with the count
         return self.scheme.rate(self.min_count)
@@ -173,7 +173,7 @@ def drawn_from(scheme: Scheme, count: int) -> Scheme:
 def size_faults(
     level: str, size: int | Fraction, min_count: int | Fraction, count: int | Fraction, *, smallest_parent: str = ""
 ) -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.size" if a draw without replacement takes more units than the smallest parent holds.
+    """Yield one error at "LEVEL.size" if `size` exceeds `min_count`; it names `smallest_parent` if sizes differ.
 
     Args:
         level: name of the level.
@@ -200,7 +200,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield an error for each draw that does not fit those above it, cannot be held, or needs more steps.
+    """Yield errors: redraw periods that do not nest, draws that cannot be held, sampling above a pass, too few steps.
 
     A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
     all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,
@@ -300,7 +300,7 @@ def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | N
 def _scheme_faults(
     level: str, scheme: Scheme, sizes: Sequence[int], smallest_parent: str = ""
 ) -> Iterator[KeyedInputError]:
-    """Yield the `size_faults` of a scheme over parents of these sizes; none if it can draw from any number."""
+    """Yield the `size_faults` of a shuffle or fixed draw without at_most over parents of these sizes; else none."""
     if isinstance(scheme, Shuffle) or (isinstance(scheme, Fixed) and not scheme.at_most):
         yield from size_faults(level, scheme.size, min(sizes), max(sizes), smallest_parent=smallest_parent)
 
@@ -416,7 +416,7 @@ class Hierarchy:
         return prod(level.count for level in self.levels[:number])
 
     def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
-        """Return True if removing `removed` units (in a tree at most all) from one parent can take a step from a pass.
+        """Return True if removing `removed` units of a parent (in a tree at most all) can take a step from a pass.
 
         Args:
             number: the level of the units, from 1.
@@ -434,7 +434,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return the mean share that a step draws of the outermost level not drawn whole; 1 if all are drawn whole."""
+        """Return mean draws per unit and step at the outermost level not `All` (shuffle: 1 / steps of a pass), or 1."""
         # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:

@@ -39,7 +39,7 @@ _FEW_SIZES = 16  # of a capped draw, each of which has a path of its own; of mor
 
 @lru_cache(maxsize=4)
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
-    """Return the kinds of units by level: alike siblings in one row, under the first of each kind of parent only.
+    """Return, by level, a row for each kind of alike siblings, only under the first unit of each kind of parent.
 
     Args:
         sizes: for each level, the number of its units under every unit of the level above; two levels or more.
@@ -170,7 +170,7 @@ class Rows:
         return total
 
     def sums_of_largest(self, values: IntArray, size: int) -> IntArray:
-        """Return, for each parent, the sum of its `size` largest units, or of all; units of a row have its value.
+        """Return, for each parent, the sum of its `size` largest values, or of all; a row counts as `number` units.
 
         Args:
             values: of each row, shape (rows,).
@@ -185,7 +185,7 @@ class Rows:
         return total
 
     def largest_sibling(self, values: IntArray) -> IntArray:
-        """Return, for each row, the largest value among the parent's other units, its own row's too; 0 if none."""
+        """Return, for each row, its parent's largest other value, its own too if `number` > 1; 0 if there is none."""
         # Rows of a parent see its largest row; that row sees itself if it stands for several units, else the second.
         order = self.order_descending(values)
         second = np.zeros_like(self.first)
@@ -233,7 +233,7 @@ class PathTable:
         return int(self.counts.shape[1])
 
     def paths(self, at: int) -> tuple[Path, ...]:
-        """Return the path in row `at`, one `Path` a phase; () as its place without a tree, that of one if merged."""
+        """Return row `at` as one `Path` a phase; uncertain counts are a frame's fewest; place () without a tree."""
         counts = tuple(self.counts[at].tolist())
         largest_counts = tuple(self.max_counts[at].tolist())
         place = self._place(int(self.rows[at]))
@@ -263,18 +263,18 @@ class PathTable:
             path_by_phase.append(path)
         return tuple(path_by_phase)
 
-    def _place(self, row: int) -> tuple[int, ...]:
-        """Return the indices, each in its parent from 0, of a row's first unit and its ancestors; () without a tree."""
+    def _place(self, number: int) -> tuple[int, ...]:
+        """Return indices, in each parent from 0, to unit `number` (records: to the first in it); () without a tree."""
         tree = self.hierarchies[0].tree
         if tree is None:
             return ()
         if self.unit == self.hierarchies[0].depth:
-            return (*tree.place(self.unit - 1, row), 0)
-        return tree.place(self.unit, row)
+            return (*tree.place(self.unit - 1, number), 0)
+        return tree.place(self.unit, number)
 
 
 def fewest_in_frame(scheme: Scheme, count: int) -> int:
-    """Return the fewest units a draw's frame can hold: of a group at most its min_count, else `count`.
+    """Return min(count, min_count) for a CappedGroup, the fewest units that its frame can hold; else `count`.
 
     Args:
         scheme: of the level.
@@ -284,7 +284,7 @@ def fewest_in_frame(scheme: Scheme, count: int) -> int:
 
 
 def _most_in_frame(scheme: Scheme, count: int, max_count: int) -> int:
-    """Return the most units a draw's frame can hold: a group's own count, `max_count` if cut, else `count`."""
+    """Return the most units a frame can hold: a CappedGroup's count, `max_count` of a CappedPoisson, else `count`."""
     if isinstance(scheme, CappedGroup):
         return scheme.count
     return max_count if isinstance(scheme, CappedPoisson) else count
@@ -305,7 +305,7 @@ def whole_batches(scheme: Scheme, count: int) -> int:
 
 
 def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """Return the path with each pass as one draw: `All`, but the innermost of a fixed size if drop_last omits units.
+    """Return the path, shuffles as `All`; the innermost as `Fixed` if drop_last omits units, unless is_revealed.
 
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
     innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
@@ -324,7 +324,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return all kinds of paths to level `unit` as rows; without a tree, one for each combination of possible sizes.
+    """Return all kinds of paths to level `unit` as rows; without a tree, one for each combination of ranges of sizes.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.
@@ -364,7 +364,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return by level the ranges (fewest, most) of sizes that a path stands for; the fewest costs most unless cut."""
+    """Return, by level, ranges (fewest, most) that split its possible sizes; the fewest costs most unless cut."""
     # They begin at min_count, min_count + 1 and each larger fixed size + 1, and where a capped draw is more often cut.
     ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
@@ -379,7 +379,7 @@ def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple
 
 
 def _sizes_more_often_cut(level: Level) -> Iterator[int]:
-    """Yield the sizes of a cut draw's frame at which ranges begin, every one if few; nothing for other schemes."""
+    """Yield sizes at which ranges of a cut draw's frame begin: up to 16 all, else 9 or fewer; none of other schemes."""
     if not isinstance(level.scheme, CappedPoisson):
         return
     if level.count - level.min_count < _FEW_SIZES:

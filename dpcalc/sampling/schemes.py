@@ -417,7 +417,7 @@ class RandomAllocation:
         return min(self.times, steps)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return independent passes that cost no less: `times` blocks of all steps (times 1: of those run); () for 0.
+        """Return passes that cost no less: `times` blocks of all steps, run or not (times 1: of those run); () for 0.
 
         For times 1 they cost the same, also for the first steps alone.
 

@@ -150,7 +150,7 @@ def unchecked_tree(counts: object, names: Sequence[str]) -> Tree:
 
 
 def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
-    """Yield each place where `counts` is no tree over these levels: a wrong nesting, an empty list, or no count.
+    """Yield, in order, each place where `counts` is no tree over these levels; one fault for fewer than two levels.
 
     Args:
         counts: what should be nested counts; anything may stand anywhere.

@@ -150,7 +150,7 @@ class Walk:
         return Folder(place=place, files=len(files), folders=tuple(folders))
 
     def _entries(self, path: str, place: str) -> tuple[list[str], list[str]]:
-        """Return (files to count, sorted folders) by name, not the excluded file; note others in `skipped`; OSError."""
+        """Return (files to count, sorted folders) by name, but `excluded`; add others to `skipped`; OSError."""
         files, folders, others = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -364,7 +364,7 @@ def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> 
 
 
 def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Count a manifest, the levels' names as default columns; InputError for endings or a wrong number of columns."""
+    """Count a manifest by columns, default all levels but the last; as many as levels: equal rows count once."""
     if source.endings:
         raise InputError("--suffix: expected with a folder, got a file of rows")
     levels = source.levels or ((*source.columns, RECORD) if source.columns else ())

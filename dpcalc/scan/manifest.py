@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return the number of rows of each unit, nested by columns; with `distinct` equal rows count once; InputError.
+    """Return rows per unit, nested by column; `distinct`: equal rows count once, by the last column; InputError.
 
     Args:
         path: a file whose name ends in one of ENDINGS.
@@ -76,7 +76,7 @@ def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
 
 
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield the columns' values, blank rows skipped, by the first delimiter whose header has all; else InputError."""
+    """Yield each row's values of the columns, split at the first of , ; tab | that fits the header; InputError."""
     # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
     lines = _lines(path, stream)
     first = next(lines, "")

@@ -65,7 +65,7 @@ class MemberDistribution:
 
 
 def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) -> MemberDistribution:
-    """Return how many protected units a step (shuffle: a pass) draws: the distribution or an upper bound on it.
+    """Return the law of protected units drawn in a step, or pass of a shuffle, perhaps without 0; exact or upper.
 
     Args:
         plan: a training run.
@@ -89,7 +89,7 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) 
 
 
 def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> Path:
-    """Return the path of one step: a level whose units choose their steps as a Poisson draw with the same rate."""
+    """Return a phase's path, an allocated level on it as the Poisson draw of one step; unchanged without one."""
     hierarchy, path = plan.phases[phase_index].hierarchy, protected.paths[phase_index]
     if not 0 < hierarchy.allocated <= len(path.schemes):
         return path
@@ -120,7 +120,7 @@ def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tup
 
 
 def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tuple[int, ...]:
-    """Return the numbers, from 0, of the watched units: one by its path, a group by its placement or else the first.
+    """Return numbers in the level, from 0, of watched units: the path's; a group's by placement or else the first.
 
     Args:
         plan: a training run.
@@ -163,7 +163,7 @@ def _placed_units(hierarchy: Hierarchy, placement: Placement, parent: int, level
 def _path_frames(
     hierarchy: Hierarchy, protected: ProtectedUnit, phase_index: int, level: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield (number of the unit from 0, units in its frame) at each level, from the outermost to the protected one."""
+    """Yield (number of the unit from 0, units in its frame) on the protected unit's path, from level 1 to `level`."""
     unit, places = 0, protected.paths[phase_index].place
     for depth in range(1, level + 1):
         first, size = children(hierarchy, depth, np.array([unit]))
@@ -191,7 +191,7 @@ def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
 
 
 def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> CountDistribution:
-    """Return the distribution of protected classes (unit 1) or records in a step's tasks; LookupError without tasks."""
+    """Return the law of draws of protected classes (unit 1) or one record in a step; LookupError without tasks."""
     episodes = hierarchy.episodes
     if episodes is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -278,7 +278,7 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source:
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks of how often at least 1 to 4 protected units are drawn in a step, and any in a round."""
+    """Yield checks of Pr[>= k protected units in a step or pass], k = 1 to 4 until too rare, and of any in a round."""
     rounds, steps = phase.counts.members.shape
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
@@ -300,7 +300,7 @@ def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistributio
 
 
 def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return the check of one level: the share drawn under Poisson sampling, else the mean number drawn per frame."""
+    """Return a level's check: share drawn if Poisson, else mean draws a frame and step or pass; interval if random."""
     if isinstance(scheme, Poisson) and count.offered:
         rate, observed = float(scheme.probability), count.drawn / count.offered
         interval = mean_interval(observed, count.offered, miss_probability=MISS_PROBABILITY)
@@ -359,7 +359,7 @@ def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
 
 
 def _batch_interval(phase: _Phase, depth: int) -> Ends:
-    """Return a confidence interval for the mean batch: the levels' product if equal or fixed, else Hoeffding's."""
+    """Return an interval for the mean batch: the product of the levels' if equal or fixed, else Hoeffding's."""
     copies, schemes = draws_of_step(phase.hierarchy)
     levels = phase.hierarchy.levels[:depth]
     counts = phase.counts.levels[:depth]

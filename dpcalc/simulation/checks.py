@@ -17,7 +17,7 @@ Ends = tuple[float, float]
 
 
 def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
-    """Return the Hoeffding confidence interval (lower, upper) for the mean of independent numbers in [0, 1].
+    """Return Hoeffding's KL confidence interval (lower, upper) for the mean of independent numbers in [0, 1].
 
     All m with trials * kl(mean, m) <= log(2 / miss_probability), kl(a, m) = a log(a / m) + (1 - a) log((1 - a) /
     (1 - m)): by Hoeffding 1963 (J. Amer. Statist. Assoc. 58, 13-30), Theorem 1, the mean of independent numbers in
@@ -48,7 +48,7 @@ def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
 
 
 def _interval_end(inside: float, outside: float, is_inside: Callable[[float], bool]) -> float:
-    """Return the end of an interval between a point inside and one outside, rounded outwards; `outside` if inside."""
+    """Return the end between a point inside and one outside, outwards, by halving; `outside` if that is inside too."""
     if is_inside(outside):
         return outside
     # 100 halvings leave the two neighbouring floats; `outside` is never inside the interval.
@@ -126,7 +126,7 @@ class RandomSource:
     on_progress: Callable[[float], None]
 
     def part(self, index: int, parts: int) -> "RandomSource":
-        """Return the source for one of several equal parts, whose progress counts as 1 / parts of the whole.
+        """Return this source with progress scaled to part `index` (from 0) of `parts`; generator and effort are shared.
 
         Args:
             index: of the part, from 0.

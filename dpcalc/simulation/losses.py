@@ -136,7 +136,7 @@ class TiltedSubsample:
     steps: "tuple[tuple[TiltedStep | TiltedSubsample, int], ...]"
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Return, for each run i, the sum over copies[i] draws of the tilted losses under each; shape (runs,).
+        """Return, for each run i, the sum of tilted losses over those of copies[i] draws that hit; shape (runs,).
 
         Args:
             copies: number of draws of each run, >= 0, shape (runs,).
@@ -315,7 +315,7 @@ _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
 def loss_checks(composition: Composition, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
-    """Return a check of delta at the certified epsilon for each direction with steps; UnsupportedError without one.
+    """Return, by direction with steps, a check of delta by drawn losses at its certified epsilon; or UnsupportedError.
 
     Args:
         composition: of a plan of Gaussian mechanisms with noise of which some step draws the protected unit.
@@ -338,7 +338,7 @@ def loss_checks(composition: Composition, protected: ProtectedUnit, source: Rand
 
 @contextmanager
 def _certified_work() -> Iterator[None]:
-    """Limit the work of a block that computes a certified number; raise UnsupportedError where it takes more."""
+    """Limit the work of a `with` block that computes a certified number; raise UnsupportedError where it takes more."""
     try:
         with allowance(_CERTIFIED_WORK):
             yield
@@ -388,7 +388,7 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
 
 
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (steps, runs) to draw: as given, or for None as many runs, perhaps of fewer steps, as take seconds."""
+    """Return (steps by curve, runs) to draw: as given, or for None as many runs, or fewer steps, as take seconds."""
     # Steps are reduced in proportion, to at least one of each curve.
     run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
     if runs is not None:
@@ -400,7 +400,7 @@ def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve,
 
 
 def _loss_cost(curve: Curve) -> float:
-    """Return the relative time of drawing one loss: half the centers, or of a public draw that of its steps."""
+    """Return the relative time of drawing one loss: centers / 2, or of a public draw 1 + rate * that of its steps."""
     if isinstance(curve, RevealedSubsample):
         return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
     if isinstance(curve, RdpCurve):

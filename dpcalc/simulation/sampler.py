@@ -40,7 +40,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, index in it) of the units of a draw from each frame, a shuffle's in random order; or TypeError.
+    """Return (frame, index in it), from 0, of a draw from each frame, a shuffle's in pass order; TypeError: allocation.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -249,7 +249,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps after which all is drawn afresh: a pass, or level 1's period; may be UnsupportedError.
+    """Return the steps until all is drawn afresh: a pass, or level 1's period; UnsupportedError: two, unequal shuffles.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -268,7 +268,7 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
 
 
 def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple[IntArray, IntArray]:
-    """Return the steps that units choose in a pass, as (unit, step), both from 0; once for each of its steps.
+    """Return (unit, step), from 0, of random choices in a pass: one row a unit for bins, `times` for allocation.
 
     Args:
         allocation: how units choose their steps.

@@ -85,7 +85,7 @@ class Release:
 
 
 def no_release_reason(plan: Plan, phase: Phase) -> str:
-    """Return why no release of a phase can be drawn: no noise, levels drawn below, too many entries; "" if it can.
+    """Return why no release is drawn: no noise or no draw, other levels drawn too, too many entries; "" if it can.
 
     Args:
         plan: the training run.
@@ -103,7 +103,7 @@ def no_release_reason(plan: Plan, phase: Phase) -> str:
 
 
 def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Check, ...]:
-    """Return checks, one a direction, of the delta that drawn releases of one data set show, beside its upper bound.
+    """Return, for each direction, a check of delta at the epsilon of delta 0.01, by releases of one data set.
 
     Args:
         plan: the training run.
