@@ -241,8 +241,8 @@ def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _
     any_copy, by_transform = _log_chance_of_any_copy(draws), np.ones(2)
     if largest > 1 and slopes.size and moments[0] < _MAX_MEAN * slopes[0]:
         # What the circle does not hold is counted at every point: a rare parent can draw very many copies.
-        beyond = math.exp(min(0.0, any_copy, chernoff(_CIRCLE)))
-        by_transform = np.minimum(members * (_tails_by_transform(draws) + beyond), 1.0)
+        uncounted = math.exp(min(0.0, any_copy, chernoff(_CIRCLE)))
+        by_transform = np.minimum(members * (_tails_by_transform(draws) + uncounted), 1.0)
     points, logs = [1], [min(0.0, math.log(members) + any_copy, math.log(by_transform[1]))]
     at = 1
     while at < largest:
