@@ -204,7 +204,7 @@ def _zoom_to_minimum(
     """Return orders, with K, close around where rising `derivative`(z, K, K') is 0; the last tried if it never is."""
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))
-    low = high / 3200
+    low, has_grown = high / 3200, False
     while True:
         moments = composed_moments(counts, max_order=high, truncated_mass=truncated_mass)
         orders = np.geomspace(low, high, _ORDERS)
@@ -221,7 +221,8 @@ def _zoom_to_minimum(
             # To where the sign would change for a Gaussian loss, whose derivative grows with the square of the order.
             factor = 2 * math.sqrt(-float(rises[-1]) / max(growth, 1e-300))
             low, high = high / 2, min(high * min(max(4.0, factor), _MAX_GROWTH_FACTOR), largest)
-        elif at == 0 and low > _SMALLEST_ORDER:
+            has_grown = True
+        elif at == 0 and low > _SMALLEST_ORDER and not has_grown:  # up and down again: the sign is lost in round-off
             low, high = low / 1e3, 2 * low
         else:
             corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]  # the best order is at one

@@ -126,6 +126,14 @@ def test_an_upper_end_between_losses_whose_last_digits_are_rounded():
     check_upper(problem)
 
 
+def test_an_order_at_which_round_off_hides_the_best_one():
+    """Above 1e15 the sign of a derivative is round-off; the search once went up and down there without end."""
+    rng = np.random.default_rng([13, 5])
+    *_, problem = (random_problem(rng) for _ in range(27))
+    assert problem[0] == "discrete-laplace"
+    check_upper(problem)
+
+
 def flat_plan(mechanism, *, scheme=None, steps=1, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, group=1):
     level = Level(name="record", count=1000, scheme=scheme or All())
     phase = Phase(name="training", hierarchy=Hierarchy(levels=(level,)), mechanism=mechanism, clip=1, steps=steps)
