@@ -239,7 +239,7 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> f
 
 
 def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_width: float) -> EpsilonBound:
-    """Return the bound from one composition, losses above the guess capped; inf if infinity mass uses up delta.
+    """Return the bound from one composition, losses above the guess capped; inf (LOWER: 0) if no delta is left.
 
     Args:
         rare: the composition.
@@ -250,7 +250,8 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_w
     counts = rare.capped_counts(attempt.guess, side.cap_tail)
     spent = (rare.delta * (1 - NEGLECTED) if side is UPPER else rare.delta) - total_infinity_mass(counts.items())
     if spent <= 0:
-        return EpsilonBound(epsilon=math.inf, steepness=1.0, roundoff=0.0, excess=1.0)
+        nothing_known = math.inf if side is UPPER else 0.0
+        return EpsilonBound(epsilon=nothing_known, steepness=1.0, roundoff=0.0, excess=1.0)
     best = best_delta(counts, epsilon=attempt.guess, truncated_mass=rare.truncated_mass)
     steepness = min(max(attempt.steepness, _MIN_STEEPNESS), max(best.order * attempt.guess, 1.0))
     settings = CompositionSettings(

@@ -203,7 +203,7 @@ _HALVINGS = 40  # of 80 deviations and more: down to 1e-10 of one, by which no m
 @cached_with_cost(256)
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
     """Return the largest y, rounded down, with P(-inf, y) <= mass, by bisection within 40 deviations of the centers."""
-    # 60 halvings leave a few floats between the ends, of which the lower one is safe: no more than `mass` lies below.
+    # Of the two ends that are left the lower one is safe: no more than `mass` lies below it.
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
     spend(_HALVINGS * TURN * len(pair.centers))

@@ -314,7 +314,7 @@ class PublicMixture(PrivacyProfile):
     def segments(self) -> tuple[Segment, ...]:
         """The segments of every profile, their weights multiplied by the profile's."""
         return tuple(
-            Segment(pair=segment.pair, high=segment.high, max_loss=segment.max_loss, weight=weight * segment.weight)
+            replace(segment, weight=weight * segment.weight)
             for weight, profile in zip(self.weights, self.profiles, strict=True)
             for segment in profile.segments
         )
