@@ -94,7 +94,7 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
     delta -= total_infinity_mass(counts.items())
     if delta <= 0:
         return MomentBound(math.inf, 1.0, composed_moments(counts, max_order=1.0), 1.0)
-    if truncated_mass:
+    if truncated_mass or all(isinstance(curve, RdpCurve) for curve in counts):  # no nodes reach farther with the order
         return _best_epsilon(counts, delta, truncated_mass, _LARGEST_ORDER)
     share = NEGLIGIBLE * delta / segment_ends(counts.items())
     if min_component_probability(counts.items()) >= share:

@@ -24,6 +24,8 @@ from dpcalc.accountants.rdp import (
 from dpcalc.losses.moments import composed_moments
 from dpcalc.losses.pair import LossCurve, MixturePair, Segment
 from dpcalc.losses.profile import GluedProfile
+from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.mechanisms.black_box import Exponential
 from tests.oracles.conditioning import exact_epsilon
 from tests.oracles.exact_gaussian import exact_delta
 from tests.oracles.exact_gaussian import exact_epsilon as gaussian_epsilon
@@ -293,3 +295,11 @@ def test_many_steps_together_leave_out_less_than_delta():
     least = float(gaussian_epsilon(1, 1.0, delta / shown))  # of the one step that shows something
     assert least > 1
     assert trimmed_epsilon({Rarely(rate): steps}, delta=delta).value >= least
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+def test_a_bounded_loss_known_by_its_divergences_costs_no_more_than_its_bound(delta):
+    """At orders near 1 / delta the bound is below the largest loss; orders above 1e4 were once left out."""
+    pure = Exponential(epsilon=0.2418396701511402)
+    curve = RdpCurve(name="exponential", points=tuple((order, pure.rdp(order)) for order in pure.orders))
+    assert best_epsilon({curve: 1}, delta=delta).value <= pure.epsilon + math.log(1 / delta) / pure.orders[-1]
