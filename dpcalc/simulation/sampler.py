@@ -103,6 +103,8 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
     frames = np.repeat(np.arange(sizes.size), taken)
     max_size = int(sizes.max(initial=0))
     if not is_dense(scheme, max_size):
+        if scheme.size**2 <= int(sizes.min(initial=max_size)):
+            return frames, _draw_distinct(scheme.size, sizes, rng)
         pairs = zip(sizes.tolist(), taken.tolist(), strict=True)
         picked = [rng.choice(size, number, replace=False, shuffle=False) for size, number in pairs]
         return frames, np.concatenate([np.zeros(0, dtype=np.int64), *picked])
@@ -115,6 +117,19 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
         smallest = np.argpartition(keys, min(scheme.size, max_size) - 1, axis=1)[:, : scheme.size]
         pieces.append(smallest[smallest < chunk])
     return frames, np.concatenate(pieces)
+
+
+def _draw_distinct(number: int, sizes: IntArray, rng: Generator) -> IntArray:
+    """Return `number` different units, from 0, of each frame, one frame after the other; number^2 <= every size."""
+    units = rng.integers(0, sizes[:, None], (sizes.size, number))
+    repeated = np.arange(sizes.size)
+    # Rows that draw a unit twice, at most half of them, are drawn anew as a whole: so every set stays equally likely.
+    while True:
+        in_order = np.sort(units[repeated], axis=1)
+        repeated = repeated[(in_order[:, 1:] == in_order[:, :-1]).any(axis=1)]
+        if not repeated.size:
+            return units.ravel()
+        units[repeated] = rng.integers(0, sizes[repeated, None], (repeated.size, number))
 
 
 def _draw_poisson(rate: float, sizes: IntArray, rng: Generator) -> UnitIndices:
