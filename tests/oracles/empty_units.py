@@ -67,14 +67,41 @@ def costliest(problem, epsilons):
     change its values from step to step and cost more. There the result says what is attained, not that nothing costs
     more; a lower bound above it need not be wrong.
     """
+    return max_divergences(problem, epsilons)[0]
+
+
+def max_divergences(problem, epsilons):
+    """(`costliest`, function from the values of the roles to both directions' larger divergences, patterns by cost)."""
     run = strict_run(problem)
     roles, weights = list(dict.fromkeys(run.roles)), run.weights()
-    found = np.zeros(len(epsilons))
-    for values in itertools.product([1.0, -1.0, 0.0], repeat=len(roles)):
-        if next((value for value in values if value), 0.0) < 0:
-            continue  # the mirror image of another
+
+    def cost(values):
         by_role = dict(zip(roles, values, strict=True))
         pattern = np.array([[by_role[role] for role in run.roles]] * run.steps)
-        truth = divergences(weights, run.means(pattern), problem.sigma, epsilons)
-        found = np.maximum(found, truth.max(axis=0))
-    return found
+        return divergences(weights, run.means(pattern), problem.sigma, epsilons).max(axis=0)
+
+    # The mirror image of a pattern costs as much.
+    patterns = [
+        values
+        for values in itertools.product([1.0, -1.0, 0.0], repeat=len(roles))
+        if next((value for value in values if value), 0.0) >= 0
+    ]
+    costs = np.array([cost(values) for values in patterns])
+    return costs.max(axis=0), cost, [[patterns[row] for row in np.argsort(-column)] for column in costs.T]
+
+
+def costliest_of_any_length(problem, epsilons):
+    """`costliest` with contributions in eighths: from the best three patterns, one role after the other."""
+    found, cost, by_cost = max_divergences(problem, epsilons)
+    best = found.copy()
+    for place, patterns in enumerate(by_cost):
+        for start in patterns[:3]:
+            values, value, improved = list(start), cost(start)[place], True
+            while improved:
+                improved = False
+                for role, move in itertools.product(range(len(values)), (-0.125, 0.125)):
+                    moved = [*values[:role], values[role] + move, *values[role + 1 :]]
+                    if abs(moved[role]) <= 1 and cost(moved)[place] > value:
+                        values, value, improved = moved, cost(moved)[place], True
+            best[place] = max(best[place], value)
+    return best
