@@ -25,7 +25,10 @@ if _INTERRUPT is signal.default_int_handler:
 
 
 def main() -> None:
-    """Run the command line, signals ending it in order, unprintable characters escaped; leave with its exit code."""
+    """Run the command of sys.argv and sys.exit with its code; SIGTERM and SIGHUP raise Stopped, for an orderly end.
+
+    Characters that standard output or error cannot encode are written as escapes.
+    """
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored

@@ -31,7 +31,7 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Guarantee:
-    """Return certified bounds on epsilon of a plan, upper and lower (if finite); the upper one alone with `steps`.
+    """Return certified upper and lower bounds on epsilon; with `steps` the upper one alone, of the run up to that step.
 
     Args:
         plan: of `load` or `plan`; or a path or mapping for `load`.
@@ -85,7 +85,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Solution:
-    """Return the cheapest value of a quantity with which a plan keeps to an epsilon; NoSolution if none; or InputError.
+    """Return the least noise, or the most of another quantity, within target_epsilon (or the budget); or NoSolution.
 
     Args:
         plan: as for `epsilon`; its own value of the quantity is ignored.
@@ -168,7 +168,7 @@ def risk(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> "Risk":
-    """Return bounds on membership inference against a plan, like `dpcalc risk`; InputError: out of range, or not pld.
+    """Return upper bounds on an attacker's success against a plan; InputError outside (0, 1) or if not auto or pld.
 
     Args:
         plan: as for `epsilon`.
@@ -220,14 +220,14 @@ class Comparison(Result):
         return self.rows[place]
 
     def _repr_html_(self) -> str:
-        """Return the rows as an HTML table for a notebook, epsilon rounded up, "" without one."""
+        """Return the rows as an HTML table for a notebook: epsilon rounded up to 6 digits, an empty cell for None."""
         texts = [("" if row.epsilon is None else shown_number("epsilon", row.epsilon), row) for row in self.rows]
         rows = [(row.method, row.bound, epsilon, row.claim, row.note) for epsilon, row in texts]
         return html_table(("method", "bound", "epsilon", "claim", "note"), rows)
 
 
 def compare(plan: Source, *, unit: str | None = None, group_size: int | None = None, **unknown: Never) -> Comparison:
-    """Return every accountant and bound side by side, and what other tools print, as `dpcalc compare` does.
+    """Return epsilon by every accountant, bound and other tool, valid rows first, ascending; InputError if tuned.
 
     Args:
         plan: as for `epsilon`.
@@ -258,7 +258,7 @@ def curve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> "Chart":
-    """Return a curve of a plan, as `dpcalc curve` draws it; InputError: no such kind, method, grid or argument.
+    """Return a plan's curve of a kind, over `grid` or values around the plan's own; InputError: no such kind or method.
 
     Args:
         plan: as for `epsilon`.

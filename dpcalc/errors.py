@@ -101,7 +101,7 @@ def no_verdict_reason(error: Exception) -> tuple[str, str]:
 
 
 def diagnosis(error: Exception) -> tuple[str, int]:
-    """Return the printable message of an exception and its exit code: 2 for an InputError, else 3.
+    """Return (printable text for standard error, exit code) of any exception: code 2 for an InputError, else 3.
 
     Args:
         error: of this package or any other.
@@ -117,7 +117,7 @@ def diagnosis(error: Exception) -> tuple[str, int]:
 
 
 def printable(text: str) -> str:
-    """Return lines with escapes for everything that could steer a terminal, or command a runner that logs them.
+    """Return lines with escapes for unprintable characters, and for `::` or `##[` that a CI runner takes for a command.
 
     Args:
         text: lines, of anybody.
@@ -126,7 +126,7 @@ def printable(text: str) -> str:
 
 
 def _escaped(line: str) -> str:
-    """Return a line with escapes for unprintable characters, and for the first one of a runner's command."""
+    """Return a line with escapes for unprintable characters, and for the first character of each CI runner command."""
     commands = {match.start() for match in LOG_COMMAND.finditer(line)}
     return "".join(
         f"\\x{ord(char):02x}" if at in commands else char if char.isprintable() else ascii(char)[1:-1]
@@ -175,7 +175,7 @@ def require_whole(name: str, value: object, expected: str = "a whole number >= 0
 
 
 def counted(number: int, noun: str, form: str = "") -> str:
-    """Return a number and its noun, which gets an "s" unless the number is 1.
+    """Return "1 step" or "2 steps": a number and its noun, with an "s" unless the number is 1.
 
     Args:
         number: how many there are.

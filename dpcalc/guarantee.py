@@ -43,7 +43,7 @@ class Result:
 
 
 def _plain(value: object) -> object:  # noqa: PLR0911  one for each kind
-    """Return a value for JSON: fractions as floats, infinite, NaN as None, results as dicts, others as their repr."""
+    """Return a value for JSON: Fraction as float, inf and nan as None, dataclasses as dicts, unknown types as repr."""
     match value:
         case Result():
             return value.to_dict()
@@ -62,7 +62,7 @@ def _plain(value: object) -> object:  # noqa: PLR0911  one for each kind
 
 
 def _named(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, text) of each value, of mappings and lists of mappings inside too; nothing for empty ones."""
+    """Yield (dotted name, text) of each value, nested ones too, and of each item of a list; nothing for None and ""."""
     for name, value in values.items():
         inner = value if isinstance(value, list) else [value]
         for place, each in enumerate(inner):
@@ -73,7 +73,7 @@ def _named(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str
 
 
 def shown_number(name: str, number: float) -> str:
-    """Return a number with at most six digits: rounded down where its name is that of a lower bound, else up.
+    """Return a number as text of at most 6 digits, rounded down if the name is that of a lower bound, else up.
 
     Args:
         name: of the value.
@@ -86,7 +86,7 @@ def shown_number(name: str, number: float) -> str:
 
 
 def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Return a table for a notebook, every text escaped.
+    """Return an HTML table for a notebook, a row of column names above the others, every text escaped.
 
     Args:
         head: names of the columns.
@@ -225,7 +225,7 @@ class Row(Result):
 
     @property
     def claim(self) -> str:
-        """Claim of epsilon in words: "none" without it, "upper bound", "KIND, no bound" or "KIND, no bound here"."""
+        """Claim of epsilon: "upper bound", or "no bound here" if not valid; "KIND, ..." of other kinds; or "none"."""
         if self.epsilon is None:
             return "none"
         if self.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:

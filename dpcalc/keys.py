@@ -182,7 +182,7 @@ class ListOf(ValueType):
     definition: str = ""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of a list of `item`; without a `definition` also of a single mapping."""
+        """Return the JSON Schema of a list of `item`, by `$ref` to `definition`; without it, a single one too."""
         if self.definition:
             ends = {"minItems": self.min_length, "maxItems": self.max_length}
             return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}
@@ -228,7 +228,7 @@ def key(  # noqa: PLR0913  one for each fact
     advice: str = "",
     is_short_form: bool = False,
 ) -> Any:  # noqa: ANN401  as dataclasses.field
-    """Return a dataclass field that declares a key of a config; the arguments are those of `Key`."""
+    """Return a dataclass field that declares a Key of these arguments; without a default it is required, too."""
     declared = Key(
         kind=kind,
         meaning=meaning,

@@ -50,7 +50,7 @@ def load(
     unit: str | None = None,
     group_size: int | None = None,
 ) -> Plan:
-    """Return the plan in a config file or mapping, by the rules of the command line, and issue its warnings.
+    """Return the plan of a config file ("-": stdin) or mapping, its warnings issued as UserWarning; or ConfigError.
 
     Args:
         path: file name, "-" is standard input; or the content of a config, as a mapping of mappings.
@@ -87,7 +87,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
     method: str = "auto",
     **unknown: Never,
 ) -> Plan:
-    """Return a plan from the numbers that the command line takes; InputError, ConfigError, TypeError name arguments.
+    """Return a plan, noise 0 if None; TypeError: unknown name or no delta; InputError: number missing; or ConfigError.
 
     Args:
         delta: in (0, 1); required.
@@ -157,7 +157,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
 def _nested_config(
     given: Mapping[str, Any], levels: Mapping[str, object], sampling: Mapping[str, object], names: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Return a config over `levels`, noise 0 if none is given; InputError: no mappings, or a rate or size beside."""
+    """Return a config with `levels`, noise 0 if None; InputError: no mapping, or a flat rate, size or scheme."""
     for name, section in (("levels", levels), ("sampling", sampling)):
         if not isinstance(section, Mapping):
             raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
@@ -185,7 +185,7 @@ def _nested_config(
 
 
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
-    """Return a plan with another unit or group size, or what `load` reads, with its warnings; InputError for neither.
+    """Return a given or loaded plan, with `unit` and `group_size` unless None; InputError: wrong type, no such level.
 
     Args:
         source: a plan, or what `load` takes.
@@ -214,7 +214,7 @@ def plan_with_names(caller: str, numbers: dict[str, Any]) -> Plan:
 
 
 def _stated(section: Mapping[str, object]) -> dict[str, object]:
-    """Return a section without what is None, and sections inside likewise."""
+    """Return a copy of a section without the keys whose value is None, at every depth."""
     return {
         key: _stated(value) if isinstance(value, Mapping) else value
         for key, value in section.items()
@@ -223,7 +223,7 @@ def _stated(section: Mapping[str, object]) -> dict[str, object]:
 
 
 def _with_unit_and_group(plan: Plan, unit: str | None, group_size: int | None) -> Plan:
-    """Return a plan with another protected level or group size; raise InputError if it has no such level or group."""
+    """Return a plan with another unit or group size; InputError: no such level, or a group without data set size."""
     if unit is not None:
         names = [level.name for level in plan.phases[0].hierarchy.levels]
         if unit not in names:
@@ -264,7 +264,7 @@ def _loaded(
 
 
 def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object], *, own: str = "") -> None:
-    """Raise TypeError for the first of some unknown arguments, with the name that dpcalc uses.
+    """Raise TypeError for the first unknown argument, if any, with dpcalc's name for it or the place where to state it.
 
     Args:
         function: whose arguments are known.
@@ -293,7 +293,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
 
 
 def _as_json(value: object) -> object:
-    """Return fractions as quotients, paths as texts, other numbers as floats, for JSON; InputError for others."""
+    """Return whole numbers as int, other fractions as "a/b", paths as texts, others as float; InputError if not."""
     if isinstance(value, Rational) and value.denominator == 1:
         return int(value.numerator)
     if isinstance(value, Rational):
@@ -308,7 +308,7 @@ def _as_json(value: object) -> object:
 
 
 def _plan_to_solve(loaded: Loaded, stated_noise: Number | None) -> Plan:
-    """Return a config's plan and issue its warnings, but not that of zero noise if none is stated: it is solved for."""
+    """Return a config's plan and issue its warnings, except that of zero noise (DPC207) if `stated_noise` is None."""
     noiseless = "DPC207" if stated_noise is None else ""
     findings = tuple(finding for finding in loaded.diagnostics if finding.code != noiseless)
     return _plan_with_warnings(replace(loaded, diagnostics=findings), above=1)
@@ -324,7 +324,7 @@ def _plan_with_warnings(loaded: Loaded, *, above: int = 0) -> Plan:
 
 
 def _option_text(value: Number, name: str) -> str:
-    """Return a number as the text of an option, a fraction that is no finite decimal as a quotient; else InputError."""
+    """Return a number as text: a str unchanged, a float as it prints, a fraction as decimal or "a/b"; or InputError."""
     if isinstance(value, str):
         return value
     # A float means the decimal that it prints as: 0.1 is 1/10, not the nearest binary fraction.
@@ -349,7 +349,7 @@ def exact_number(value: Number, name: str) -> Fraction:
 
 
 def real_number(value: object, name: str) -> float:
-    """Return a number of any type (NumPy's too) as float, maybe nan; InputError for texts and all that is no number.
+    """Return any number (NumPy's, bool or nan too) as float; InputError for a text or what `float` refuses.
 
     Args:
         value: that was given.
@@ -376,7 +376,7 @@ def real_numbers(values: object, name: str) -> tuple[float, ...]:
 
 
 def _about_argument(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic about an option as one about the argument of the same name; any other unchanged."""
+    """Return a diagnostic about an option with the argument's name, without line and column; any other unchanged."""
     if diagnostic.path not in FLAGS:
         return diagnostic
     message, hint = _with_argument_names(diagnostic.message), _with_argument_names(diagnostic.hint)

@@ -64,7 +64,7 @@ class _Fields(NamedTuple):
 
 
 def _fields(cls: Any) -> _Fields:  # noqa: ANN401  a class with attributes that the decorator has set
-    """Return the fields of a class, and store them in the class."""
+    """Return the fields of a class, sorted by their role for `_init` and `_eq`; cache them as `cls._record_fields`."""
     fields = dataclasses.fields(cls)
     taken = [field for field in fields if field.init]
     factories = {each.name: each.default_factory for each in fields if each.default_factory is not dataclasses.MISSING}

@@ -156,7 +156,7 @@ class Accountant:
             self._add(setting, number)
 
     def _place(self, steps: int) -> tuple[int, int]:
-        """Return (index of the phase of the step after `steps`, steps left in it); InputError if the plan ends."""
+        """Return (phase index of the step after `steps`, steps left in it, 10^12 if endless); or InputError if none."""
         for place, phase in enumerate(self._plan.phases[:-1]):
             if steps < phase.steps:
                 return place, phase.steps - steps
@@ -172,7 +172,7 @@ class Accountant:
         return len(self._plan.phases) - 1, _MAX_STEPS
 
     def _add(self, setting: _Setting, count: int) -> None:
-        """Record steps of a setting; a new one drops the certified count, other noise or rates the known last step."""
+        """Record `count` steps; a setting unlike the last clears `_certified`, other noise or rate `_last_step`."""
         if self._history and self._history[-1][0] == setting:
             self._history[-1] = (setting, self._history[-1][1] + count)
         else:
@@ -184,7 +184,7 @@ class Accountant:
         self._steps += count
 
     def _phase(self, setting: _Setting) -> Phase:
-        """Return the phase of a setting, without its number of steps; InputError if the plan has no such setting."""
+        """Return the plan's phase with a setting's noise and rate, steps unchanged; InputError if it refuses them."""
         if setting not in self._phases:
             phase = self._plan.phases[setting.place]
             if setting.noise_multiplier is not None:
@@ -198,7 +198,7 @@ class Accountant:
         return self._phases[setting]
 
     def _so_far(self, more: int = 0) -> Plan:
-        """Return the plan so far, its last setting with `more` steps; equal steps that draw afresh are put together."""
+        """Return the plan of the recorded steps and `more` of the last setting; merges equal steps that draw afresh."""
         # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
         counts: dict[tuple[int, _Setting], int] = {}
         for at, (setting, count) in enumerate(self._history):
@@ -212,7 +212,7 @@ class Accountant:
         return guarantee(self._composed(run)).epsilon
 
     def _composed(self, run: Plan) -> Composition:
-        """Return the composition of a run, with the protected units of the last one that has the same draws."""
+        """Return the composition of a run, with the last run's protected units if the draws are the same."""
         # One base is kept, not a chain of compositions: each holds its losses.
         draws = [[(phase.hierarchy, phase.clip) for phase in each.phases] for each in (run, self._base.stated)]
         if draws[0] != draws[1]:
@@ -245,7 +245,7 @@ class Accountant:
         self._certified = (ahead, self._bound(self._so_far(ahead - count)))
 
     def _next_count(self, count: int) -> int:
-        """Return the next certified count of steps of the last setting, at most to the end of its phase or budget."""
+        """Return the step count to certify: `count` rounded up to the spacing, at most to a phase's or budget's end."""
         if self._history[-1][0][1:] != (None, None):
             return count  # settings that may change with the next step
         known = self._plan.steps // _INTERVALS if self._has_length else _FIRST
@@ -270,7 +270,7 @@ class Accountant:
 
     @property
     def steps_left(self) -> int:
-        """Number of further steps with the plan's settings whose certified epsilon fits; InputError without budget.
+        """Number of further steps of the plan's settings within the budget, 0 if exceeded; InputError without budget.
 
         Found once by some ten compositions, then counted down; anew after steps with other settings. The length of the
         plan is no limit, unless its cost depends on it.
@@ -292,7 +292,7 @@ class Accountant:
         return self.steps_left == 0
 
     def _fitting_steps(self, budget: float) -> int:
-        """Return the largest number of further steps within a budget, at most the plan's or 10^12; 0 if none."""
+        """Return the largest number of further steps within a budget, found by secants: 0 to the plan's, or 10^12."""
         limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
         fits, fails = 0, limit + 1
         known: tuple[int, float] | None = None
@@ -316,7 +316,7 @@ class Accountant:
         return fits
 
     def _ahead(self, more: int) -> Plan:
-        """Return the plan of the steps so far and `more` steps as the plan goes on, its later phases included."""
+        """Return the plan of the steps so far, followed by the plan's own next `more` steps, in later phases too."""
         before = tuple(phase for phase in self._so_far().phases if phase.steps)
         done = with_total_steps(self._plan, self._steps).phases
         whole = with_total_steps(self._plan, self._steps + more).phases
@@ -326,7 +326,7 @@ class Accountant:
         return replace(self._plan, phases=(*before, *(phase for phase in ahead if phase.steps)))
 
     def state_dict(self) -> dict[str, object]:
-        """Return the steps so far as plain values, which JSON and checkpoints keep exactly."""
+        """Return a dict for JSON: format, plan's hash and text, history of [phase index, noise, rate text, count]."""
         history = [
             [setting.place, setting.noise_multiplier, None if setting.rate is None else str(setting.rate), count]
             for setting, count in self._history
@@ -338,7 +338,7 @@ class Accountant:
         return fingerprint(replace(self._plan, budget=None))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over the steps of a `state_dict` of this plan, whatever its budget; a refused state changes nothing.
+        """Replace the steps by those of a `state_dict` of this plan, whatever its budget; InputError changes nothing.
 
         Args:
             state: what `state_dict` returned.
@@ -382,7 +382,7 @@ class Accountant:
 
 
 def _positive(value: float) -> float:
-    """Return a budget; InputError unless it is a finite number > 0."""
+    """Return a budget as float; InputError, which names target_epsilon, unless it is a finite int or float > 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise InputError(f"target_epsilon: expected a finite number > 0, got {value!r}")
     return float(value)
@@ -409,7 +409,7 @@ def _is_memoryless(phase: Phase) -> bool:
 
 
 def _require_memoryless(phase: Phase, name: str) -> None:
-    """Raise InputError for settings that change within draws or passes that last several steps."""
+    """Raise InputError, which says that `name` cannot change, unless every step of the phase draws afresh."""
     if not _is_memoryless(phase):
         raise InputError(
             f"{name}: expected steps that draw afresh, to change it for some of them, got {phase.name}, "
@@ -418,7 +418,7 @@ def _require_memoryless(phase: Phase, name: str) -> None:
 
 
 def _with_rate(phase: Phase, rate: Fraction) -> Phase:
-    """Return a phase with another rate in (0, 1]; InputError unless Poisson, afresh each step, is its only draw."""
+    """Return a phase with its one Poisson rate changed; InputError outside (0, 1], or for held or other draws."""
     _require_memoryless(phase, "rate")
     if not 0 < rate <= 1:
         raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")

@@ -42,7 +42,7 @@ class UsageError(Protocol):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command, print its result or its error; return the exit code, 0 or 1 only for a result.
+    """Run one command and print its result or errors; return the exit code: 0 or 1 only of a result, 2, 3 or > 128.
 
     Returns:
         The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only
@@ -69,7 +69,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: Exception) -> int:
-    """Print an exception to standard error, an OutputError's remarks after it; return its exit code, 2 or 3."""
+    """Print an exception to standard error, its traceback if DPCALC_TRACEBACK is set; return its exit code, 2 or 3.
+
+    The remarks of an OutputError follow its message.
+    """
     if os.environ.get("DPCALC_TRACEBACK"):
         print_remark("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)
@@ -80,7 +83,7 @@ def _print_error(error: Exception) -> int:
 
 
 def _print_json_error(command: str, errors: Sequence[Exception]) -> None:
-    """Print exceptions as JSON to standard output, if that can be written."""
+    """Print exceptions as one JSON document to standard output; do nothing if that fails."""
     with suppress(Exception):  # it has been said on standard error
         from dpcalc.report.fields import document, error_field
 
@@ -104,7 +107,7 @@ def _command(arguments: Sequence[str]) -> str:
 
 
 def _option_hint(error: UsageError) -> str:
-    """Return how dpcalc calls an unknown option that other tools have, e.g. --sigma; "" for any other error."""
+    """Return a hint line "dpcalc calls this --X" for an unknown option of another tool; "" for any other error."""
     with suppress(Exception):  # a hint must not hide the error
         from dpcalc.config.messages import key_suggestion
         from dpcalc.config.overrides import FLAGS
@@ -123,7 +126,7 @@ def _option_hint(error: UsageError) -> str:
 
 
 def _diagnosis(error: Exception) -> tuple[str, int]:
-    """Return the printable message of an exception and its exit code: 2 for errors of the input, else 3."""
+    """Return (printable message, exit code) of any exception, Typer's usage errors too: 2 for an InputError, else 3."""
     if not isinstance(error, UsageError):
         return diagnosis(error)
     usage = io.StringIO()
@@ -133,7 +136,7 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
 
 
 def _result(arguments: Sequence[str]) -> CommandResult:
-    """Return the result of the command that the arguments name; errors pass, Typer's Abort as KeyboardInterrupt."""
+    """Return a command's result (empty where Typer itself has printed); errors pass, Abort as KeyboardInterrupt."""
     if list(arguments) == ["--version"]:  # scripts ask often: nothing is imported for it
         return CommandResult(text=f"dpcalc {__version__}\n")
 
@@ -177,7 +180,7 @@ def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | Non
 
 
 def _help(command: Any, words: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  likewise
-    """Return the help of the command that the words name, None if they name none."""
+    """Return the help page of the command that the words name; None if there is no such command."""
     import typer
 
     context = typer.Context(command, info_name=PROGRAM, **command.context_settings)

@@ -96,7 +96,7 @@ def check(  # noqa: PLR0913  one parameter an option
 
 
 def _nothing_found(base: str) -> str:
-    """Return what a search for configs tries, in the checkout and at the revision `base` (if not ""), and a way out."""
+    """Return the message "expected one or more config files, got none: ..."; it names `base` too, unless that is ""."""
     where = f"here or in {base}" if base else "here"
     return (
         f"expected one or more config files, got none: {where}, up to the top of the repository, is no dpcalc.yaml or "
@@ -240,7 +240,7 @@ def lock(  # noqa: PLR0913  one parameter an option
 
 
 def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write entries into the lock, others read again and kept, if all passed; return (remarks, written files).
+    """Write `own` into dpcalc.lock, beside its entries not in `removed`, if all passed; return (remarks, paths).
 
     Args:
         own: has the entries of the given configs only.
@@ -275,7 +275,7 @@ PREFIX = "DPC"
 
 
 def _codes(incomplete: str) -> list[str]:
-    """Return the codes of rules that begin so, in upper or lower case, for the shell."""
+    """Return the codes of rules that begin with a text, in upper or lower case, for shell completion."""
     from dpcalc.report.rules import RULES
 
     return [code for code in RULES if code.startswith(incomplete.upper())]

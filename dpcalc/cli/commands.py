@@ -57,7 +57,7 @@ class HelpfulCommand(TyperCommand):
 
 
 def _without_conversion(params: list[Any]) -> list[Any]:
-    """Return parameters, changed so that Typer keeps texts and flags: it would load pydantic to convert them, too."""
+    """Return params, changed in place: Typer takes those of texts and flags as they are, without pydantic."""
     for param in params:
         declared = getattr(param, "type_descriptor", None)  # a Typer without it does not convert with pydantic
         is_changed = isinstance(param.process_value, partial)
@@ -67,7 +67,7 @@ def _without_conversion(params: list[Any]) -> list[Any]:
 
 
 def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
-    """Return a parameter's texts as they are, through its callback; what is unusual, errors too, is left to Typer."""
+    """Return a parameter's texts as typed, through its callback; leave missing and other values to `converted`."""
     is_list = param.multiple or param.nargs != 1
     words = (value or ()) if is_list else (() if value is None else (value,))
     is_usual = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
@@ -110,7 +110,7 @@ def _narrow_width() -> int | None:
 
 
 def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
-    """Write a list of names and texts, in which no line ends inside a word with hyphens: people copy such names."""
+    """Write a two-column list, no line broken at a hyphen; on a narrow page each text stands below its name."""
     col_max = 30 if formatter.width >= _NARROW - 2 else 2  # on a narrow terminal texts stand below their names
     formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], col_max=col_max)
     formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
@@ -140,7 +140,7 @@ def _usage(argument: Any) -> str:  # noqa: ANN401  likewise
 
 
 def _name(param: Any) -> str:  # noqa: ANN401  likewise
-    """Return the left column of a parameter: its spellings, and the name of its value."""
+    """Return the left column of a parameter: its spellings, shortest first, and the METAVAR unless it is a flag."""
     metavar = param.metavar or param.name.upper()
     if _is_argument(param):
         return str(metavar)
@@ -149,7 +149,7 @@ def _name(param: Any) -> str:  # noqa: ANN401  likewise
 
 
 def _text(param: Any) -> str:  # noqa: ANN401  likewise
-    """Return the right column of a parameter: its help, with "[default: ...]" or "[required]"."""
+    """Return the right column of a parameter: its help, "[default: ...]" unless None or a flag's, "[required]"."""
     text, default = param.help or "", param.show_default
     if default is True:
         value = None if callable(param.default) or getattr(param, "is_flag", False) else param.default
@@ -222,7 +222,7 @@ def application(only: str = "") -> typer.Typer:
 
 
 def _add(commands: typer.Typer, name: str) -> None:
-    """Import the module of a command in COMMANDS; add the command with its shared options, or its group."""
+    """Import the module of a name in COMMANDS; add its command with shared options, or its group of commands."""
     panel, module_name, shared = COMMANDS[name]
     module = import_module(f"dpcalc.cli.{module_name}")
     if hasattr(module, "application"):
@@ -248,4 +248,4 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Take the options of dpcalc itself."""
+    """Do nothing: the parameter declares `dpcalc --version`, which its callback prints."""

@@ -177,7 +177,7 @@ def import_(  # noqa: PLR0913  one parameter an option
 
 
 def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
-    """Return what the options add to the file; InputError for a text that is no number > 0, or no adjacency."""
+    """Return the options as Terms, numbers exact, delta as text; InputError: no number, 0, or no such adjacency."""
     from dpcalc.config.scalars import parse_number, parse_quotient
     from dpcalc.imports.run import Terms
 
@@ -274,7 +274,7 @@ def scan(  # noqa: PLR0913  one parameter an option
 
 
 def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
-    """Write the tree to `output`, if not None, and return the `data:` section for the config as text or JSON."""
+    """Write the tree to a file, if `output` is one; return the `data:` section (for "-" the tree) as text or JSON."""
     from dpcalc.scan.count import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in counts.remarks)
@@ -300,7 +300,7 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
 
 
 def _sizes(counts: Scan) -> list[str]:
-    """Return a line for each level: its units in all, and how many (or from how many to how many) each parent has."""
+    """Return a line for each level, as "session: 40, 2 to 5 in each user": units in all, and of each parent."""
     lines = []
     above = ""
     for size in counts.sizes:

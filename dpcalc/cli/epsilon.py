@@ -120,7 +120,7 @@ def _of_several(
 
 
 def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
-    """Return (result, notes) of a config with each level protected in turn."""
+    """Return (result, notes) of one config loaded once for each protected level; each note begins with the level."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import note_texts, units_output
 
@@ -157,7 +157,7 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
 
 
 def _votes(loaded: Loaded) -> Votes:
-    """Return the votes on the first queries, one for each step; raise InputError if there are fewer."""
+    """Return the votes of the config's file, on one query for each step; InputError if the file has fewer queries."""
     from dpcalc.mechanisms.pate import Votes
     from dpcalc.pate.votes_file import VotesFile, read_votes
 
@@ -433,7 +433,7 @@ def pate(  # noqa: PLR0913  one parameter an option
 
 
 def _aggregation(given: dict[str, str]) -> Aggregation:
-    """Return the aggregation that the noise options describe; raise InputError for another combination."""
+    """Return LNMax, GNMax or ConfidentGNMax for the given noise options, by name; InputError for other combinations."""
     from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
 
     values = {option: options.number(option, text) or 0.0 for option, text in given.items()}
@@ -472,7 +472,7 @@ def _secret_noise() -> np.random.Generator:
 
 
 def _write_queries(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
-    """Write queries to `--csv`, return the remark on it; () without one; InputError if it exists and not `force`."""
+    """Write a CSV table of queries to `csv`, return (remark,), () for None; InputError if it exists and not `force`."""
     if csv is None:
         return ()
 

@@ -58,7 +58,7 @@ class Curve(StrEnum):
 
 
 def _methods(incomplete: str) -> list[str]:
-    """Return the methods of curves that begin so, for the shell."""
+    """Return the methods of curves whose name begins with a text, for shell completion."""
     from dpcalc.charts.series import METHODS
 
     return options.one_of(METHODS)(incomplete)
@@ -241,7 +241,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
 
 
 def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
-    """Raise InputError for over two axes, a single one of words, or a picture that cannot be written."""
+    """Raise InputError for a picture that cannot be written, over two axes, or a single axis that is not of numbers."""
     check_picture(plot)
     if len(axes) > 2:
         raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
@@ -250,7 +250,7 @@ def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
 
 
 def _base(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
-    """Return the config of the sweep, which need not state the swept keys; raise InputError if there is none."""
+    """Return the config to sweep; without a file, InputError unless the flags and the swept keys make one."""
     from dpcalc.sweep.points import read_config
 
     path, key, overrides = named_config(context)
@@ -281,7 +281,7 @@ def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], ou
 
 
 def _drawn(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Return a map or a chart for a terminal, with the table if it is short; otherwise the table alone."""
+    """Return, on a terminal, a chart (one axis) or map (two), above a table of up to 50 rows; else the table alone."""
     from dpcalc.charts.plot import chart_text
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_text, sweep_chart, sweep_lines
@@ -385,7 +385,7 @@ def _config_beside(context: typer.Context, config: str, file: str, what: str) ->
 
 
 def _guesses(text: str) -> tuple[int, int]:
-    """Return (guessed in, guessed out) of "N", halved, the odd one in, or of "IN:OUT"; InputError for 0 or others."""
+    """Return (guessed in, guessed out): the halves of "N", the larger first, or "IN:OUT"; InputError if both are 0."""
     match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
     pair = (0, 0)
     if match:

@@ -36,7 +36,7 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Remove an earlier report's file, so that a failing run leaves none; InputError for others; devices stay."""
+        """Delete an earlier report's file, so that a failing run leaves none; InputError for a link or another file."""
         if self.path is None:
             return
         try:
@@ -70,7 +70,7 @@ class Report:
             raise self._refusal(f"cannot write it: {system_message(error)}") from error
 
     def _refuse_links(self, path: Path) -> None:
-        """Raise InputError for a link, or a path through one out of the repository; outside git for links to files."""
+        """Raise InputError if the path is a link or leads out of the repository; outside git, if a link to a file."""
         root = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
         if root is None:
             # /dev/stdout is such a link: where standard output is a file, the link itself would be replaced.
@@ -89,7 +89,7 @@ class Report:
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
-    """Return reports, the printed one (by default text) last, once files of earlier ones are removed; or InputError.
+    """Return the reports, the printed one (text by default) last; delete older files; InputError if two share a place.
 
     Args:
         texts: values of `--report`.
@@ -142,7 +142,9 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write report files and GitHub's summary; return the printed report, the highest exit code, >= 2 if a file fails.
+    """Write report files; return the printed report and the worst verdict's exit code, >= 2 if a file fails.
+
+    With a report for GitHub, Markdown is appended to the workflow's step summary too.
 
     Args:
         command: `check`, `validate`, `diff` or `lock`.
@@ -173,14 +175,14 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
 
 
 def _from_repository_top(path: str) -> str:
-    """Return a path relative to the top of the repository, where reports are read; unchanged outside of one."""
+    """Return a path relative to the top of the git repository, with slashes; unchanged if outside of one."""
     root = git_root(Path.cwd())
     place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
     return place.relative_to(root).as_posix() if root is not None and place.is_relative_to(root) else path
 
 
 def _append_to_summary(view: GateView) -> list[str]:
-    """Append Markdown to the workflow's step summary, if there is one; return [] or a warning that it failed."""
+    """Append Markdown to the file of GITHUB_STEP_SUMMARY, if set; return [], or [a warning] if that fails."""
     path = os.environ.get(SUMMARY)
     if not path:
         return []

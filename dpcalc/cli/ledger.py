@@ -146,7 +146,7 @@ def _promise_notes(run: Plan, ledger: Plan) -> Iterator[str]:
 
 
 def _budget_remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:  # noqa: FBT001  what happened, not what to do
-    """Return what `add` says of a run not written, or above the budget; () for a written one within it."""
+    """Return (a note that nothing was written,), (a warning of an exceeded budget,), or () if it was written within."""
     if fits:
         return ("note: nothing was written: --dry-run",) if dry_run else ()
     if written:

@@ -27,7 +27,7 @@ def one_of(words: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
-    """Return a shell completion that offers the dotted keys of the config; of a list its first item.
+    """Return a shell completion of the config's dotted keys, "[0]" for items of lists, `ending` after each.
 
     Args:
         ending: text after a key, "=" for an option that sets it.
@@ -45,7 +45,7 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
 
 
 def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], list[str]]:
-    """Return a shell completion that offers the names of levels or phases of the config on the command line, or found.
+    """Return a shell completion of names of levels or phases, of the config named on the command line or found.
 
     Args:
         section: "levels" or "phases".
@@ -53,7 +53,7 @@ def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], 
     """
 
     def offered(context: typer.Context, incomplete: str) -> list[str]:
-        """Return the names and words that begin so; the words alone where no config can be read.
+        """Return the names and words that begin with `incomplete`; the words alone where no config can be read.
 
         Args:
             context: of the command, parsed up to the value that is completed.
@@ -76,14 +76,14 @@ def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], 
     return offered
 
 
-def _keys(section: Any, sections: Any, path: str) -> Iterator[str]:  # noqa: ANN401  a part of a JSON Schema
-    """Yield the dotted keys below a section of the JSON Schema that take a value; "[0]" for items of lists."""
+def _keys(section: Any, definitions: Any, prefix: str) -> Iterator[str]:  # noqa: ANN401  a part of a JSON Schema
+    """Yield the dotted keys in a section of the JSON Schema that take a value, `prefix` first; "[0]" for list items."""
     for key, value in section["properties"].items():
         is_list = value.get("type") == "array"
         name = str((value["items"] if is_list else value).get("$ref", "")).rpartition("/")[2]
-        dotted = f"{path}{key}[0]" if is_list else f"{path}{key}"
-        if "properties" in sections.get(name, {}):
-            yield from _keys(sections[name], sections, f"{dotted}.")
+        dotted = f"{prefix}{key}[0]" if is_list else f"{prefix}{key}"
+        if "properties" in definitions.get(name, {}):
+            yield from _keys(definitions[name], definitions, f"{dotted}.")
         else:
             yield dotted
 
@@ -173,7 +173,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 
 
 def _shared() -> Iterator[inspect.Parameter]:
-    """Yield the parameters of the options that a command on a config has beside its own, for `inspect.Signature`."""
+    """Yield the keyword-only parameters, annotated for Typer, of the options that commands on a config share."""
     annotated: dict[str, tuple[Any, Any]] = {
         "config": (Config, None),
         "no_config": (NoConfig, False),
@@ -200,7 +200,7 @@ SHARED = {parameter.name: parameter for parameter in _shared()}
 
 
 def number(option: str, text: str | None, *, positive: bool = False) -> float | None:
-    """Return an option's finite number >= 0 (> 0 if positive), also 1/97; None for None; InputError for other texts.
+    """Return an option's finite number >= 0 (> 0 if positive), or quotient 1/97; None for None; else InputError.
 
     Args:
         option: its name, for the message.
@@ -223,7 +223,7 @@ def any_number(option: str, text: str) -> float:
 
 
 def probability(option: str, text: str | None) -> float | None:
-    """Return an option's number in (0, 1), ends excluded, also 1/97; None for None; InputError for other texts.
+    """Return an option's number in (0, 1), ends excluded, or quotient 1/97; None for None; else InputError.
 
     Args:
         option: its name, for the message.
@@ -233,7 +233,7 @@ def probability(option: str, text: str | None) -> float | None:
 
 
 def whole_number(option: str, text: str | None, *, min_value: int) -> int | None:
-    """Return an option's whole number from min_value to 2^53, also 1e5; None for None; InputError for other texts.
+    """Return an option's whole number from min_value to 2^53, also as 1e5; None for None; else InputError.
 
     Args:
         option: its name, for the message.
@@ -251,7 +251,7 @@ def whole_number(option: str, text: str | None, *, min_value: int) -> int | None
 def _stated(
     option: str, text: str | None, expected: str, is_valid: Callable[[float], bool], *, quotients: bool = True
 ) -> float | None:
-    """Return the valid number that an option states; None for None; InputError for any other text."""
+    """Return a number, or quotient such as 1/97, that an option states; None for None; InputError unless valid."""
     if text is None:
         return None
     try:

@@ -58,7 +58,7 @@ def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, v
 
 
 def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
-    """Return a result whose JSON has the field `error` too, if there are errors of inputs that it leaves out.
+    """Return a result with these errors as JSON field `error`; unchanged if there are none.
 
     Args:
         output: the result.
@@ -103,7 +103,7 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text wrapped for a terminal, coloured unless NO_COLOR is set; unchanged for any other stream.
+    """Return a text for a terminal: wrapped, thousands separated in notes, coloured if allowed; unchanged otherwise.
 
     Args:
         text: lines without control characters.
@@ -121,7 +121,7 @@ def styled_text(text: str, stream: TextIO) -> str:
 
 
 def _width(stream: TextIO) -> int:
-    """Return the columns of the terminal behind a stream, those of COLUMNS if set; at least 20."""
+    """Return the columns of the terminal behind a stream, those of COLUMNS if set, 80 if unknown; at least 20."""
     try:
         columns = 0 if os.environ.get("COLUMNS") else os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ def _width(stream: TextIO) -> int:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return a line wrapped at a width, later lines indented, a command as a shell reads it; excerpts stay whole."""
+    """Return a line wrapped to a width, further lines indented, a shell command with backslashes; an excerpt whole."""
     if len(line) <= width or _EXCERPT.match(line):
         return [line]
     if command := _COMMAND.match(line):
@@ -142,7 +142,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def _with_short_excerpts(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Yield lines; a long excerpt is cut to the part with its marks, and the words behind them follow below."""
+    """Yield lines; of an excerpt wider than `width` the part around its ^^^ marks, and their words on a line below."""
     at = 0
     while at < len(lines):
         marks = _MARKS.match(lines[at + 1]) if at + 1 < len(lines) else None
@@ -176,7 +176,7 @@ def _coloured(match: re.Match[str]) -> str:
 
 
 def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, quiet: bool = False) -> tuple[str, ...]:
-    """Return texts for standard error: findings about a config, notes on the result; no notes of both if quiet.
+    """Return texts for standard error, findings on a config, then notes on the result; if quiet, no notes of either.
 
     Args:
         diagnostics: findings of the config layer.
@@ -248,7 +248,9 @@ def _lost_answer_text(cause: str, changed: tuple[str, ...]) -> str:
 
 
 def output_error(error: BaseException) -> OutputError | None:
-    """Return the OutputError for an unnamed stream's OSError, standard output discarded, or one given; else None.
+    """Return an OutputError as it is, one for an OSError of a stream (no file name), None for any other error.
+
+    In the second case standard output is discarded. Only an error of a file that was opened by its name carries a name.
 
     Only an error of a file that was opened by its name carries a name.
     """
@@ -318,7 +320,7 @@ def _refuse_outward_link(option: str, path: str) -> None:
 
 
 def refuse_existing(option: str, path: str, *, force: bool) -> None:
-    """Raise InputError if a path is that of a file, folder or link, and it is not to be overwritten.
+    """Raise InputError if a file, folder or link has this path, unless `force` or it is a device.
 
     Args:
         option: the option that names it.
@@ -332,7 +334,7 @@ def refuse_existing(option: str, path: str, *, force: bool) -> None:
 
 
 def check_picture(path: str) -> None:
-    """Raise InputError for a picture of unknown format, no plotting library, no folder, or a read-only file there."""
+    """Raise InputError for a picture that cannot be written: its format, no library or folder, read-only, a link."""
     from dpcalc.charts.plot import picture_format
 
     picture_format(path)

@@ -61,7 +61,7 @@ def report_file(path: str) -> None:
 
 
 def announce(label: str, *, total: int = 0) -> None:
-    """Start a new piece of work on the bar.
+    """Set label and number of items of the bar; reset the part that is done to unknown, and the file.
 
     Args:
         label: a word, or the name of a file.
@@ -153,7 +153,7 @@ GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that neve
 
 @contextmanager
 def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
-    """End this process, with its workers, by exit code 3 if the block takes longer than limit and grace together.
+    """Context that ends the process, workers included, with exit code 3 if the block takes over `seconds` + `grace`.
 
     Args:
         seconds: the limit, infinite for none.
@@ -170,7 +170,7 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
-    """Context manager: an evaluator that stops at its limits, results kept; the process ends 2 s later; or InputError.
+    """Context that gives a cost evaluator with both limits; 2 s after the timeout the process ends; or InputError.
 
     Args:
         timeout: text of `--timeout`.

@@ -41,7 +41,7 @@ TargetAdvantage = Annotated[
 
 
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return the numbers of the target options, None if not given; InputError unless at most one whole target.
+    """Return the numbers of the target options, None if not given; InputError for two targets or half of a pair.
 
     Args:
         targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
@@ -152,7 +152,7 @@ class SolveRequest:
 
 
 def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
-    """Return the command for a quantity in QUANTITIES, without the options of the parameters to leave out."""
+    """Return the command `solve-<name>` with a help text, without the options of the parameters in `leave_out`."""
 
     def _command(  # noqa: PLR0913  one parameter an option
         context: typer.Context,
@@ -239,7 +239,7 @@ def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
 
 
 def _solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
-    """Return the value that meets the goal; a rate in the terms in which the config states batches and length."""
+    """Return the solver's solution; of "rate" in the config's terms: rate or batch size, with epochs or steps fixed."""
     from dpcalc.planner.solve import solve
 
     plan = loaded.plan
@@ -257,7 +257,7 @@ def _solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
 
 
 def _phases_lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
-    """Return the names of the phases in which nobody states the quantity to solve for; [] for a rate or a group."""
+    """Return the names of phases for which the quantity is assumed, since no one states it; [] for a rate or group."""
     quantity = request.quantity
     if not quantity.key:
         return []
@@ -269,7 +269,7 @@ def _phases_lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
 
 
 def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) -> None:
-    """Raise InputError if a phase lacks the quantity and the solver does not change all phases that lack it, alone."""
+    """Raise InputError unless the phases that lack the quantity are none, or all that are solved for (--phase)."""
     # An answer for some phases would rest on the value that was assumed for the others.
     names = [phase.name for phase in plan.phases]
     if lacking not in ([], names if request.phase is None else [request.phase]):
@@ -324,7 +324,7 @@ def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest)
 
 
 def _solver_remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:
-    """Return findings and notes as texts, not that noise is zero if the solved plan has some; if quiet no notes."""
+    """Return findings and notes as texts, no warning of zero noise if the solved plan has noise; if quiet no notes."""
     noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
     diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
     return remarks(diagnostics, notes, quiet=request.quiet)

@@ -59,7 +59,7 @@ class ConfigRequest:
     flags: tuple[tuple[str, str], ...]
 
     def overrides(self, assumed: Sequence[str]) -> Overrides:
-        """Return the changes to the config, with values that hold if nothing else states them."""
+        """Return the request's changes to a config; `assumed` "key=value" texts hold if nothing else states the key."""
         from dpcalc.config.overrides import Overrides
 
         return Overrides(assignments=self.assignments, flags=self.flags, unset=self.unset, assumed=tuple(assumed))
@@ -119,7 +119,7 @@ def _request(given: Mapping[str, Any]) -> ConfigRequest:
 
 
 def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
-    """Return the reader of the configs of a gate.
+    """Return a reader of the configs of a gate, with the command's section and overrides, and the revision `base`.
 
     Args:
         context: of the command.
@@ -159,7 +159,7 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_an
 
 
 def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the paths of several configs, duplicates too; () for at most one, which the context stores; or InputError.
+    """Return two or more paths, duplicates too (InputError with --no-config); else () and store the only one, or None.
 
     Args:
         context: of the command.
@@ -179,7 +179,7 @@ def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tupl
 def plan_results(
     context: typer.Context, paths: Sequence[str], compute: Callable[[Plan], Result]
 ) -> tuple[list[tuple[Result, Loaded]], tuple[DpcalcError, ...]]:
-    """Return (results with their configs, errors of the other configs), overrides applied; ExceptionGroup for none.
+    """Return (results with their configs, errors of the other configs); ExceptionGroup if no config has a result.
 
     Args:
         context: of the command.
@@ -199,7 +199,7 @@ def plan_results(
 
 
 def for_each(paths: Sequence[str], compute: Callable[[str], Result]) -> tuple[list[Result], tuple[DpcalcError, ...]]:
-    """Return (results, errors) of a computation on each file; equal errors, as of an override, once.
+    """Return (results, errors) of a computation on each file, equal errors once; any other than DpcalcError passes.
 
     Args:
         paths: of the files.
@@ -218,7 +218,7 @@ def for_each(paths: Sequence[str], compute: Callable[[str], Result]) -> tuple[li
 
 
 def set_config(context: typer.Context, configs: Sequence[str] | None) -> None:
-    """Make the only config of a command on several that of the request (None: search); InputError for several.
+    """Store the only config, or None to search for one, in the context's request; InputError for several.
 
     Args:
         context: of the command.
@@ -268,7 +268,7 @@ def _without_assumed_places(loaded: Loaded) -> Loaded:
 
 
 def _config_path(request: ConfigRequest, *, quiet: bool) -> str | None:
-    """Return the config named, or found (printed unless quiet), or None; InputError: several, one with --no-config."""
+    """Return CONFIG, else the one a search finds (printed unless quiet), else None; InputError: several, no_config."""
     if request.config is not None and request.no_config:
         raise InputError(f"--no-config: expected no config beside it, got {request.config}; leave one of them out")
     if request.config is not None or request.no_config:
@@ -299,7 +299,7 @@ class ChosenConfigs:
 
 
 def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
-    """Return the configs of `words`; without words those that a search finds (maybe none), printed; else InputError.
+    """Return the configs that words match; of None those a search finds, printed, maybe none; InputError: no match.
 
     Args:
         words: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty searches.
@@ -337,7 +337,7 @@ def matching_paths(word: str) -> Sequence[str]:
 
 
 def _no_config_message(context: typer.Context, request: ConfigRequest, missing: Sequence[str]) -> str:
-    """Return the message for a command that has neither a config nor enough options to do without."""
+    """Return the message for a command without a config or enough options: where it looked, two commands to try."""
     from dpcalc.config.discovery import folders_to_search
 
     folders = folders_to_search(Path.cwd())

@@ -65,7 +65,7 @@ def evaluation_output(
     errors: Sequence[PrefixErrors] = (),
     extra: Fields = (),
 ) -> Output:
-    """Return the result of `epsilon` on one config: guarantee, phases, alternatives, budget; bounds to the safe side.
+    """Return the result of `epsilon` on one config: guarantee, phases, alternatives, cross-checks, budget, assumptions.
 
     Args:
         evaluation: guarantee and explanation of the plan.
@@ -88,7 +88,7 @@ def evaluation_output(
 
 
 def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon --unit all`: guarantee and sampling of each level, as blocks and table rows.
+    """Return the result of `epsilon --unit all`: a JSON entry, a block, a table row and a quiet line for each level.
 
     Args:
         answers: (evaluation, config) with each level as the protected one, the outermost first.
@@ -120,7 +120,7 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
 
 
 def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon A B`: for each config all fields as a block, the main ones as a table row.
+    """Return the result of `epsilon A B`: a JSON entry, a block, a table row and a quiet line for each config.
 
     Args:
         costs: each config with its evaluation.
@@ -243,14 +243,14 @@ def _sensitivity_text(phase: PhaseSummary) -> str:
 
 
 def _probability_text(probability: Fraction) -> str:
-    """Return a probability as an exact fraction, or "about" a decimal rounded up where the fraction is long."""
+    """Return a probability as an exact fraction; for a denominator over 10^7 as "about" three digits, rounded up."""
     if probability.denominator <= MAX_DENOMINATOR:
         return str(probability)
     return f"about {rounded_up(float(probability))}"
 
 
 def _bound_text(evaluation: Evaluation) -> str:
-    """Return the one-step bound's name, then epsilon by published bounds, those not valid here too, each marked so."""
+    """Return the one-step bound's name, then each published bound's epsilon, "(not valid here)" behind invalid ones."""
     words = [evaluation.guarantee.bound]
     for row in evaluation.alternatives:
         if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
@@ -260,7 +260,7 @@ def _bound_text(evaluation: Evaluation) -> str:
 
 
 def _distances_text(phase: PhaseSummary) -> str:
-    """Return a phase's distances in clip norms, per direction if they differ, "times the root of" its redraw period."""
+    """Return distances in clip norms, of both directions if they differ, times the root of the period; or "none"."""
     if not phase.distances:
         return "none"
     factor = f", times the root of {phase.hold}" if phase.hold > 1 else ""
@@ -272,7 +272,7 @@ def _distances_text(phase: PhaseSummary) -> str:
 
 
 def _accountant_text(evaluation: Evaluation) -> str:
-    """Return the accountant, then the finite epsilons of other valid accountants of the same one-step bound."""
+    """Return the accountant, then what other valid accountants "would give" with the same one-step bound, if finite."""
     guarantee = evaluation.guarantee
     # Of the same one-step bound only: else the difference would not be that of the accountants.
     words = [method_name(guarantee.method)]
@@ -286,7 +286,7 @@ def _accountant_text(evaluation: Evaluation) -> str:
 
 
 def _alternative_text(row: Row) -> str:
-    """Return "METHOD, BOUND: EPSILON (KIND): NOTE", or "does not apply" for epsilon, "not valid here" in the kind."""
+    """Return "METHOD, BOUND: EPSILON (KIND): NOTE", epsilon "does not apply" if None, "not valid here" behind KIND."""
     value = "does not apply" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
     validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
     note = f": {visible(row.note)}" if row.note else ""
@@ -294,7 +294,7 @@ def _alternative_text(row: Row) -> str:
 
 
 def _prefix_error_fields(errors: Sequence[PrefixErrors], *, several: bool) -> Iterator[Field]:
-    """Yield the errors of prefix sums of each phase, for people alone; `several` names the phase."""
+    """Yield a `-v` row and a plain line, no JSON, on each phase's errors of prefix sums; `several` names the phase."""
     for each in errors:
         prefix = f"{visible(each.phase)}: " if several else ""
         text = (
@@ -334,7 +334,7 @@ def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterable[tuple[str, str]]:
 
 
 def _agreement_text(check: CrossCheck) -> str:
-    """Return how inversion compares with pld: the relative difference, rounded up, a contradiction, or no estimate."""
+    """Return in words how far inversion is from pld, relative and rounded up; outside its interval; or no estimate."""
     if check.estimate is None:
         return "inversion gives no estimate of this run to compare with"
     # An estimate outside the certified interval is a defect of one of both, which only a report can show us.
@@ -358,7 +358,7 @@ Comparisons = Sequence[tuple[Sequence[Row], Loaded]]
 
 
 def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
-    """Return the result of `compare` on one config: epsilons to the safe side, more digits where close to the budget.
+    """Return the result of `compare` on one config: a table of rows, with digits that show the side of the budget.
 
     Args:
         rows: one for each accountant and one-step bound.

@@ -71,7 +71,7 @@ class Field:
     is_inline: bool = False
 
     def texts(self) -> tuple[str, ...]:
-        """Return texts of plain lines: `plain` if given, else the value's, one an item of a list; "" is no line."""
+        """Return the texts of plain lines: `plain` if given, else the value's, of a list one an item; "" is no line."""
         if self.plain is not None:
             return (self.plain,) if isinstance(self.plain, str) else self.plain
         return tuple(map(self._text, self.value if isinstance(self.value, list) else [self.value]))
@@ -89,7 +89,7 @@ class Field:
                 return visible(str(value))
 
     def rows(self) -> Iterator[tuple[Field, str]]:
-        """Yield (field, text) of each row on a terminal, with label and text only; of an object's fields too."""
+        """Yield (field, text) of each row on a terminal, from `row` or else `texts()`; of an object's fields too."""
         # An object has no text of its own: its fields have the rows, unless `row` words it as a whole.
         texts = self.texts() if self.row is None and not isinstance(self.value, tuple) else self.row or ()
         for text in (texts,) if isinstance(texts, str) else texts:
@@ -235,7 +235,7 @@ def document(command: str, fields: Fields) -> str:
 
 
 def _json_value(value: object) -> object:
-    """Return a field's value: an object as a dict, lists likewise, without fields not in JSON; infinity as None."""
+    """Return a value for JSON: a tuple of fields as a dict (those in JSON), lists item by item, infinity as None."""
     match value:
         case tuple():
             return {field.name: _json_value(field.value) for field in value if field.in_json}
@@ -284,7 +284,7 @@ def origin_fields(loaded: Loaded) -> Fields:
 
 
 def error_field(errors: Sequence[tuple[Exception, str, int]]) -> Field:
-    """Return the field `error` of JSON: exit code, rule (else DPC104), message and findings of what went wrong.
+    """Return the JSON field `error`: highest exit code, its first error's rule or DPC104, all messages and findings.
 
     Args:
         errors: at least one (exception, its message on standard error, its exit code). The highest exit code counts;

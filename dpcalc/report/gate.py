@@ -113,7 +113,7 @@ def gate_view(
 
 
 def finding_fingerprints(view: GateView) -> Iterator[tuple[FileView, Diagnostic, str]]:
-    """Yield (file, finding, fingerprint) of every finding: SHA-256 of rule, file, its number among the like there.
+    """Yield (file, finding, SHA-256 in hex of rule, file and running number of the rule in the file) of every finding.
 
     The count is that of the findings of the rule in the file so far, so that a fingerprint stays the same when lines
     and numbers change.
@@ -135,7 +135,7 @@ def _verdict_counts(command: str, results: Sequence[Result]) -> str:
 
 
 def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
-    """Return one file's result in words, the gate's findings first; `locate` gives locations, "" for stdin."""
+    """Return one file's result in words, the gate's findings before the config's; `locate` maps paths, stdin is ""."""
     problems = [_problem_diagnostic(problem, result) for problem in result.problems]
     return FileView(
         location="" if result.path == STDIN else locate(result.path),
@@ -153,7 +153,7 @@ def _verdict_word(command: str, verdict: Verdict) -> str:
 
 
 def _verdict_text(command: str, result: Result) -> str:
-    """Return "VERDICT, epsilon X of LIMIT, N% used" as far as known; "epsilon infinite", in `check` "no budget"."""
+    """Return "VERDICT, epsilon X of LIMIT, N% used" as far as known; "epsilon infinite"; "no budget" in `check`."""
     guarantee, limit, word = result.guarantee, result.limit, _verdict_word(command, result.verdict)
     if guarantee is None:
         return word
@@ -166,7 +166,7 @@ def _verdict_text(command: str, result: Result) -> str:
 
 
 def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
-    """Return a finding of the gate as a diagnostic of the config layer."""
+    """Return a finding of the gate as a diagnostic, its sentence and hint in words, in its own file or the config."""
     line, column = problem.mark or (None, None)
     return Diagnostic(
         code=problem.code,
@@ -185,7 +185,7 @@ FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up
 
 
 def problem_sentence(problem: Problem, result: Result) -> str:
-    """Return the message of a finding by its rule, else its detail; numbers rounded up, with digits that tell apart.
+    """Return the sentence of a finding's rule, `detail` for a rule without; numbers rounded up, but still apart.
 
     Args:
         problem: the finding; its `detail` is the message of rules that are not in `_SENTENCES`.
@@ -196,7 +196,7 @@ def problem_sentence(problem: Problem, result: Result) -> str:
 
 
 def problem_hint(problem: Problem, result: Result) -> str:
-    """Return the way out of a finding, "" for none; noise and steps that fit where a budget is exceeded.
+    """Return the way out of a finding, "" for none; of DPC205 and DPC301 the noise or steps that fit, if known.
 
     Args:
         problem: the finding.
@@ -208,7 +208,7 @@ def problem_hint(problem: Problem, result: Result) -> str:
 
 
 def _fits_text(fits: Fits) -> str:
-    """Return the changes that would keep to the limit, joined by "or"; noise rounded up."""
+    """Return the changes that would keep to the limit: "noise_multiplier >= X or steps <= N"; X rounded up; or ""."""
     texts = []
     if fits.noise_multiplier is not None:
         texts.append(f"noise_multiplier >= {rounded_up(fits.noise_multiplier, digits=FIT_DIGITS)}")
@@ -235,7 +235,7 @@ def comparison_lines(result: Result) -> tuple[str, ...]:
 
 
 def _change_text(change: Change, before: float) -> str:
-    """Return one change and the epsilon of the base with this change alone, where that is known."""
+    """Return "KEY: OLD -> NEW" and, if known, "(alone: epsilon A -> B)", the base with this change alone."""
     text = visible(f"{change.key}: {change.old or NOT_SET} -> {change.new or NOT_SET}")
     if change.alone is None:
         return text
@@ -260,7 +260,7 @@ def _no_bound_text(problem: Problem, result: Result) -> str:
 
 
 def _over_budget_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC301: epsilon exceeds the limit, with digits that show so."""
+    """Return DPC301's message: epsilon X exceeds the limit; `problem.detail` without a guarantee or limit."""
     guarantee, limit = result.guarantee, result.limit
     if guarantee is None or limit is None:
         return problem.detail
@@ -299,7 +299,7 @@ def _rise_text(problem: Problem, result: Result) -> str:
 
 
 def _large_rise_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC402: the rise in percent, epsilon before and now, the allowed rise, the main change."""
+    """Return DPC402's message: numbers (before, after, allowed), the rise in percent, the change that raises most."""
     before, after, allowed = problem.numbers
     by = f" by {percent_up(after - before, before)} %" if before and math.isfinite(after) else ""
     limit = f"{problem.detail} allows {as_given(allowed)}"
@@ -307,14 +307,14 @@ def _large_rise_text(problem: Problem, result: Result) -> str:
 
 
 def _cause_text(result: Result) -> str:
-    """Return the change that raises epsilon most in parentheses, "" if none does alone."""
+    """Return " (KEY: OLD -> NEW)" of the change that alone raises epsilon most; "" if none does."""
     changes = () if result.base is None else result.base.changes  # the largest rise first
     rises = [each for each in changes if result.base and each.alone and each.alone > result.base.guarantee.epsilon]
     return f" ({rises[0].key}: {rises[0].old or NOT_SET} -> {rises[0].new or NOT_SET})" if rises else ""
 
 
 def _lock_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC403: what differs from the lock, and epsilon now, or before and now."""
+    """Return DPC403's message: `problem.detail`; with one number "epsilon is X", with two unequal ones "A -> B"."""
     del result
     match problem.numbers:
         case (now,):
@@ -326,7 +326,7 @@ def _lock_text(problem: Problem, result: Result) -> str:
 
 
 def _no_verdict_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC901: a loose bound's epsilon interval around the limit; without numbers the detail."""
+    """Return DPC901's message: numbers (lower, upper, limit), epsilon between both; without numbers the detail."""
     del result
     if not problem.numbers:
         return problem.detail
@@ -337,7 +337,7 @@ def _no_verdict_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_change_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC405: a changed sampling assumption, epsilon without and with it or that it's unknown."""
+    """Return DPC405's message: a changed assumption lowers epsilon, numbers (before, now, ...); or it is unknown."""
     del result
     hint = "make sure that the training code changed with it"
     if not problem.numbers:
@@ -421,7 +421,7 @@ JSON = ReportFormat(text=gate_json, is_report=_is_report)
 
 
 def ledger_output(command: str, account: Account, *, added: bool | None = None) -> Output:
-    """Return the result of `ledger show` and `ledger add`: each run alone, and all runs composed.
+    """Return the result of `ledger show` (with the sum of epsilons) or `ledger add`: runs alone, and all composed.
 
     Args:
         command: "ledger show" or "ledger add".
@@ -468,7 +468,7 @@ def ledger_output(command: str, account: Account, *, added: bool | None = None) 
 
 
 def _run_text(run: Run, steps: str) -> str:
-    """Return one run in a line: name, part, number `steps` with its word, and the epsilon of this run alone."""
+    """Return "NAME (part P): STEPS steps, epsilon X alone", rounded up, or "no finite epsilon" for infinity."""
     cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
     part = f" (part {visible(run.part)})" if run.part else ""
     return f"{visible(run.name)}{part}: {steps} {'step' if run.steps == 1 else 'steps'}, {cost} alone"
@@ -481,7 +481,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def _entry_fields(entry: LockEntry) -> dict[str, object]:
-    """Return one entry for the file, epsilon rounded up to six digits, None if infinite; `sources` left out if None."""
+    """Return a lock entry as a dict, epsilon rounded up to six digits, None if infinite; no `sources` if None."""
     finite = math.isfinite(entry.epsilon)
     return {
         "config_hash": entry.config_hash,

@@ -37,7 +37,7 @@ _LONGEST_FRACTION = 64  # characters
 
 
 def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon: str | None = None) -> Field:
-    """Return a guarantee as a field, notes only in JSON; epsilon as `epsilon` says, else rounded up apart from `limit`.
+    """Return a guarantee as an inline object; epsilon's text is `epsilon`, else rounded up to differ from `limit`.
 
     Args:
         guarantee: the guarantee; its epsilon is rounded up, its lower bound down.
@@ -57,7 +57,7 @@ def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon
 
 
 def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
-    """Return the Gaussian mechanism that hides no more than a run as an object; mu and its regret are rounded up.
+    """Return the field `gdp`: an object for JSON, one plain line and one row; mu and regret rounded up in these.
 
     Args:
         gdp: mu with its floor and regret.
@@ -79,7 +79,7 @@ def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
 
 
 def gdp_text(gdp: GaussianSummary) -> str:
-    """Return mu with its floor and regret in words; that none is finite, or that it is no good summary of the run."""
+    """Return "mu <= X at deltas from F on (regret R)"; "no mu" if infinite, "no good summary" for a large regret."""
     floor = as_given(gdp.floor)
     if not math.isfinite(gdp.mu):
         return f"no mu: at floor {floor} none that is finite is known"
@@ -150,7 +150,7 @@ def assumptions_field(assumptions: Iterable[str]) -> Field:
 
 
 def row_fields(row: Row, apart_from: float | None = None) -> Fields:
-    """Return a row of a comparison, with digits to tell epsilon from `apart_from`; "n/a", `finite` None without one.
+    """Return a Row as fields, epsilon's digits enough to tell it from `apart_from`; None, as text "n/a", without one.
 
     Args:
         row: epsilon by one accountant and bound, rounded to the safe side of its kind.
@@ -171,7 +171,7 @@ def row_fields(row: Row, apart_from: float | None = None) -> Fields:
 
 
 def phase_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return one phase for JSON; rates of public draws as exact fractions ("1/150"), and the inclusion probability.
+    """Return a phase as a dict for JSON: length, draws, noise, distances; probabilities as exact fractions ("1/150").
 
     The probability of a draw that is cut to a maximum is a fraction of hundreds of digits: it is given as a decimal.
     """
@@ -258,7 +258,7 @@ def units_text(unit: str, group_size: int) -> str:
 
 
 def budget_used(epsilon: float, limit: float) -> str:
-    """Return the spent part of a budget in percent, rounded up: "93.4% used"; words where there is no percentage.
+    """Return "93.4% used", rounded up, 100 only if equal; "no finite epsilon"; "none allowed" for a limit of 0.
 
     Args:
         epsilon: upper bound, >= 0; infinite and a limit of 0 give words instead of a percentage.
@@ -291,7 +291,7 @@ def tight_text(guarantee: Guarantee) -> str:
 
 
 def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
-    """Return the (epsilon, delta) statement in one line, epsilon rounded up; that there is none if it is infinite.
+    """Return "epsilon <= X   (tight: at least Y)   delta = D", rounded to the safe side, or that epsilon is infinite.
 
     Args:
         guarantee: the statement.

@@ -39,7 +39,7 @@ def _constant(value: Value) -> Callable[[StatementView], Value]:
 
 
 def _row(heading: str, label: str) -> Callable[[StatementView], str]:
-    """Return a function: view -> texts of a section's rows of a label, joined by "; "; of label "" all, with labels."""
+    """Return a function of a view: texts of a section's rows of a label, joined by "; "; of "" all, with labels."""
 
     def text(view: StatementView) -> str:
         # By heading and label, so that the words of an entry are those of the statement, whoever changes them.

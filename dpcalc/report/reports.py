@@ -35,7 +35,7 @@ def concise_lines(view: GateView) -> str:
 
 
 def _finding_line(finding: Diagnostic) -> str:
-    """Return a finding in one line, its hint in parentheses; without line and column if it has none."""
+    """Return "PATH:LINE:COLUMN: LEVEL[CODE]: MESSAGE (HINT)", without line and column if the finding has none."""
     place = "" if finding.line is None else f":{finding.line}:{finding.column}"
     hint = f" ({finding.hint})" if finding.hint else ""
     return f"{visible(finding.path)}{place}: {finding.severity}[{finding.code}]: {finding.message}{hint}"
@@ -63,7 +63,7 @@ MAX_FILES = 50  # largest number of files whose findings are written out: a step
 
 
 def markdown_text(view: GateView) -> str:
-    """Return a table of the files, then the findings of the first 50 files that have any."""
+    """Return the verdict, a table of the files, and the lines of the first 50 files with changes or findings."""
     rows = [f"| {_code(file.result.path)} | {' | '.join(_cells(file))} |" for file in view.files]
     parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
     if rows:
@@ -133,7 +133,7 @@ def github_commands(view: GateView) -> str:
 
 
 def _annotations(view: GateView) -> Iterator[str]:
-    """Yield the commands of the visible findings, errors first; beyond ten of a level, the tenth counts the others."""
+    """Yield the commands of visible findings, errors first; of more than ten of a level nine, and one that counts."""
     for level, command in _COMMANDS.items():
         if level not in view.levels:
             continue
@@ -146,7 +146,7 @@ def _annotations(view: GateView) -> Iterator[str]:
 
 
 def _annotation(command: str, file: FileView, finding: Diagnostic) -> str:
-    """Return the workflow command of one finding; without a place if its file is standard input."""
+    """Return "::COMMAND file=...,line=...,col=...,title=...::MESSAGE" for a finding; no place for standard input."""
     rule = RULES.get(finding.code)
     properties = {"title": f"{finding.code} {rule.title}" if rule else finding.code}
     location, line, column = file.place(finding)
@@ -186,7 +186,7 @@ def gitlab_json(view: GateView) -> str:
 
 
 def _gitlab_entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict[str, object]:
-    """Return one finding for GitLab; an error that left a file without a verdict is critical."""
+    """Return one finding for GitLab, its severity by level; an error in a file without a verdict is critical."""
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
     # Without a verdict nothing is known of the run, which is worse than a budget that is exceeded.
@@ -201,7 +201,7 @@ def _gitlab_entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict
 
 
 def _is_gitlab(_: str, content: object) -> bool:
-    """Return True for a list of findings as above, also an empty one; the text is ignored."""
+    """Return True for a list, maybe empty, of objects with `check_name` and `fingerprint`; the text is ignored."""
     return isinstance(content, list) and all(
         isinstance(entry, dict) and {"check_name", "fingerprint"} <= entry.keys() for entry in content
     )
@@ -233,7 +233,7 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append a file's test case with its text; with a failure if it failed, an error if undecided or invalid."""
+    """Append a file's test case: its lines as output, a `failure` if it failed, an `error` if undecided or invalid."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )

@@ -89,7 +89,7 @@ def rounded_up_within(value: float, limit: float) -> str:
 
 
 def percent_up(part: float, whole: float) -> str:
-    """Return a part in percent of a whole > 0, rounded up, on the true side of 100, without the sign.
+    """Return 100 part / whole as text without "%", rounded up, with digits enough to show the side of 100.
 
     Args:
         part: finite, >= 0.
@@ -146,7 +146,7 @@ def _rounded(exact: Decimal, digits: int, rounding: str) -> Decimal:
 
 
 def _rounded_apart(exact: Decimal, limit: Decimal, digits: int) -> Decimal:
-    """Return a decimal rounded up by less than its distance to a limit, with `digits` digits or more."""
+    """Return a decimal rounded up to `digits` digits, or as many more as make it move less than the limit is away."""
     distance = abs(exact - limit)
     candidates = (_rounded(exact, count, ROUND_CEILING) for count in itertools.count(digits))
     return next(up for up in candidates if up == exact or up - exact < distance)

@@ -48,7 +48,7 @@ _FULL_DIGITS = 17  # significant digits that identify every float
 def with_safe_decimal(
     solution: Solution, before: Plan, measure_plan: Callable[[Plan], tuple[float, Guarantee]]
 ) -> Solution:
-    """Return the solution for a short decimal near its value: noise rounded up, a rate down, whole numbers unchanged.
+    """Return the solution at a decimal of 6, 9 or 17 digits, noise up, rate down, measured again; ints unchanged.
 
     Args:
         solution: result of a solver.
@@ -79,7 +79,7 @@ def _cheaper_decimal(value: float | Fraction, digits: int) -> Value:
 
 
 def _with_value(solution: Solution, before: Plan, value: Value) -> Plan:
-    """Return the solved plan with another value (a factor: of the noise of `before`); steps follow fixed epochs."""
+    """Return the solved plan with another value; a factor scales the noise of `before`; fixed epochs set the steps."""
     # A factor multiplies the noise of the plan before the search, exactly: the product of two short decimals is short.
     plan = solution.plan
     if solution.name == FACTOR:
@@ -231,7 +231,7 @@ def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: 
 
 
 def _goal_fields(goal: Goal, reached: float) -> Fields:
-    """Return the measure, its words, the limit and the upper bound that is reached."""
+    """Return a goal's measure as a key, its words, the limit, and the upper bound reached, as fields."""
     return (
         Field("measure", measure(goal)),
         Field("words", goal.name),
@@ -307,7 +307,7 @@ def _failing_value(solution: Solution) -> str:
 
 
 def _unchanged_noise_text(name: str, plan: Plan) -> str:
-    """Return the noise of the other sums on the sample, which a search for noise leaves alone; "" without such sums."""
+    """Return words on the other sums' noise, which a search for noise leaves alone; "" for others, or without sums."""
     # Searches for other quantities (`name`) give "" too.
     # Whoever turns this knob should know that the noise of the other sums stays as it is.
     others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
@@ -389,7 +389,7 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
 
 
 def _detection_fields(detection: Detection) -> dict[str, float]:
-    """Return the bounds at one false positive rate for JSON."""
+    """Return the bounds at one false positive rate as a dict; the true positive rate is the larger of both attacks'."""
     return {
         "false_positive_rate": detection.false_positive_rate,
         "true_positive_rate": max(detection.present, detection.absent),

@@ -102,7 +102,7 @@ class StatementView:
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
-    """Return title and sections of a privacy statement; upper bounds rounded up, lower bounds down.
+    """Return title, sections and JSON fields of a statement; fewer sections if epsilon is infinite.
 
     Args:
         statement: evaluation, attack success and groups of one plan.
@@ -205,7 +205,7 @@ def _attack_section(statement: Statement) -> StatementSection:
 
 
 def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
-    """Yield one section of epsilon without amplification, if larger, and of each group size; none if empty."""
+    """Yield one section: epsilon without amplification, if larger, and of each group; no section if that is empty."""
     unit = visible(statement.evaluation.guarantee.unit)
     prose, rows = "", []
     # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
@@ -394,7 +394,7 @@ _HEAD = r"""\documentclass{article}
 
 
 def statement_latex(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  LaTeX breaks lines itself
-    """Return a statement as a LaTeX document (`width` is ignored); other than Latin letters need XeLaTeX or LuaLaTeX.
+    """Return a statement as a LaTeX document, `width` ignored; letters that are not Latin need XeLaTeX or LuaLaTeX.
 
     Args:
         view: the statement.
@@ -422,7 +422,7 @@ def _latex_section(section: StatementSection) -> Iterator[str]:
 
 
 def latex_escaped(text: str) -> str:
-    """Return a text in which no character is a command to TeX, and none is joined with the next.
+    """Return a text with TeX's special characters escaped, and no two hyphens or commas joined into a ligature.
 
     Args:
         text: free of control characters.

@@ -44,7 +44,7 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
 
 
 def _table_parts(table: Table, width: int) -> list[RenderableType]:
-    """Return a table with its notes below; blocks of labelled cells where its columns do not fit the width."""
+    """Return headline, table, and the last column as notes below; labelled cells if the columns exceed the width."""
     titles = ["lower" if column == "epsilon_lower" else column for column in table.columns]
     rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
     headline = Text(with_thousands_separators(table.headline), style="bold")
@@ -72,7 +72,7 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
     width: int,
     styled: bool,
 ) -> str:
-    """Return a headline, a right-aligned table and notes as text; cells wrap where `width` is too small for them.
+    """Return a headline, a table of right-aligned cells and lines of notes as text; cells wrap where width is short.
 
     Args:
         headline: its first line.
@@ -91,7 +91,7 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
 
 
 def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Return the width of each column; None if whole words do not fit, or a cell needs more than three lines."""
+    """Return column widths, grown until no cell wraps or the width is used; None if words or three lines do not fit."""
     columns = list(zip(*rows, strict=True))
     widths = [max(len(word) for text in texts for word in (text.split() or [""])) for texts in columns]
     room = width - _GAP * len(widths)
@@ -107,7 +107,7 @@ def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | Non
 
 
 def _stacked_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[RenderableType]:
-    """Yield each row as its first cell and a line for each other cell, for a terminal too narrow for the table."""
+    """Yield, for each row, its first cell and a labelled line for each other cell that is not empty."""
     for first, *cells in rows:
         yield Text(first, style="bold")
         yield from _labelled([pair for pair in zip(titles[1:], cells, strict=True) if pair[1]], width)
