@@ -4,7 +4,7 @@ A config of a few lines can ask for more than any machine does in a minute. What
 it works, how many units it is about to take: `spend`. Where an `allowance` is used up, `spend` raises, and whoever gave
 the allowance answers by a looser bound that is cheaper. Which bound answers is part of the answer, so the count must be
 the same everywhere: no clock is read, and what is remembered from an earlier question costs as much as if it were
-computed anew (`remembered`).
+computed anew (`cached_with_cost`).
 
 One unit is about a nanosecond of one core of the year 2025. A logarithm or an exponential of an array's element counts
 `ELEMENT` units, a turn of a loop in Python `TURN`. The counts are good to a factor of about two.

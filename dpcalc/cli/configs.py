@@ -185,7 +185,7 @@ def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
     for option, text in texts.items():
         stripped = (text or "").strip()
         numbers[option] = parse_number(stripped) or parse_quotient(stripped)
-        if text is not None and numbers[option] is None:
+        if text is not None and not (numbers[option] or 0) > 0:
             raise InputError(f"{option}: expected a number > 0, got `{text}`")
     if adjacency is not None and adjacency not in options.ADJACENCIES:
         raise InputError(f"--adjacency: expected one of {', '.join(options.ADJACENCIES)}, got {adjacency!r}")
