@@ -323,11 +323,12 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
         Mironov 2017 (1702.07476v3), Proposition 3.
     """
     # Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
-    # the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order.
-    low = best_epsilon(counts, delta=delta).order
+    # the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order; both with all losses, also the
+    # rarest, which alone decide at orders so high that `best_epsilon` leaves them out.
     delta -= total_infinity_mass(counts.items())
     if delta <= 0:
         return AccountantResult(epsilon=math.inf, note="some loss is infinite more often than delta allows")
+    low = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER).order
     high = 2 * low
     while high < _LARGEST_REAL_ORDER and not _bound_rises(counts, high, delta):
         low, high = high, 2 * high
