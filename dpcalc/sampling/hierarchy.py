@@ -127,8 +127,10 @@ class Level:
 
     @property
     def is_whole(self) -> bool:
-        """True if the draw leaves no unit out at min_count and at count; False for any Poisson draw that can be cut."""
-        if isinstance(self.scheme, CappedPoisson):  # at the largest count it is cut; its exact rate takes long
+        """True if the draw takes every unit once, at min_count and at count; False for Poisson draws that can be cut."""
+        # A Poisson draw is cut at the largest count, and its exact rate takes long; a unit that is drawn with
+        # replacement out of one can be drawn several times.
+        if isinstance(self.scheme, CappedPoisson | WithReplacement):
             return False
         return all(self.scheme.rate(count) == 1 for count in (self.min_count, self.count))
 
@@ -234,10 +236,7 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
                 code="DPC107",
             )
     for number, level in enumerate(levels):
-        is_allocated = isinstance(level.scheme, Allocation)
-        sampled = next(
-            (x for x in levels[:number] if not x.is_whole and (is_allocated or not isinstance(x.scheme, Shuffle))), None
-        )
+        sampled = next((x for x in levels[:number] if not _is_drawn_whole(x, over=level.scheme)), None)
         if isinstance(level.scheme, Shuffle | Allocation) and sampled is not None:
             yield KeyedInputError(
                 f"{level.name}.scheme",
@@ -258,6 +257,15 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
                 "it in another way, or leave max_batch_size out",
                 code="DPC107",
             )
+
+
+def _is_drawn_whole(level: "Level", *, over: Scheme) -> bool:
+    """Return True if a level may lie above a shuffle or an allocation: drawn whole, or two shuffles; no allocation."""
+    if isinstance(level.scheme, Allocation):  # even of one bin: nothing counts the passes below it
+        return False
+    if isinstance(level.scheme, Shuffle):
+        return isinstance(over, Shuffle)
+    return level.is_whole
 
 
 def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
