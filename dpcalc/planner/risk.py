@@ -155,8 +155,8 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
         return False
     if not everywhere:
         return True
-    # Where deltas are asked for, only the epsilons of `known` are looked at. Between its own epsilons the other profile,
-    # which is convex in e^epsilon, lies below the chord; above the last one it falls.
+    # Where deltas are asked for, only the epsilons of `known` are looked at. Between epsilons of its own the other
+    # profile, which is convex in e^epsilon, lies below the chord; above the last one it falls.
     powers, own_powers = (np.exp(np.minimum(x, _LARGEST)) for x in (known.epsilons, cheap.epsilons))
     ahead, back = (np.interp(powers, own_powers, x) for x in (cheap.forward, cheap.backward))
     return bool(np.all(ahead <= known.forward) and np.all(back <= known.backward))

@@ -127,7 +127,7 @@ class Level:
 
     @property
     def is_whole(self) -> bool:
-        """True if the draw takes every unit once, at min_count and at count; False for Poisson draws that can be cut."""
+        """True if the draw takes every unit once at min_count and count; False for Poisson draws that can be cut."""
         # A Poisson draw is cut at the largest count, and its exact rate takes long; a unit that is drawn with
         # replacement out of one can be drawn several times.
         if isinstance(self.scheme, CappedPoisson | WithReplacement):
