@@ -91,7 +91,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds with the choice hidden, if proved, then public by links, then (groups) public as a whole.
+    """Return the bounds with the choice hidden, if proved, then public by links, then (some groups) public as a whole.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -112,7 +112,9 @@ def _allocated_bounds(
     base, allocation = hierarchy.given_allocation(), hierarchy.allocation
     single = native_bound(base, path, clip=clip, adjacency=adjacency, group=Group())
     bounds = [replace(single, allocation=allocation, is_revealed=True, links="-" * group.size)]
-    if group.size > 1:
+    if group.size > 1 and clip >= hierarchy.allocated:
+        # Members in one step shift its sum by the sum of their shifts, which costs more than in steps of their own. A
+        # vector clipped above them turns around at most: there steps of their own cost more.
         together = native_bound(base, path, clip=clip, adjacency=adjacency, group=group)
         bounds.append(replace(together, allocation=allocation, is_revealed=True))
     # Members of a group choose several of all steps independently, so that no partition into passes is common to them.

@@ -11,7 +11,7 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
+from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.accountants.result import StepCounts
@@ -227,11 +227,13 @@ class Plan:
 
     @property
     def parting(self) -> str:
-        """Why a group's members may be parted ("with scheme ..."): cyclic draws, correlated balls in bins; else ""."""
+        """Why a group may part ("with scheme ..."): cyclic draws, correlated bins, any-order with clip batch; or ""."""
         for phase in self.phases:
             scheme = phase.hierarchy.allocation or phase.hierarchy.level(1).scheme
             if isinstance(scheme, CyclicPoisson):
                 return "with scheme cyclic-poisson, whose groups may part the members"
+            if isinstance(scheme, AnyOrder) and phase.clip == 0:
+                return "with scheme any-order and clip batch, as members in different batches turn each of them around"
             if isinstance(scheme, BallsInBins) and phase.is_correlated:
                 from dpcalc.amplification.correlated import has_overlap  # noqa: PLC0415  it loads numpy
 

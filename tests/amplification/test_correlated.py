@@ -237,6 +237,14 @@ def test_the_overlap_of_groups_is_refused():
     assert group_epsilon(single, 2) == chain_epsilon(single, 2) > guarantee(single).epsilon
 
 
+def test_a_group_in_batches_that_are_clipped_as_a_whole_is_refused():
+    """Members in different batches turn both around: once they cost as much as one."""
+    clipped = replace(phase(noise(Identity(), 4.0, times=1), 10), clip=0)
+    assert guarantee(plan(clipped)).epsilon == pytest.approx(gaussian_epsilon(0.5), rel=1e-6)
+    with pytest.raises(UnsupportedError, match="members in different batches turn each of them around"):
+        guarantee(plan(clipped, group_size=2))
+
+
 CYCLIC = CyclicPoisson(probability=Fraction(1, 10), groups=2)
 REFUSED = [
     (noise(FALLING), 12, Poisson(probability=Fraction(1, 10)), "sampling.record.scheme is `poisson`"),

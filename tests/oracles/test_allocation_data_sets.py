@@ -263,6 +263,28 @@ def test_a_zeroed_unit_shows_in_a_batch_that_is_clipped_as_a_whole(scheme, inner
     assert (np.array(truth) <= bound(plan, epsilons) + 1e-9).all()
 
 
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one", "add-remove"])
+@pytest.mark.parametrize("scheme", [TWO, RandomAllocation(times=1, steps=2)])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+def test_a_group_that_is_clipped_as_a_whole_costs_more_in_steps_of_its_own(scheme, delta, adjacency):
+    """Two units that choose different steps turn both batches around; once counted as one step (2.75)."""
+    sigma, gone = 3.0, 0.0 if adjacency == "add-remove" else -1.0
+    problem = Problem(scheme=scheme, steps=2, sigma=sigma, adjacency=adjacency, group=2, clip="batch")
+    plan = plan_of(problem, delta)
+    levels = tuple(replace(level, count=2, min_count=2) for level in plan.phases[0].hierarchy.levels)
+    plan = replace(plan, phases=(replace(plan.phases[0], hierarchy=Hierarchy(levels=levels)),))
+    axis = np.linspace(-27, 27, 1081)
+    sides = []
+    for value in (1.0, gone):
+        density = {mean: np.exp(-0.5 * ((axis - mean) / sigma) ** 2) for mean in (0.0, value)}
+        batches = [(value, 0.0), (0.0, value), (value, value), (value, value)]
+        sides.append(sum(np.multiply.outer(density[a], density[b]) for a, b in batches))
+    p, q = (side / sides[1].sum() for side in sides)
+    epsilon = evaluate(plan).guarantee.epsilon
+    for one, other in ((p, q), (q, p)):
+        assert np.maximum(one - math.exp(epsilon) * other, 0).sum() <= delta * (1 + 1e-3)
+
+
 def zero_mates(problem):
     """The pairs whose other users all contribute zero, for a record with its own user's other records and without."""
     size = problem.records or 1
