@@ -80,7 +80,7 @@ def as_longdouble(loss: Loss) -> Loss:
 def composed_loss(
     counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(run's tilted loss, log slack) per side]; UnsupportedError for an RdpCurve, ConvergenceError if too big.
+    """Return [(loss tilted by settings.tilt, log slack) per side]; UnsupportedError for an RdpCurve, ConvergenceError.
 
     Args:
         counts: steps and how often each occurs, not empty.

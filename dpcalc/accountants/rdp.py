@@ -80,7 +80,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest bound on epsilon over all orders, perhaps < 0; its value is inf if infinity mass >= delta.
+    """Return the least bound on epsilon, perhaps < 0; inf if infinity mass >= delta, which lacks `truncated_mass`.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -149,7 +149,7 @@ def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: floa
 
 
 def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float, left_out: float) -> MomentBound:
-    """Return the smallest delta that any order proves, plus `left_out`, the P mass missing in the moments."""
+    """Return the least delta any order proves, perhaps above 1, plus `left_out`, the P mass missing in the moments."""
     # Rounding up costs a share of z epsilon: next to the largest loss, where K(z) grows as fast, no order is best else.
     slower = epsilon * (1 - MOMENT_ROUNDING)
     near = _zoom_to_minimum(

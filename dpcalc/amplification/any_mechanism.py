@@ -245,7 +245,7 @@ class BlackBoxSteps:
 
     @property
     def phase_bound(self) -> PhaseBound:
-        """The bound of the phase: `noise` itself for noise on a sum, else `noise` with a bound in changed units."""
+        """The bound of the phase: `noise` for noise on a sum, else in changed units, with own redraws (episodes: none)."""
         if isinstance(self.mechanism, AdditiveNoise):
             return self.noise
         if self.hierarchy.episodes is not None:

@@ -126,7 +126,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
 
 def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
-    """(s, d_p, d'_p): removed a, a, 0; zeroed own, a, sib; replaced 2 own, a, a; a = own + sib, sib 0 unless fixed.
+    """(s, d_p, d'_p), not clipped from above: removed a, a, 0; zeroed own, a, sib; replaced 2 own, a, a; a = own + sib.
 
     In clip norms, for a unit that is not clipped from above; `sib` is what its largest sibling contributes.
     """

@@ -73,7 +73,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return a step's noiseless sum in D and D' as {center in clip norms / length: weight}; `repeats` sums inner draws.
+    """Return (sum in D, sum in D') of a step as {center / length: weight}; repeats[j]: draws summed at level j + 2.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -184,7 +184,7 @@ def _frame_sum_pair(
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return a draw's sums in D and D': -`own` (replaced: +`own`) of each of H ~ `law` members, `each` of others drawn.
+    """Return a draw's sums: -`own` (replaced: +`own`) of H members, `each` of the others of drawn[D, D'] (0: of none).
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 

@@ -421,7 +421,7 @@ def _half_line_deltas(
     weights = np.expm1(epsilons)[None, :, None] * odds
 
     def excess(y: Array) -> Array:
-        """Return log(e^epsilon times the shift's ratio + missed terms) at y, elementwise: 0 at the half-line's end."""
+        """Return log(e^epsilon times the shift's ratio + missed terms) at y: > 0 where the loss is below epsilon."""
         with np.errstate(over="ignore", divide="ignore"):
             missed = (weights * np.exp(np.minimum((y[..., None] - places / 2) * places, 700.0))).sum(axis=2)
             result: Array = np.log(np.exp(np.minimum(epsilons + (y - shifts / 2) * shifts, 700.0)) + missed)

@@ -416,7 +416,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return masses at lattice indices, zero_loss_mass at 0 added: LossPmf, SplitPmf if some are beyond the border."""
+    """Return normalized masses, zero_loss_mass at 0: a LossPmf (coarse if all are beyond the border) or a SplitPmf."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True

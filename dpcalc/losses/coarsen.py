@@ -232,7 +232,7 @@ def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array)
 
 
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
-    """Merge atoms into groups whose merged loss is a lattice point: return (lattice indices, masses), a lower bound.
+    """Merge atoms, split if need be, onto lattice points, others rounded down: (indices, masses), a lower bound.
 
     Args:
         mass: tilted masses, by increasing loss.

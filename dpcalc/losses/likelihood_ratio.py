@@ -59,7 +59,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law under Q of a step's dP/dQ on lattices, by quadrature; TooLargeError if it is mostly infinite.
+    """Return the law under Q of a step's dP/dQ for a mean of `count`; TooLargeError if most or all ratios are infinite.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -207,7 +207,7 @@ class _Cells:
 
     @classmethod
     def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return a step's log P and log Q masses in loss cells max(range, 1) / 30,000 wide; empty ones left out.
+        """Return a step's log P and log Q masses in cells max(range, 1) / 30,000 wide, for a mean of `number` steps.
 
         Args:
             curve: its loss.

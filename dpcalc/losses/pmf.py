@@ -131,7 +131,7 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
 
 
 def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return the sum (not the composition) of two measures on one lattice with one log_norm; errors added.
+    """Return the sum (not the composition) of two measures on one lattice, unchecked, in b's precision; errors added.
 
     Args:
         a: one measure.

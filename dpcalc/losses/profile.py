@@ -143,7 +143,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the point where the loss falls to epsilon, rounded down: `high` for epsilon 0, -inf if there is none.
+    """Return where the loss falls to epsilon, rounded down: `high` if it is 0 there and epsilon is 0; -inf if nowhere.
 
     Args:
         pair: with a loss that falls below `high`.
