@@ -69,6 +69,9 @@ class Turns:
         )
 
 
+MOST_HISTORIES = 30_000  # before equal ones are merged: a hundred times as many take gigabytes
+
+
 @dataclass(frozen=True)
 class Passes:
     """A run over shuffled units.
@@ -111,6 +114,8 @@ class Passes:
                 queues = {child: iter(history) for child, (_, history) in zip(often, parts, strict=True)}
                 history = tuple(tuple((child, next(queues[child])) for child in drawn) for drawn in turns)
                 found.append((chance * math.prod(p for p, _ in parts), history))
+                if len(found) > MOST_HISTORIES:
+                    raise OverflowError(f"expected at most {MOST_HISTORIES} histories, got more")
         return merged(found)
 
     @property

@@ -71,7 +71,10 @@ def check_upper(rng, number, most_outcomes, **amounts):
         problem = random_passes(rng, most_outcomes=most_outcomes)
         if not is_answered(problem):
             continue
-        ratio, values = worst_ratio(problem, rng, **amounts)
+        try:
+            ratio, values = worst_ratio(problem, rng, **amounts)
+        except OverflowError:  # nested passes have many more histories before they are merged than after
+            continue
         assert ratio <= NEVER, (problem, ratio, values)
         done += 1
 
