@@ -127,7 +127,7 @@ def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int) -> Part:
 
 
 def call_run(call: Call, terms: Terms) -> ImportedRun:
-    """Return the run of a call in `CALLS`, terms replacing its arguments; no target if noise is known; or InputError.
+    """Return the run of a call; terms replace arguments (InputError: no place for one); no target if noise is known.
 
     Args:
         call: of one of `CALLS`.
@@ -246,7 +246,7 @@ def _noise(given: Mapping[str, Any], name: str) -> Fraction:
 
 
 def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:  # noqa: ANN401  a value of the file
-    """Return an argument of a call; InputError with the option that gives it, if it is missing or no literal."""
+    """Return an argument; InputError on call `name` with the option that gives it, if missing, None or no literal."""
     value = given.get(argument)
     if value is not None and not isinstance(value, (Expression, Call)):
         return value

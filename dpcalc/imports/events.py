@@ -211,7 +211,7 @@ def _drawn(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
 
 
 def _truncated(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return the draw and part of Poisson batches cut at random to a maximum; InputError for numbers out of range."""
+    """Return draw and part, `count` steps, of Poisson batches cut at random; InputError for numbers out of range."""
     name = "TruncatedSubsampledGaussianDpEvent"
     rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
     cap = whole_number(fields["truncated_batch_size"], "truncated_batch_size")

@@ -190,7 +190,7 @@ class _Machine:
         self.stack.append(Opaque(name, is_class=True))
 
     def made(self) -> None:
-        """Pop (class, arguments), call nothing, push a dict, number, bytes or Opaque instead; ValueError if no class.
+        """Pop (class, arguments), call nothing, push a dict with its items, number, bytes or Opaque; or ValueError.
 
         Raises:
             ValueError: there is no class to make it of.
@@ -248,7 +248,7 @@ class _Machine:
 
 
 def _object(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
-    """Return {} for OrderedDict, bytes for latin1 encode, a number for a numpy scalar, Opaque for any other class."""
+    """Return {}, bytes, a number, or Opaque (of a dtype: with kind), by the last part of a class's name alone."""
     match name.rpartition(".")[2], arguments:
         case "OrderedDict", _:
             return {}

@@ -144,7 +144,7 @@ def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
-    """Return words for where a path ends ("task 2, session 1"), counts if merged; "" if alike; never a record."""
+    """Return words for a path's end ("task 2, session 1", never which record); if merged, unequal counts; else ""."""
     # Records of one parent count as alike, so that the last level is never named. A path that stands for merged ones
     # has no numbers: it is described by the number of units in each frame of unequal size.
     levels = hierarchy.levels

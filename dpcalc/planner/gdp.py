@@ -199,7 +199,7 @@ def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: b
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu, deciding epsilon): the smallest mu with profile <= delta_mu on [0, end], rounded up by at most 1e-5.
+    """Return (mu, deciding epsilon): least mu, + 1e-5, with convex profile <= delta_mu to `end`, there <= floor.
 
     Args:
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.

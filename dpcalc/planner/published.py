@@ -216,7 +216,7 @@ GROUP_AS_ONE = "group as one"
 
 
 def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return rows of the group mixture and of all k at once, for one flat fixed or Poisson draw and k > 1; else ().
+    """Return rows of the group mixture and of all k at once (bounds only for Poisson, not replace-one), flat; or ().
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
@@ -307,7 +307,7 @@ class PublishedRdpBound:
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return general Renyi bounds of one flat phase, single units, fixed or (unless replaced) Poisson draws; else ().
+    """Return general Renyi bounds, upper (fixed: as published unless replaced) and lower, of one flat phase; else ().
 
     Returns:
         For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3

@@ -123,7 +123,7 @@ class Profiles:
 def both_profiles(
     plan: Plan | Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
 ) -> tuple[Profiles, ...]:
-    """Return the upper profiles, tight near rates and deltas, of each unit that another one is not shown to outdo.
+    """Return upper profiles, tight near rates and deltas, of units not shown outdone there (with deltas: anywhere).
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.

@@ -209,7 +209,7 @@ def _disagreement_error(name: str, root: float) -> ConvergenceError:
 def _noise_root(
     with_value: Callable[[float], Composition], start: float, goal: Goal, name: str, direction: str = ""
 ) -> tuple[float, str]:
-    """Return (noise whose estimate is the limit, at least 1e-6; deciding direction); NoSolution if 1e9 is too little.
+    """Return (noise whose estimate is the limit, >= 1e-6; the direction that decides at the start); or NoSolution.
 
     Args:
         with_value: returns the plan with a noise.

@@ -108,7 +108,7 @@ def _log_links(size: int, epsilon: float) -> float:
 
 
 def _link(plan: Plan, size: int) -> Plan | None:
-    """Return the plan that bounds every link, of fixed draws over size - 1 fewer units; None if no chain is proved."""
+    """Return the plan that bounds every link: itself, or of add-remove fixed draws a smaller one; None if unproved."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
     hierarchies = [phase.hierarchy for phase in plan.phases]

@@ -217,7 +217,7 @@ def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Arr
 def _min_up_to(
     max_order: float, runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]
 ) -> tuple[float, bool]:
-    """Return (smallest value of a bound over orders z up to the largest, True if its order is next to the largest)."""
+    """Return (least bound over z <= max_order, of the costliest run at each z; True if its z is next to the last)."""
     cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
 
     def largest(orders: Array) -> Array:

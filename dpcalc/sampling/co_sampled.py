@@ -158,7 +158,7 @@ def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
-    """Return an upper law of how many clipping units with a drawn record a drawn unit has, level by level.
+    """Return an upper law of a drawn unit's clipping units with a drawn record; needs `_draws_are_exact`.
 
     The draws must be those that `_draws_are_exact` accepts.
     """
@@ -336,7 +336,7 @@ def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
 
 
 def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) -> tuple[int, ...]:
-    """Return the values of a row's children if a fixed number is drawn, they differ and none is 0; else ()."""
+    """Return the values of a row's children if a fixed draw is no larger, they differ and none is 0; else ()."""
     inside = rows.parent == row
     of_children = np.repeat(values[inside], rows.number[inside])
     if not isinstance(level.scheme, Fixed) or level.scheme.size > of_children.size:

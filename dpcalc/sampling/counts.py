@@ -103,7 +103,7 @@ def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
 
 @cached_with_cost(1024)
 def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatch:
-    """Return `full_batch` for 0 < rate < 1, from about `terms` binomial weights; WorkExceededError if too many."""
+    """Return (Pr[others fill the batch], Pr[unit is drawn and stays, given that]), 0 < rate < 1; WorkExceededError."""
     spend(terms * 4 * TURN)
     total = full = kept = 0
     for count, weight in _binomial_weights(others, rate.numerator, rate.denominator):

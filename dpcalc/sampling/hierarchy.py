@@ -442,7 +442,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return mean draws per unit and step at the outermost level not `All` (shuffle: 1 / steps of a pass), or 1."""
+        """Return mean draws per unit and step at the outermost level not `All` (before a cut; tree: its mean), or 1."""
         # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:

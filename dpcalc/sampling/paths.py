@@ -131,7 +131,7 @@ class Path:
         return self.schemes[number - 1].rate(self.counts[number - 1])
 
     def inclusion(self, number: int) -> Fraction:
-        """Return the exact probability that one step draws the unit at level `number` of the path; 1 for level 0."""
+        """Return the exact probability that one step draws the unit at level `number`, after cuts; 1 for level 0."""
         product = Fraction(1)
         for level in range(1, number + 1):
             product *= self.rate(level)
@@ -379,7 +379,7 @@ def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple
 
 
 def _sizes_more_often_cut(level: Level) -> Iterator[int]:
-    """Yield sizes at which ranges of a cut draw's frame begin: up to 16 all, else 9 or fewer; none of other schemes."""
+    """Yield sizes where ranges of a cut frame begin: all of up to 16 sizes, else <= 9 where cuts set in; or none."""
     if not isinstance(level.scheme, CappedPoisson):
         return
     if level.count - level.min_count < _FEW_SIZES:

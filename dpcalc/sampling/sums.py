@@ -301,7 +301,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return the law of a cut draw's sum: path's unit adds `inner` (None: removed), others `each` (0 if over 32 units).
+    """Return the law of a cut draw's sum: path's unit, if it is drawn, adds `inner` (None: removed), others `each`.
 
     Args:
         scheme: of the frame.

@@ -136,7 +136,7 @@ class TiltedSubsample:
     steps: "tuple[tuple[TiltedStep | TiltedSubsample, int], ...]"
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Return, for each run i, the sum of tilted losses over those of copies[i] draws that hit; shape (runs,).
+        """Return, for each run i, the tilted loss of all steps that use a draw, over those of copies[i] draws that hit.
 
         Args:
             copies: number of draws of each run, >= 0, shape (runs,).

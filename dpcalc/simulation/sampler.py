@@ -40,7 +40,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, index in it), from 0, of a draw from each frame, a shuffle's in pass order; TypeError: allocation.
+    """Return (frame, index), from 0, of each frame's draw (cyclic: all), shuffle in pass order; TypeError: allocation.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -264,7 +264,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps until all is drawn afresh: a pass, or level 1's period; UnsupportedError: two, unequal shuffles.
+    """Return steps until all is drawn afresh: a pass (shuffle, allocation) or level 1's period; or UnsupportedError.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.

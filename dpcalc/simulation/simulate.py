@@ -151,7 +151,7 @@ def _case_count(phase: Phase) -> int:
 
 
 def _release(phase: Phase) -> Release:
-    """Return the release of a lone unit (TypeError unless correlated): random bin, first group or earliest steps."""
+    """Return products of a lone unit's shifts over noise^2: each bin, first group's steps and rate, or first steps."""
     mechanism, steps = phase.mechanism, phase.steps
     if not isinstance(mechanism, MatrixFactorization):
         raise TypeError(f"{phase.name}: expected correlated noise, got {mechanism.name}")
