@@ -287,7 +287,7 @@ def _config_fields(loaded: Loaded) -> Fields:
 
 
 def _series_fields(series: Series) -> Fields:
-    """Return name, kind, method and points of a line, each with x, y and `answer`, False where y is None."""
+    """Return name, kind, method and points of a line, not rounded: x, y and `answer`, False where y is None."""
     pairs = zip(series.xs, series.ys, strict=True)
     return (
         Field("name", series.name),

@@ -101,7 +101,7 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by a method: inf without noise, a cheap bound if work runs out, None if the method has no answer.
+    """Return epsilon by an accountant, a row of compare or "lower"; None: no answer; a cheap bound if work runs out.
 
     Args:
         plan: a training run.
@@ -320,7 +320,7 @@ def _epsilon_series(
     plan_at: Callable[[float], Plan],
     on_progress: Callable[[float], object],
 ) -> Series:
-    """Return the line of one plan and method, equal work for each point; InputError if none answers and it is refused.
+    """Return the line of a plan, named by the methods that answered; InputError if none did and it is refused.
 
     Args:
         request: all plans and methods of the chart.

@@ -291,7 +291,7 @@ class References:
         return place
 
     def _read_document(self, place: str) -> Document:
-        """Return a located file as a Document; Refusal if MAX_FILES others are open already, or it cannot be read."""
+        """Return a located file as a Document, not kept here; Refusal: over MAX_FILES others open, or unreadable."""
         if len(self._documents) > MAX_FILES:
             raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", "collect the values in fewer files")
         return read_document(text_of(self._files, place), PurePosixPath(place).suffix.lower())

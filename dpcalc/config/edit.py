@@ -302,7 +302,7 @@ def _noise_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
 
 
 def _length_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the change of a phase's steps, also one to the same number, at its stated `steps`, else its `epochs`."""
+    """Yield one change to new.steps, in steps, even if equal; node: the stated `steps`, else `epochs`, else None."""
     keys = ("training", "steps")
     node = _stated_scalar(run, keys) or _stated_scalar(run, ("training", "epochs"))
     yield _NumberChange(run=run, keys=keys, node=node, amount=Fraction(new.steps), changed=old.steps != new.steps)

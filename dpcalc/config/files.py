@@ -131,7 +131,7 @@ def refuse_unusual_name(name: str) -> None:
 
 
 def config_folder(path: str) -> Folder:
-    """Return a config's Folder: its directory (standard input: the current one) and git root, outside git itself."""
+    """Return a config's Folder: directory of the name as given, links not followed; git root, else that directory."""
     # The folder of the name as given, not of the file that a link leads to.
     folder = Path.cwd() if path in {"-", STDIN} else Path(_absolute(path)).parent
     root = git_root(folder)

@@ -112,7 +112,7 @@ def _no_sections_error(root: Section) -> Diagnostic:
 
 
 def _nested_lines(sections: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield the lines of an example config with the given keys; missing required ones are filled in, with a comment."""
+    """Yield `version` and a `section: {keys}` line each; rate and required keys are filled in, with a comment."""
     sections = {section: dict(keys) for section, keys in sections.items()}
     is_sized = not AMOUNT_KEYS.isdisjoint({*sections["sampling"], *sections["training"]})
     needed = (
@@ -226,7 +226,7 @@ class Loaded:
     refusal: ConfigError | None = field(default=None, repr=False, compare=False)
 
     def accepted(self) -> "Loaded":
-        """Return the config itself; raise ConfigError if no bound covers its batch size, whatever the noise."""
+        """Return the config itself; raise the ConfigError kept from loading if no bound covers its batch size."""
         if self.refusal is not None:
             raise self.refusal
         return self

@@ -149,7 +149,7 @@ def _parameter_text(value: object) -> str:
 
 
 def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one for each scheme
-    """Return (amount keys after `scheme` as ", key: value", comment on rate or steps of a pass); "" for none."""
+    """Return (amount keys as ", key: value", comment: rate or steps, "at most" if sizes differ); "" for none."""
     match level.scheme:
         case All():
             return "", ""

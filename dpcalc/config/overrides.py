@@ -218,7 +218,7 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options, such as "--delta", that a run without a file lacks; none on draws for an unknown scheme."""
+    """Return the options that a run without a file lacks, at most one on draws (none for an unknown scheme)."""
     given = _given_keys(overrides)
     needed = []
     takes = SCHEMES.get(given.scheme or "poisson", ())

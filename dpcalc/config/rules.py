@@ -42,7 +42,7 @@ def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _task_level_errors(root: Section, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield an error for a level called `task`, the name of the constructed tasks."""
+    """Yield an error for a level called `task`, the name of constructed tasks, whether or not any are constructed."""
     for index, name in enumerate(names):
         node = node_at(root, "data", "levels", index, "name")
         if name == TASK and node is not None:

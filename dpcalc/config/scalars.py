@@ -93,7 +93,7 @@ def probability_text(number: Fraction) -> str | None:
 
 
 def limit_violation(text: str) -> str:
-    """Return the limit that a number exceeds, in words; "" if it exceeds none or is no number."""
+    """Return the limit that a number breaks (length, exponent, infinity), in words; "" if none or not a number."""
     if _INFINITY.fullmatch(text):
         return "numbers must be finite"
     match = _NUMBER.fullmatch(text)

@@ -254,7 +254,7 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
 
 
 def _levels(root: Section, tree: Tree | None) -> tuple[tuple[str, ...], tuple[tuple[int, int] | None, ...]]:
-    """Return (level names, () if one is wrong; their (fewest, most) units per parent, None where missing or wrong)."""
+    """Return (level names, (fewest, most) per parent or None); (), () if a name is wrong; errors are not reported."""
     names, data = level_names(root) or (), node_at(root, "data")
     data_keys = data.entries if isinstance(data, Section) else {}
     levels = data_keys.get("levels")

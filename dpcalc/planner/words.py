@@ -394,7 +394,7 @@ def _hidden_bins_text(phase: Phase, composed: Phase) -> str:
 
 
 def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str) -> PhaseSummary:
-    """Return the summary of a phase, `composed` the phase its bound is of; `where` ends the words on sampling."""
+    """Return the summary of a phase, steps and noise as stated; `composed` decides on distances, hidden bins only."""
     bound, mechanism = phase_bound.bound, phase.mechanism
     is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
     joint = mechanism.joint.noise_multiplier if isinstance(mechanism, Gaussian) else None

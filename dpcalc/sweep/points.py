@@ -36,7 +36,7 @@ _FORMS = "A:B:N (N numbers from A to B), A:B:N:log (by equal factors) or A,B,C"
 
 
 def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
-    """Return the numbers of `A:B:N`, `A:B:N:log` or `A,B,C` as texts, ends as written; InputError for other forms.
+    """Return the numbers of `A:B:N[:log]` or `A,B,C` as texts, six digits between ends as written; or InputError.
 
     Args:
         text: `A:B:N`, `A:B:N:log` or `A,B,C`.
@@ -334,7 +334,7 @@ def _point_plan(chunk: Chunk, values: tuple[str, ...]) -> Plan:
 
 
 def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
-    """Return the outcome of a point; an error gives code 2 for a wrong config (first finding), 3 for no answer."""
+    """Return a point's outcome; ConfigError (first finding), InputError: code 2; ConvergenceError: 3; others raise."""
     # What is wrong with one point is its outcome: the other points of the grid are computed all the same.
     try:
         plan = _point_plan(chunk, values)
@@ -350,7 +350,7 @@ def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
 
 
 def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
-    """Return (epsilon, kind, method) of a point: a quick estimate far from the budget, else a certified bound.
+    """Return (epsilon, kind, method): an estimate for auto and pld away from a budget or without one, else a bound.
 
     The bound is taken near the budget, without noise, for methods other than auto and pld, and where inversion fails.
 

@@ -252,7 +252,7 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
 def heat_picture(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = ""
 ) -> bytes:
-    """Return a picture file of a grid over two keys: a heat map, a line between cells within and over the budget.
+    """Return a heat map's file, axes (vertical, horizontal; the latter fastest), with a line where the budget ends.
 
     Args:
         axes: (vertical axis, upwards; horizontal axis).
