@@ -233,7 +233,7 @@ def _contour(
 
 
 def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: float, truncated_mass: float) -> float:
-    """Return 1.1 * the last of 4 multiples of 2 pi / loss, above `covered`, with the integrand not small; else 0."""
+    """Return 1.1 * the last of 4 multiples of 2 pi / (E[L^2]/E[L]), > `covered`, with a large integrand; else 0."""
     # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
     # transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
     order = start.order

@@ -78,7 +78,7 @@ class _StepEvent(NamedTuple):
 
 
 def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
-    """Return log((P(A) - delta) / Q(A)), rounded down, maximal over events A of rare large losses; 0 if none is > 0.
+    """Return a lower bound log((P(A) - delta) / Q(A)), >= 0, best over A; steps but mixtures and atoms are left out.
 
     Args:
         counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.

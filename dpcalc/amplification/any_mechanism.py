@@ -245,7 +245,7 @@ class BlackBoxSteps:
 
     @property
     def phase_bound(self) -> PhaseBound:
-        """The bound of the phase: `noise` for noise on a sum, else in changed units, with redraws of its own."""
+        """The phase bound `noise` itself for noise on a sum, else with a bound in changed units, squared 1."""
         if isinstance(self.mechanism, AdditiveNoise):
             return self.noise
         if self.hierarchy.episodes is not None:

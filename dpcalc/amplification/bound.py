@@ -47,7 +47,7 @@ class StepBound:
 
     @cached_property
     def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
-        """The pairs of (K) for D||D' and D'||D at noise deviation 1, cached; weights are exact until rounded to floats.
+        """The pairs of (K) for D||D' and, from distances_swapped, D'||D at noise deviation 1, cached; then floats.
 
         Phases that differ in their noise alone share them: sums of exact fractions take longer than all the rest.
         """

@@ -251,7 +251,7 @@ def _hidden_draws_bound(
 
 
 def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
-    """Return True if draws to the unit are fixed, Poisson or `all`, of one period; clip > 0, outer contents known."""
+    """Return True if draws down to the unit are fixed, Poisson or `all`, of one period; clip > 0, contents known."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     return simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)
@@ -311,7 +311,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return `bound` of one draw, averaged over cuts, with its redraw period; draws above held longer become public.
+    """Return `bound` of one draw, averaged over cuts; slower draws above count as `all`, their rates go to `revealed`.
 
     Levels that are held longer than the protected one are revealed, and counted as drawn in `bound`.
 
@@ -398,7 +398,7 @@ def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: b
 
 
 def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound over H of an episode step; if tasks or the batch are clipped, H counts vectors turned around."""
+    """Return the bound over H of an episode step: replace-one of clipped tasks; no stand-in if a task takes all."""
     built, unit = hierarchy.episodes, len(path.counts)
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")

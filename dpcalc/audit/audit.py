@@ -91,7 +91,7 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count a block's entries of this phase, as unit numbers; raise InputError for an index beyond its frame.
+        """Count a block's entries of this phase as unit numbers, a task as a step; InputError: index beyond a frame.
 
         Args:
             block: some steps of the log.

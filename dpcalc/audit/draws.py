@@ -297,7 +297,7 @@ class LevelCounts:
         return numbers
 
     def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Update each unit's draws, occurrences and moves; return indices of entries whose unit was drawn `lag` before.
+        """Update units' draws, occurrences, moves, draws closer than allowed; return entries drawn `lag` draws before.
 
         Args:
             units: of each entry, different within a draw, in the order of time.

@@ -274,7 +274,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return, for each interval of y, deviation^2 / span of the components that matter there, at most the deviation.
+    """Return deviation^2 / span per interval of y; the span of P's and Q's centers counts min(order, 1) times.
 
     Args:
         pair: the mixtures.

@@ -93,7 +93,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Return (root mean squared, largest) deviation of prefix sums at noise multiplier 1; None if long or infinite.
+        """Declare estimates (RMS, largest deviation) of prefix sums at noise multiplier 1, or None, of subclasses.
 
         Estimates, no bounds; None where they take too long or have no finite value.
         """
