@@ -175,7 +175,7 @@ def require_whole(name: str, value: object, expected: str = "a whole number >= 0
 
 
 def counted(number: int, noun: str, form: str = "") -> str:
-    """Return "1 step" or "2 steps": a number and its noun, with an "s" unless the number is 1.
+    """Return "1 step" or "2 steps": a number in a `form` (as of `format`) and its noun, with an "s" unless it is 1.
 
     Args:
         number: how many there are.

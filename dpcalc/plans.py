@@ -293,7 +293,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
 
 
 def _as_json(value: object) -> object:
-    """Return whole numbers as int, other fractions as "a/b", paths as texts, others as float; InputError if not."""
+    """Return what `json` cannot: whole numbers as int, fractions as "a/b", paths as texts, others float; InputError."""
     if isinstance(value, Rational) and value.denominator == 1:
         return int(value.numerator)
     if isinstance(value, Rational):

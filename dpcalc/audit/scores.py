@@ -312,7 +312,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, alarms) per threshold, by default one that half the runs choose for the others.
+    """Return (rule, alarms) per threshold, or of one that half the runs pick for the others; InputError for guesses.
 
     InputError for guesses, which take the scores of one run.
     """

@@ -316,7 +316,7 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
-    """Return the test of how many units are drawn often, each Binomial(`draws`, rate(its frame's size) * shown).
+    """Return the test of how many units reach high and low quantiles of Binomial(`draws`, rate(frame size) * shown).
 
     Args:
         logged: the level.

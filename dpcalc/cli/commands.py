@@ -149,7 +149,7 @@ def _name(param: Any) -> str:  # noqa: ANN401  likewise
 
 
 def _text(param: Any) -> str:  # noqa: ANN401  likewise
-    """Return the right column of a parameter: its help, "[default: ...]" unless None or a flag's, "[required]"."""
+    """Return a parameter's help, "[default: ...]" unless empty, zero, computed or a flag's, and "[required]"."""
     text, default = param.help or "", param.show_default
     if default is True:
         value = None if callable(param.default) or getattr(param, "is_flag", False) else param.default

@@ -175,7 +175,7 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
 
 
 def _from_repository_top(path: str) -> str:
-    """Return a path relative to the top of the git repository, with slashes; unchanged if outside of one."""
+    """Return a path relative to the top of the working directory's repository, links unresolved; else unchanged."""
     root = git_root(Path.cwd())
     place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
     return place.relative_to(root).as_posix() if root is not None and place.is_relative_to(root) else path

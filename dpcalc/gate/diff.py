@@ -390,7 +390,7 @@ def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
 
 
 def two_files(old: str, new: str, reader: ConfigReader) -> Case:
-    """Return the Case of file `new` with file `old` as its base; if either is unreadable, a Case with that error.
+    """Return the Case of `new` with `old` as its base; if either is unreadable, a Case with its path and error.
 
     Args:
         old: path of the older config, to compare with.

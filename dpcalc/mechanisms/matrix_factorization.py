@@ -310,7 +310,7 @@ class Matrix(Strategy):
         return strategies.matrix_bands(self.entries[:steps, :steps])
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return the most steps of one group whose squared column norms are, up to 1e-9, the whole matrix's largest.
+        """Return the most steps of one group whose whole columns have, up to 1e-9, the matrix's largest norm.
 
         Args:
             steps: length of the run, >= 1.

@@ -140,7 +140,7 @@ class Minimum(NamedTuple):
 
 
 def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, count: int) -> Minimum:
-    """Return (least value, its place, last neighbours) over `rounds` grids, each of `count` points about the best.
+    """Return (least value, place, last neighbours) over `points` > 0, then geometric grids of `count` about the best.
 
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.

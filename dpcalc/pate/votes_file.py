@@ -73,7 +73,7 @@ def read_votes(source: VotesFile) -> Votes:
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return the votes of each row: `teachers`, or row 1's sum if None or with `classes`; InputError if rows differ."""
+    """Return a row's votes: `teachers`, row 1's sum if None or with `classes`; InputError: rows differ, 0, too many."""
     # Counted labels sum to the number of rows of the file, so that only counts given as such can be wrong.
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
@@ -201,7 +201,7 @@ def _as_number(word: str) -> float | None:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, text without its end) of each line that is not blank; InputError if not UTF-8 or huge."""
+    """Yield (number from 1, text without its end) of lines that are not blank; InputError: not UTF-8, a huge line."""
     with open_regular(path) as stream:
         # A file without line ends is refused before it fills the memory.
         number = 0

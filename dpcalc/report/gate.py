@@ -326,7 +326,7 @@ def _lock_text(problem: Problem, result: Result) -> str:
 
 
 def _no_verdict_text(problem: Problem, result: Result) -> str:
-    """Return DPC901's message: numbers (lower, upper, limit), epsilon between both; without numbers the detail."""
+    """Return DPC901's message: numbers (lower, upper, limit), `detail` the accountant; without numbers the detail."""
     del result
     if not problem.numbers:
         return problem.detail
@@ -337,7 +337,7 @@ def _no_verdict_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_change_text(problem: Problem, result: Result) -> str:
-    """Return DPC405's message: a changed assumption lowers epsilon, numbers (before, now, ...); or it is unknown."""
+    """Return DPC405's message: numbers (before, now), a third if only with other changes epsilon falls; or unknown."""
     del result
     hint = "make sure that the training code changed with it"
     if not problem.numbers:

@@ -124,7 +124,7 @@ def budget_limit(plan: Plan) -> float | None:
 
 
 def budget_field(epsilon: float, limit: float | None) -> Field:
-    """Return limit, used part (1.0 is all, None infinite) and `ok` of a budget; without one, null in JSON alone.
+    """Return `epsilon` (limit), `used` (1.0 is all, 0 of 0 is 0, None infinite), `ok`; for None null in JSON alone.
 
     Args:
         epsilon: upper bound, >= 0.
@@ -232,7 +232,7 @@ def method_name(method: str) -> str:
 
 
 def epsilon_text(value: float, kind: Kind, *, apart_from: float | None = None) -> str:
-    """Return epsilon rounded down if its kind is LOWER, else up, with digits to tell it from `apart_from`.
+    """Return epsilon rounded down if LOWER (`apart_from` ignored), else up, with digits to tell it from `apart_from`.
 
     Args:
         value: epsilon, >= 0 or infinite.

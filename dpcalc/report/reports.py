@@ -248,7 +248,7 @@ def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
 
 
 def _xml_text(text: str) -> str:
-    """Return a text with escapes for characters that XML cannot hold; line breaks stay."""
+    """Return a text as `visible` shows it, line breaks kept, with escapes for the characters that XML still lacks."""
     # XML 1.0 has neither U+FFFE nor U+FFFF, on no plane; `visible` leaves them, for a terminal shows them.
     return "\n".join(
         "".join(char if ord(char) & 0xFFFE != 0xFFFE else f"\\U{ord(char):08x}" for char in visible(line))
