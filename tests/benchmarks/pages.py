@@ -8,7 +8,7 @@ from tests.benchmarks.cold_start import SAMPLES
 
 ROOT = SAMPLES.parent
 GOALS = re.compile(r"(?<=\| goal \| measured \| \|\n\|---\|---\|---\|\n)(\|.*\n)*")
-MISSED = re.compile(r"(?m)^(?:Missed goals, |All goals hold)(?:.*\n)+?(?=All goals, versions)")
+MISSED = re.compile(r"(?m)^(?:These goals are missed|All goals hold)(?:.*\n)+?(?=All goals, versions)")
 MACHINE = re.compile(r"(?m)^Measured \d{4}-.*\n")
 
 
@@ -43,7 +43,7 @@ def shortly(goals):
     """A few lines on the goals that do not hold, each with the first number that was measured."""
     missed = [f"{goal.what} ({re.split('[,;(]', goal.measured)[0].strip()})" for goal in goals if not goal.holds]
     return (
-        textwrap.fill(f"Missed goals, with what was measured: {'; '.join(missed)}.", 128)
+        textwrap.fill(f"These goals are missed; in brackets what was measured: {'; '.join(missed)}.", 128)
         if missed
         else "All goals hold."
     )

@@ -91,6 +91,12 @@ def test_parts_of_configs_are_configs(text, tmp_path):
     assert load_text(text, path=str(tmp_path / "train.yaml")).plan.steps > 0
 
 
+def test_configs_by_role_can_be_pasted_as_they_are():
+    configs = [text for text in blocks("docs/by-role.md", "yml") if "\nprivacy:" in text]
+    assert len(configs) == 4
+    assert all(load_text(text, path="train.yaml").plan.steps > 0 for text in configs)
+
+
 def test_the_training_config_is_read_with_its_references(tmp_path):
     (shown,) = (text for text in blocks("docs/configs.md", "yml") if "dpcalc:" in text)
     (tmp_path / "conf").mkdir()

@@ -77,6 +77,12 @@ def test_a_release_publishes_what_was_built_and_tested():
     assert jobs["publish"]["needs"] == "build"
 
 
+def test_continuous_integration_tries_the_python_that_its_job_has_set_up():
+    """It once preferred a python3.11 of the machine, so that the jobs of 3.13 and 3.14 tried that one."""
+    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.findall(r"python3[.0-9]*", text) == ["python3"]
+
+
 def test_the_container_installs_what_is_locked():
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert "--require-hashes --only-binary :all:" in text
