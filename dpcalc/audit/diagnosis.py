@@ -146,7 +146,7 @@ def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
         return ""
     duration = "for the whole run" if share == 1 else f"for about {level.period / (1 - share):.0f} steps"
     return (
-        f"{100 * share:.3g} % of draws take the same units of level {level.name} as the draw before: the loader holds "
+        f"{100 * share:.3g}% of draws take the same units of level {level.name} as the draw before: the loader holds "
         f"a draw {duration}, see `redraw_every`"
     )
 
@@ -199,7 +199,7 @@ def _rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
     mean, declared = total / number.sum(), expected / number.sum()
     return (
         f"a batch holds {mean:.5g} units of level {level.name} on average, and {declared:.5g} are declared "
-        f"({100 * (mean / declared - 1):+.3g} %)"
+        f"({100 * (mean / declared - 1):+.3g}%)"
     )
 
 

@@ -116,7 +116,7 @@ def _cap_notes(
             lambda cap: (cost(_with_cap(composition, cap)) / free - 1) / (_NEARLY_FREE - 1),
             start=composition.plan.delta / max(steps, 1),
         )
-        text += f"; the smallest larger maximum that costs less than 1 % is {cap}" if cap else ""
+        text += f"; the smallest larger maximum that costs less than 1% is {cap}" if cap else ""
     yield Note(text=f"{text}; see `dpcalc explain DPC209`", epsilons=(free, epsilon))
 
 

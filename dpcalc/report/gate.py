@@ -275,7 +275,7 @@ def _near_budget_text(problem: Problem, result: Result) -> str:
     if guarantee is None or limit is None:
         return problem.detail
     used = percent_up(guarantee.epsilon, limit.value)
-    return f"{used} % of {limit.source} {as_given(limit.value)} is used; a warning was asked for above {share:g} %"
+    return f"{used}% of {limit.source} {as_given(limit.value)} is used; a warning was asked for above {share:g}%"
 
 
 def _raised_budget_text(problem: Problem, result: Result) -> str:
@@ -301,7 +301,7 @@ def _rise_text(problem: Problem, result: Result) -> str:
 def _large_rise_text(problem: Problem, result: Result) -> str:
     """Return DPC402's message: numbers (before, after, allowed), the rise in percent, the change that raises most."""
     before, after, allowed = problem.numbers
-    by = f" by {percent_up(after - before, before)} %" if before and math.isfinite(after) else ""
+    by = f" by {percent_up(after - before, before)}%" if before and math.isfinite(after) else ""
     limit = f"{problem.detail} allows {as_given(allowed)}"
     return f"epsilon rises{by}, {_from_to(before, after)}; {limit}{_cause_text(result)}"
 

@@ -145,7 +145,7 @@ RULES: dict[str, Rule] = {
     ),
     "DPC209": Rule(
         title="cut batches",
-        rule="Poisson batches are cut to a maximum, and that costs more than 1 % of epsilon.",
+        rule="Poisson batches are cut to a maximum, and that costs more than 1% of epsilon.",
         reason="In a batch that is cut another unit takes the place of yours if it is left out, so that the sum of "
         "clipped vectors shifts by 2 clip norms, not by 1. The few batches that are cut decide epsilon: a maximum 2.7 "
         "standard deviations above the mean batch can triple it.",

@@ -197,7 +197,7 @@ def test_honest_logs_pass(audited, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HONEST)
 def test_a_thousand_honest_logs_pass(audited, name):
-    """And at a false alarm that can be seen, 5 %, no more logs are contradicted than that."""
+    """And at a false alarm that can be seen, 5%, no more logs are contradicted than that."""
     config, loader = HONEST[name]
     config = re.sub(r"steps: \d+", "steps: 150", config)
     alarms = 0
@@ -292,7 +292,7 @@ DISHONEST = {
     "held": (
         "poisson",
         lambda rng: loaders.held(rng, period=4),
-        "75 % of draws take the same units of level example as the draw before: the loader holds a draw for about 4",
+        "75% of draws take the same units of level example as the draw before: the loader holds a draw for about 4",
     ),
     "cut to a maximum": ("poisson", lambda rng: loaders.capped(rng, most=56), "none holds more: they are cut"),
     "not cut, declared cut": (
@@ -408,7 +408,7 @@ NESTED = {
     "the same examples of a task": (
         nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 5}"),
         lambda rng: nested(rng, each(60, 0.1), lambda _, task: [(task + k) % 12 for k in range(5)]),
-        ("100 % of draws take the same units of level example",),
+        ("100% of draws take the same units of level example",),
     ),
     "first examples oftener": (
         nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.25}"),

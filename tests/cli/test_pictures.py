@@ -48,7 +48,7 @@ FORMAT = """\
 </style>
 <defs>
 <clipPath id="{unique_id}-clip-terminal">
-<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/></clipPath>
+<rect x="0" y="0" width="100%" height="100%"/></clipPath>
 {lines}
 </defs>
 {chrome}

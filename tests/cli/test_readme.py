@@ -23,6 +23,7 @@ PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ["README.md
 PROSE = {name: re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE) for name, text in PAGES.items()}
 COMPLETION = ("--install-completion", "--show-completion")  # of Typer's group
 HEAVY = {"docs/samplers.md", "docs/python.md"}  # pages whose commands or Python take seconds
+STORY = "docs/tutorial.md"  # its blocks follow on each other, in one directory
 COMMANDS = get_command(application()).commands
 REST = {  # what a part of a config leaves out
     "version": "version: 1",
@@ -46,23 +47,39 @@ def everywhere(language):
     return [
         pytest.param(text, id=f"{page} {number}", marks=marks(page) if language == "console" else [])
         for page in PAGES
+        if page != STORY or language == "yml"
         for number, text in enumerate(blocks(page, language))
     ]
 
 
 @pytest.mark.parametrize("session", everywhere("console"))
 def test_commands_print_what_is_shown(session, real, tmp_path):
-    played(session, real, tmp_path, code=0)
+    shutil.copytree(ROOT / "sample_configs", tmp_path / "sample_configs")
+    played(session, real, code=0)
 
 
 @pytest.mark.parametrize("session", [one for one in everywhere("text") if one.values[0].startswith("$ dpcalc ")])
 def test_commands_whose_answer_is_no_print_what_is_shown(session, real, tmp_path):
-    played(session, real, tmp_path, code=1)
-
-
-def played(session, real, tmp_path, *, code):
-    """Run the commands of a block and compare what they print; a line `...` stands for any lines."""
     shutil.copytree(ROOT / "sample_configs", tmp_path / "sample_configs")
+    played(session, real, code=1)
+
+
+def test_the_tutorial_is_one_story(real, tmp_path):
+    """The first block is the file that is written; the commands then follow each other, and end at the sample config."""
+    (draft,) = blocks(STORY, "yaml")
+    config = tmp_path / "ward.yaml"
+    config.write_text(draft, encoding="utf-8")
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", PAGES[STORY], flags=re.DOTALL | re.MULTILINE):
+        match language:
+            case "console" | "text":
+                played(text, real, code=0 if language == "console" else 1)
+            case "python":
+                answered(text)
+    assert load(str(config)).config_hash == load(str(ROOT / "sample_configs" / "ward_notes.yaml")).config_hash
+
+
+def played(session, real, *, code):
+    """Run the commands of a block and compare what they print; a line `...` stands for any lines."""
     steps = re.findall(r"^\$ dpcalc (.*)\n((?:(?!\$ ).*\n)*)", session, flags=re.MULTILINE)
     assert session == "".join(f"$ dpcalc {words}\n{shown}" for words, shown in steps)
     for words, shown in steps:
@@ -72,10 +89,15 @@ def played(session, real, tmp_path, *, code):
         assert re.fullmatch(pattern, ended.out), ended.out
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page)) for page in PAGES if blocks(page, "python")])
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page)) for page in PAGES if blocks(page, "python") and page != STORY])
 def test_python_answers_what_is_shown(page, monkeypatch):
     monkeypatch.chdir(ROOT)
-    session = doctest.DocTestParser().get_doctest("".join(blocks(page, "python")), {}, page, None, 0)
+    answered("".join(blocks(page, "python")))
+
+
+def answered(text):
+    """Run a session of Python and compare what it prints."""
+    session = doctest.DocTestParser().get_doctest(text, {}, "session", None, 0)
     assert session.examples
     assert doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF).run(session).failed == 0
 
@@ -105,10 +127,9 @@ def test_the_training_config_is_read_with_its_references(tmp_path):
     assert (plan.steps, plan.phases[0].mechanism.noise_multiplier) == (14_063, 1.1)
 
 
-@pytest.mark.parametrize(("page", "name"), [("README.md", "clinic_maml"), ("docs/tutorial.md", "ward_notes")])
-def test_a_worked_example_is_the_sample_config(page, name):
-    (shown,) = blocks(page, "yaml")
-    assert load_text(shown, path=page).config_hash == load(str(ROOT / "sample_configs" / f"{name}.yaml")).config_hash
+def test_the_worked_example_is_the_sample_config():
+    (shown,) = blocks("README.md", "yaml")
+    assert load_text(shown, path="shown").config_hash == load(str(ROOT / "sample_configs/clinic_maml.yaml")).config_hash
 
 
 def test_the_installation_is_the_one_that_ci_makes():

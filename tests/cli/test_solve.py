@@ -358,7 +358,7 @@ def test_cut_groups_in_turn_are_told_what_the_cut_costs(real, file):
     uncut = number(real("epsilon", str(file(CYCLIC.replace(", max_batch_size: 550", ""))), "-q"))
     assert "cutting batches to 550 (example) raises epsilon 9.93 -> 31.3" in ended.err
     assert uncut == pytest.approx(9.93, rel=1e-3)
-    assert "costs less than 1 % is 630" in ended.err
+    assert "costs less than 1% is 630" in ended.err
     raised = number(real("epsilon", str(file(CYCLIC.replace("550", "630"))), "-q"))
     assert uncut < raised <= 1.01 * uncut
     assert number(real("epsilon", str(file(CYCLIC.replace("550", "629"))), "-q")) > 1.01 * uncut

@@ -138,7 +138,7 @@ def test_a_cap_that_costs_much_is_told_with_the_smallest_that_does_not(cap):
     assert note.epsilons == (free, epsilon(cut(cap)))
     assert note.text.startswith(f"cutting batches to {cap} (example) raises epsilon {{}} -> {{}}")
     assert "see `dpcalc explain DPC209`" in note.text
-    (smallest,) = re.findall(r"less than 1 % is (\d+)", note.text)
+    (smallest,) = re.findall(r"less than 1% is (\d+)", note.text)
     assert epsilon(cut(int(smallest))) <= 1.01 * free < epsilon(cut(int(smallest) - 1))
 
 

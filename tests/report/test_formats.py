@@ -218,7 +218,7 @@ def test_github_reads_back_what_was_meant():
     command, properties, text = commands(drawn("github", (result,)))[0]
     decoded = properties["file"].replace("%3A", ":").replace("%2C", ",").replace("%25", "%")
     assert (command, decoded, properties["line"], properties["col"]) == ("warning", "50%,a:b.yaml", "14", "19")
-    assert text.replace("%25", "%").startswith("99.5 % of budget.epsilon")
+    assert text.replace("%25", "%").startswith("99.5% of budget.epsilon")
 
 
 @pytest.mark.parametrize("text", ATTACKS)
@@ -253,7 +253,7 @@ def test_every_code_that_is_used_has_a_rule():
         (("DPC402", (0.5, math.inf, 10.0)), "epsilon rises, 0.500 -> inf; budget.max_increase_pct allows 10.0"),
         (
             ("DPC402", (1.0, 1.10001, 10.0)),
-            "epsilon rises by 10.1 %, 1.00 -> 1.11; budget.max_increase_pct allows 10.0",
+            "epsilon rises by 10.1%, 1.00 -> 1.11; budget.max_increase_pct allows 10.0",
         ),
         (("DPC401", (1.0, 1.0000001)), "epsilon rises, 1.00 -> 1.0000001"),
         (("DPC303", (2.0, math.inf)), "budget.max_increase_pct was 2.0 and is gone"),
