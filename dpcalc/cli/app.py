@@ -53,6 +53,8 @@ def run(arguments: Sequence[str]) -> int:
         print_result(answer)
         codes = [_print_error(error) for error in answer.errors]
     except KeyboardInterrupt:
+        with suppress(OSError):  # the terminal may be gone
+            print_remark("interrupted: no answer")
         return INTERRUPTED
     except Stopped as stop:
         return stop.code
@@ -157,7 +159,9 @@ def _result(arguments: Sequence[str]) -> CommandResult:
         return CommandResult(text="", code=int(bool(stop.code)))  # fish completes file names after a 1
     if isinstance(outcome, CommandResult):
         return outcome
-    # Help and Ctrl-C end here. Typer's own code 1 is an aborted prompt; it must not look like the verdict "no".
+    if outcome == INTERRUPTED:
+        raise KeyboardInterrupt
+    # Help ends here. Typer's own code 1 is an aborted prompt; it must not look like the verdict "no".
     return CommandResult(text="", code=FIX_INPUT if outcome == 1 else int(outcome or 0))
 
 

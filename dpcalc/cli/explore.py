@@ -125,6 +125,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     request = CurveRequest(
         plans=tuple(names), methods=tuple(dict.fromkeys(methods or ())), grid=grid, on_progress=report_progress
     )
+    announce("curve")
     chart = CURVES[kind](request)
     notes = []
     if plot:
@@ -418,6 +419,7 @@ def audit_sampler(
     from dpcalc.audit.view import audit_output
 
     loaded = _config_beside(context, config, log, "LOG")
+    announce("steps of the log", total=loaded.plan.steps)
     result = audit_log(loaded.plan, log, on_progress=report_progress)
     text = output_text(audit_output(result, loaded, log), as_json=as_json)
     asides = remarks(loaded.diagnostics, result.notes)
@@ -457,6 +459,7 @@ def simulate(
         runs=options.whole_number("--runs", runs, min_value=1),
     )
     loaded = loaded_plan(context)
+    announce("simulation")
     result = simulate_plan(loaded.plan, effort, on_progress=report_progress)
     asides = remarks(loaded.diagnostics, result.notes)
     code = 0 if result.agrees else CONTRADICTED

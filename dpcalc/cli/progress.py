@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 1.0  # seconds before the bar appears
 _REFRESH = 0.1  # seconds between two looks at the state
-_LONGEST = 28  # characters of a name; the rest of 60 columns is for the bar and the numbers
+_LONGEST = 28  # characters of a name
+_NUMBERS = 44  # columns for a short bar, the count, the times
 
 
 @dataclass
@@ -55,9 +56,14 @@ def report_progress(part: float) -> None:
     _state.part = part
 
 
-def report_file(path: str) -> None:
-    """Show the name of the file that is worked on."""
-    _state.file = path
+def report_file(path: str, total: int) -> None:
+    """Show the name of the file that is worked on, and how many of `total` results are done.
+
+    Args:
+        path: name of the file; "" shows the label of the work.
+        total: results that are computed now; one alone is not counted.
+    """
+    _state.file, _state.total = path, total if total > 1 else 0
 
 
 def announce(label: str, *, total: int = 0) -> None:
@@ -101,15 +107,16 @@ def _draw(done: threading.Event) -> None:
     if done.wait(PATIENCE):
         return
     with _bar() as bar:
-        shown = _state.label
-        task = bar.add_task("", total=None, label=_short(shown), counted="", left="")
+        shown = (_state.label, _state.total)
+        task = bar.add_task("", total=None, label=_short(shown[0], bar.console.width), counted="", left="")
         # The state is read without a lock: what is stale is shown for a tenth of a second.
         while not done.wait(_REFRESH):
-            if _state.label != shown:
+            if (_state.label, _state.total) != shown:
                 bar.reset(task)
-                shown = _state.label
+                shown = (_state.label, _state.total)
             part = _state.part
-            bar.update(task, label=_short(_state.file or shown), counted=_counted(part, _state.total))
+            name = _short(_state.file or shown[0], bar.console.width)
+            bar.update(task, label=name, counted=_counted(part, shown[1]))
             if part is not None:
                 bar.update(task, total=1.0, completed=part, left="left")
 
@@ -132,10 +139,11 @@ def _bar() -> Progress:
     )
 
 
-def _short(label: str) -> str:
-    """Return the end of a name, at most 28 characters, "?" for control characters."""
+def _short(label: str, width: int) -> str:
+    """Return the end of a name, at most 28 characters or what `width` columns leave, "?" for control characters."""
     shown = "".join(char if char.isprintable() else "?" for char in label)
-    return shown if len(shown) <= _LONGEST else f"...{shown[3 - _LONGEST :]}"
+    longest = max(8, min(_LONGEST, width - _NUMBERS))
+    return shown if len(shown) <= longest else f"...{shown[3 - longest :]}"
 
 
 def _counted(part: float | None, total: int) -> str:

@@ -62,11 +62,11 @@ class Limits:
 
 
 NO_LIMITS = Limits()
-OnFile = Callable[[str], None]
+OnFile = Callable[[str, int], None]
 
 
-def ignore_file(path: str) -> None:
-    """Do nothing with the file that comes next."""
+def ignore_file(path: str, total: int) -> None:
+    """Do nothing with the file that comes next, of `total` requests."""
 
 
 class Costs:
@@ -80,7 +80,8 @@ class Costs:
         Args:
             limits: of time for all requests together, of memory for each process.
             on_progress: called with the part of the current requests that is done, from 0 to 1.
-            on_file: called with the path of the file that the next request is about, "" if it is about none.
+            on_file: called with the path of the file that the next request is about ("" if it is about none), and
+                the number of requests that are computed now.
         """
         self._on_progress = on_progress
         self._on_file = on_file
@@ -124,12 +125,12 @@ class Costs:
             self._known |= dict(zip(batch, answers, strict=True))
 
     def _report_progress(self, requests: Sequence[Request], part: float) -> None:
-        """Report the file of the next request, then, if above 0, the share `part` of them that is done."""
+        """Report the file of the next request, then the share `part` of them that is done, not 0 of a single one."""
         done = round(part * len(requests))
         if done < len(requests):
             request = requests[done]
-            self._on_file(self._files.get(request if isinstance(request, Plan) else request.plan, ""))
-        if part:
+            self._on_file(self._files.get(request if isinstance(request, Plan) else request.plan, ""), len(requests))
+        if part or len(requests) > 1:
             self._on_progress(part)
 
     def guarantee(self, plan: Plan) -> Guarantee:

@@ -292,7 +292,7 @@ def test_ctrl_c(config):
         assert running.stderr.readline() == "computing\n"
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err) == (130, "", "")
+    assert (running.returncode, out, err) == (130, "", "interrupted: no answer\n")
 
 
 def test_letters_that_the_stream_does_not_know(process, config):

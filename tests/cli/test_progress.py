@@ -62,18 +62,25 @@ with progress.progress():
 
 
 @pytest.mark.parametrize(
-    ("label", "total", "part", "expected"),
+    ("label", "total", "part", "columns", "expected"),
     [
-        ("sweep", 8_000, 0.1015, ["sweep", "812/8,000 10%", "left"]),
-        ("configs/cifar.yaml", 0, 0.5, ["configs/cifar.yaml", " 50%", "left"]),
-        ("[red]x[/red] :B: \x1b[2Jy", 0, 0.25, ["[red]x[/red] :B: ?[2Jy", "25%"]),
-        ("a/very/long/path/to/a/config/that/is/cut.yaml", 0, 1.0, ["...a/config/that/is/cut.yaml", "100%"]),
+        ("sweep", 8_000, 0.1015, 80, ["sweep", "812/8,000 10%", "left"]),
+        ("configs/cifar.yaml", 0, 0.5, 80, ["configs/cifar.yaml", " 50%", "left"]),
+        ("[red]x[/red] :B: \x1b[2Jy", 0, 0.25, 80, ["[red]x[/red] :B: ?[2Jy", "25%"]),
+        ("a/very/long/path/to/a/config/that/is/cut.yaml", 0, 1.0, 80, ["...a/config/that/is/cut.yaml", "100%"]),
+        (
+            "a/very/long/path/to/a/config/that/is/cut.yaml",
+            500,
+            0.5,
+            60,
+            ["...t/is/cut.yaml", "250/500 50%", "-:--:-- left"],
+        ),
     ],
 )
-def test_the_bar_says_what_how_much_and_how_long(label, total, part, expected):
+def test_the_bar_says_what_how_much_and_how_long(label, total, part, columns, expected):
     reader, writer = os.openpty()
     program = SHOWN.format(label=label, total=total, part=part)
-    wide = environment(TERM="xterm", COLUMNS="80", NO_COLOR="1")
+    wide = environment(TERM="xterm", COLUMNS=str(columns), NO_COLOR="1")
     run = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=writer, env=wide)
     os.close(writer)
     text = shown_on(reader, until=expected[-1])
@@ -98,10 +105,12 @@ def test_of_several_files_the_one_that_is_worked_on_is_named(monkeypatch, dpcalc
     monkeypatch.setattr(progress, "_state", state)
     report_file = progress.report_file
     monkeypatch.setattr(
-        progress, "report_file", lambda path: (report_file(path), seen.append((state.label, state.file)))
+        progress,
+        "report_file",
+        lambda path, total: (report_file(path, total), seen.append((state.label, state.file, state.total))),
     )
     paths = [config(file=f"{name}.yaml", steps=500 + steps) for name, steps in (("a", 0), ("b", 1), ("c", 1), ("d", 2))]
     for command in ("check", "lock"):
         seen.clear()
         assert dpcalc(command, *paths).code == 0
-        assert [one for one in seen if one[1]] == [("4 files", paths[0]), ("4 files", paths[1]), ("4 files", paths[3])]
+        assert [one for one in seen if one[1]] == [("4 files", paths[number], 3) for number in (0, 1, 3)]

@@ -65,7 +65,7 @@ def test_commands_whose_answer_is_no_print_what_is_shown(session, real, tmp_path
 
 
 def test_the_tutorial_is_one_story(real, tmp_path):
-    """The first block is the file that is written; the commands then follow each other, and end at the sample config."""
+    """The first block is the file that is written; the commands then follow each other up to the sample config."""
     (draft,) = blocks(STORY, "yaml")
     config = tmp_path / "ward.yaml"
     config.write_text(draft, encoding="utf-8")
@@ -89,7 +89,9 @@ def played(session, real, *, code):
         assert re.fullmatch(pattern, ended.out), ended.out
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page)) for page in PAGES if blocks(page, "python") and page != STORY])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=marks(page)) for page in PAGES if blocks(page, "python") and page != STORY]
+)
 def test_python_answers_what_is_shown(page, monkeypatch):
     monkeypatch.chdir(ROOT)
     answered("".join(blocks(page, "python")))
