@@ -132,6 +132,11 @@ class MixturePair(LossCurve):
         """Return P(-inf, y)."""
         return sum(p * normal_cdf((y - c) / self.deviation) for c, p in zip(self.centers, self.weights_p, strict=True))
 
+    def difference_below(self, y: float) -> float:
+        """Return P(-inf, y) - Q(-inf, y), accurate where the two nearly agree."""
+        terms = zip(self.centers, self.differences, strict=True)
+        return sum(d * normal_cdf((y - c) / self.deviation) for c, d in terms)
+
     @property
     def segments(self) -> tuple["Segment", ...]:
         """The whole line as one segment."""

@@ -307,7 +307,8 @@ def reach(
     Returns:
         Ends on the line; low >= high if nothing is left.
     """
-    # Where the loss is positive, or the whole segment has no more mass, P mass up to `truncated_mass` is cut as well.
+    # P mass up to `truncated_mass` is cut as well, in a tail or if the whole segment has no more, but not where Q has
+    # more: that mass e^{-L} P enters every moment.
     # The tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where the loss is
     # bounded; beyond that its mass falls like the normal tail.
     pair, z = segment.pair, max_order
@@ -324,12 +325,14 @@ def reach(
 
 @cached_with_cost(256)
 def _tail_cuts(segment: Segment, mass: float) -> tuple[float, float]:
-    """Return (low, high) beyond which the pair's P mass is `mass`; -inf or inf where the loss is not > 0 there."""
+    """Return (low, high) beyond which the pair's P mass is `mass`; -inf or inf where Q has more beyond than P."""
     # `mass` is that of the whole pair: on a segment of the line there is at most as much.
     pair = segment.pair
     low, high = pair.lower_quantile(mass), -pair.mirrored.lower_quantile(mass)
-    loss = segment.log_density_and_loss(np.array([low, high]))[1]
+    # That the loss is positive at a cut is not enough: with little noise a rare component of Q may lie beyond it.
+    left = pair.difference_below(low) - pair.difference_below(segment.low)
+    right = pair.mirrored.difference_below(-high) - pair.mirrored.difference_below(-segment.high)
     return (
-        low if low < segment.high and loss[0] > 0 else -math.inf,
-        high if high < segment.high and loss[1] > 0 else math.inf,
+        low if low < segment.high and left > 0 else -math.inf,
+        high if high < segment.high and right > 0 else math.inf,
     )
