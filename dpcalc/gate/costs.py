@@ -66,7 +66,12 @@ OnFile = Callable[[str, int], None]
 
 
 def ignore_file(path: str, total: int) -> None:
-    """Do nothing with the file that comes next, of `total` requests."""
+    """Do nothing.
+
+    Args:
+        path: name of the file that comes next, "" for none.
+        total: number of requests that are computed now.
+    """
 
 
 class Costs:
