@@ -1,5 +1,6 @@
 """Hooks of MkDocs: pages that are kept beside docs/ become pages of the site, and links between both are kept."""
 
+import logging
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 PAGES = {"README.md": "index.md", **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")}}
+_LOG = logging.getLogger("mkdocs.plugins.site")  # under this name a warning ends a strict build
 _LINK = re.compile(r"\[([^\]\n]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -25,7 +27,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  as MkDocs calls it
-    """Return a page whose links lead to pages of the site; a link to a file that is none becomes its path, as code.
+    """Return a page whose links lead to pages of the site; a link to another file becomes its path, as code.
+
+    A link to a file that does not exist is a warning.
 
     Args:
         markdown: the text of the page.
@@ -38,6 +42,10 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     def moved(link: re.Match[str]) -> str:
         path = (folder / link[2]).resolve().relative_to(ROOT).as_posix()
         target = PAGES.get(path, path.removeprefix("docs/"))
-        return f"[{link[1]}]({target}{link[3] or ''})" if target in files.src_uris else f"`{path}`"
+        if target in files.src_uris:
+            return f"[{link[1]}]({target}{link[3] or ''})"
+        if not (ROOT / path).exists():
+            _LOG.warning("%s: expected a link to a file that exists, got %s", page.file.src_uri, link[2])
+        return f"`{path}`"
 
     return _LINK.sub(moved, markdown)

@@ -14,13 +14,18 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LOCK = ROOT / ".github" / "action-requirements.txt"
+RELEASE_LOCK = ROOT / ".github" / "release-requirements.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def locked():
-    """Requirements of the lock by name, and the hashes of each."""
-    text = "".join(line for line in LOCK.read_text(encoding="utf-8").splitlines(keepends=True) if line[0] != "#")
+    return read_lock(LOCK)
+
+
+def read_lock(path):
+    """Requirements of a lock by name, and the hashes of each."""
+    text = "".join(line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line[0] != "#")
     found = {}
     for entry in re.sub(r"\\\n", " ", text).splitlines():
         requirement, *hashes = entry.split(" --hash=")
@@ -62,10 +67,10 @@ def test_workflows_keep_no_credentials_and_have_no_rights(path):
     for job in workflow["jobs"].values():
         checkouts = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
         assert all(step["with"]["persist-credentials"] is False for step in checkouts)
-        if "permissions" in job:  # who may publish runs nothing, and sees no checkout
-            assert job["permissions"] == {"id-token": "write"}
+        if "permissions" in job:  # who may publish runs nothing of the checkout, and does not see it
+            assert job["permissions"] in ({"id-token": "write"}, {"contents": "write"})
             assert not checkouts
-            assert not any("run" in step for step in job["steps"])
+            assert all(step["run"].startswith("gh release create ") for step in job["steps"] if "run" in step)
         else:
             assert checkouts
 
@@ -75,6 +80,7 @@ def test_a_release_publishes_what_was_built_and_tested():
     commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
     assert commands.index("bash .ci/run") < commands.index("python -m hatchling build --directory dist")
     assert jobs["publish"]["needs"] == "build"
+    assert jobs["page"]["needs"] == "publish"
 
 
 def test_continuous_integration_tries_the_python_that_its_job_has_set_up():
@@ -97,13 +103,14 @@ def test_the_container_installs_what_is_locked():
     }
 
 
-def test_the_lock_pins_every_version_with_hashes(locked):
-    for requirement, hashes in locked.values():
+@pytest.mark.parametrize("path", [LOCK, RELEASE_LOCK], ids=lambda path: path.name)
+def test_the_lock_pins_every_version_with_hashes(path):
+    for requirement, hashes in read_lock(path).values():
         assert version(requirement)
         assert hashes
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in hashes)
         assert len(set(hashes)) == len(hashes)
-    assert not re.search(r"^ *-|://", re.sub(r"--hash=", "", LOCK.read_text(encoding="utf-8")), re.MULTILINE)
+    assert not re.search(r"^ *-|://", re.sub(r"--hash=", "", path.read_text(encoding="utf-8")), re.MULTILINE)
 
 
 def test_compiled_libraries_are_locked_for_every_platform(locked):
