@@ -79,7 +79,7 @@ class Chart(Result):
 
     Attributes:
         title: one line.
-        subtitle: facts that all lines share: run, unit, sampling, noise, delta; "" for none.
+        subtitle: facts that all lines share: run, unit, sampling, noise; then a line for each run; "" for none.
         x: the horizontal axis.
         y: the vertical axis.
         series: the lines, at least one.

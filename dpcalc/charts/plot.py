@@ -103,12 +103,13 @@ def _draw_chart(figure: Figure, chart: Chart) -> None:
     axes = figure.add_subplot()
     axes.set_xscale(chart.x.scale)
     axes.set_yscale(chart.y.scale)
+    colors = _line_colors(chart.series)
     for number, series in enumerate(chart.series):
         shown = [math.nan if y is None or not math.isfinite(y) else y for y in series.ys]
         first = number == 0 and len(chart.series) > 1
         reference: dict[str, Any] = {"color": "gray", "linestyle": ":", "linewidth": 1.2}
         style: dict[str, Any] = {
-            "color": _COLORS[number % len(_COLORS)],
+            "color": colors[number],
             "linestyle": _STYLES[number % len(_STYLES)],
             "linewidth": 4.5 if first else 1.6,
             "alpha": 0.5 if first else 1.0,
@@ -150,15 +151,30 @@ def tick_text(number: float) -> str:
     return f"{number:,.0f}" if number == round(number) and abs(number) < 1e6 else f"{number:g}"
 
 
+def _are_ends(upper: Series, lower: Series) -> bool:
+    """Return True for an upper and a lower bound on one quantity: equal xs, and the lower one is no reference line."""
+    are_bounds = (upper.kind, lower.kind) == (Kind.UPPER, Kind.LOWER) and not lower.is_reference
+    return are_bounds and upper.xs == lower.xs
+
+
+def _line_colors(series: Sequence[Series]) -> list[str]:
+    """Return a colour for each line, seven by turns; a lower bound has that of the upper bound just before it."""
+    colors: list[str] = []
+    fresh = itertools.cycle(_COLORS)
+    for number, line in enumerate(series):
+        is_second_end = number > 0 and _are_ends(series[number - 1], line)
+        colors.append(colors[-1] if is_second_end else next(fresh))
+    return colors
+
+
 def _shade_between(axes: Axes, chart: Chart) -> None:
-    """Shade between an upper bound and the lower bound next in `series`, if xs are equal, where both are finite."""
-    label = "where the exact value lies"
+    """Shade between each upper bound and the lower bound after it in `series`, in its colour, where both are finite."""
+    label, colors = "where the exact value lies", _line_colors(chart.series)
     for number, (upper, lower) in enumerate(pairwise(chart.series)):
-        are_ends = (upper.kind, lower.kind) == (Kind.UPPER, Kind.LOWER) and not lower.is_reference
-        if are_ends and upper.xs == lower.xs:
+        if _are_ends(upper, lower):
             high, low = np.array([upper.ys, lower.ys], dtype=float)
             known = np.isfinite(high) & np.isfinite(low)
-            style: dict[str, Any] = {"color": "gray", "alpha": 0.25, "linewidth": 0}
+            style: dict[str, Any] = {"color": colors[number], "alpha": 0.2, "linewidth": 0}
             axes.fill_between(upper.xs, low, high, where=known, label=label, gid=f"band-{number}", **style)
             label = "_"  # one entry of the legend is enough: names that begin so are left out
 
@@ -169,14 +185,19 @@ def set_titles(axes: Axes, title: str, subtitle: str) -> None:
     Args:
         axes: the only axes of the figure.
         title: one line.
-        subtitle: a line that is wrapped.
+        subtitle: lines that are wrapped.
     """
     axes.figure.suptitle(plain_text(title))
-    # The narrowest width that needs no further line: no word is left alone in the last one.
-    count = len(textwrap.wrap(subtitle, _SUBTITLE_WIDTH, break_on_hyphens=False))
-    widths = (textwrap.wrap(subtitle, width, break_on_hyphens=False) for width in range(40, _SUBTITLE_WIDTH + 1))
-    lines = next(lines for lines in widths if len(lines) <= count)
+    lines = [line for part in subtitle.split("\n") for line in _evenly_wrapped(part)]
     axes.set_title("\n".join(map(plain_text, lines)), fontsize=8)
+
+
+def _evenly_wrapped(text: str) -> list[str]:
+    """Return the fewest lines of at most 110 characters that hold a text, at the narrowest width that needs no more."""
+    # So no word is left alone in the last line.
+    count = len(textwrap.wrap(text, _SUBTITLE_WIDTH, break_on_hyphens=False))
+    widths = (textwrap.wrap(text, width, break_on_hyphens=False) for width in range(40, _SUBTITLE_WIDTH + 1))
+    return next(lines for lines in widths if len(lines) <= count)
 
 
 def plain_text(text: str) -> str:
@@ -335,7 +356,8 @@ def chart_text(chart: Chart, *, width: int) -> str:
     columns = max(_MIN_PLOT_WIDTH, max(width, _MIN_WIDTH) - margin - 2)
     across = _Scale.covering(chart.x, xs, columns, from_zero=_FROM_ZERO_X)
     cells = _canvas(chart, across, down)
-    lines = [*_wrapped(chart.title, width), *_wrapped(chart.subtitle, width), visible(chart.y.title or chart.y.name)]
+    facts = (line for part in chart.subtitle.split("\n") for line in _wrapped(part, width))
+    lines = [*_wrapped(chart.title, width), *facts, visible(chart.y.title or chart.y.name)]
     for row in reversed(range(HEIGHT)):
         tick = labels.get(row, "")
         lines.append(f"{tick:>{margin}} {'+' if tick else '|'}{''.join(cells[row])}".rstrip())

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -139,6 +140,7 @@ _CHART_WORK, _POINT_WORK = 8.0 * SECOND, 1.0 * SECOND  # shared by the points of
 _NOISE_FACTOR = 4.0  # by which noise is varied to both sides of the plan's
 _RATE_FACTOR = 8.0  # by which a rate or size is varied to both sides of the plan's
 _MAX_GROUP, _MAX_NESTED_GROUP = 16, 4  # drawn by default; a group in nested frames has many placements, and is slow
+_MOST_BANDS = 3  # plans with a band between upper and lower bounds by default: more would hide each other
 _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithmic
 _VARIED_FACT = {
     "steps": "length",
@@ -195,33 +197,78 @@ def _over_noise(request: CurveRequest) -> Chart:
     return _epsilon_chart(request, name, grid, setter, scale)
 
 
+class _Drawn(NamedTuple):
+    """The quantity by which a plan's outermost sampled level is drawn.
+
+    Attributes:
+        name: "rate", "size", "bins" or "times".
+        value: that of the plan.
+        max_value: the largest one with which the level is still sampled.
+        level: name of the level; "" if the plan has one level.
+    """
+
+    name: str
+    value: float
+    max_value: float
+    level: str
+
+
+def _drawn(plan: Plan) -> _Drawn:
+    """Return rate, size, bins or times of the outermost sampled level; InputError for several phases, or only `all`."""
+    phase = _single_phase(plan)
+    level = phase.hierarchy.levels[_sampled_level(phase)]
+    name = level.name if phase.hierarchy.depth > 1 else ""
+    match level.scheme:
+        case Poisson() | CappedPoisson() | CyclicPoisson() as scheme:
+            return _Drawn("rate", float(scheme.probability), 1.0, name)
+        case BallsInBins() as scheme:
+            return _Drawn("bins", float(scheme.bins), float(phase.steps), name)
+        case RandomAllocation() as scheme:
+            return _Drawn("times", float(scheme.times), float(scheme.steps), name)
+        case scheme:
+            # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
+            is_limited = isinstance(scheme, Fixed) and scheme.at_most
+            limit = float((level.count if is_limited else level.min_count) - 1)
+            return _Drawn("size", float(getattr(scheme, "size", 1)), limit, name)
+
+
 def _over_rate(request: CurveRequest) -> Chart:
-    """Return epsilon over the outermost sampled level's rate or size (bins, times), by default 1/8 to 8 times it."""
-    level = _single_phase(request.first).hierarchy.levels[_sampled_level(_single_phase(request.first))]
-    if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
-        name, middle, limit = "rate", float(level.scheme.probability), 1.0
-    elif isinstance(level.scheme, BallsInBins):
-        name, middle, limit = "bins", float(level.scheme.bins), float(_single_phase(request.first).steps)
-    elif isinstance(level.scheme, RandomAllocation):
-        name, middle, limit = "times", float(level.scheme.times), float(level.scheme.steps)
-    else:
-        # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
-        is_limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
-        limit = float((level.count if is_limited else level.min_count) - 1)
-        name, middle = "size", float(getattr(level.scheme, "size", 1))
-    ends = middle / _RATE_FACTOR, min(middle * _RATE_FACTOR, limit)
+    """Return epsilon over the outermost sampled level's rate or size (bins, times), by default 1/8 to 8 times it.
+
+    Raises:
+        InputError: the plans are drawn by different quantities.
+    """
+    drawn = [_drawn(plan) for plan in request.runs]
+    first = drawn[0]
+    if len({each.name for each in drawn}) > 1:
+        names = ", ".join(f"{each.name} ({label})" for (label, _), each in zip(request.plans, drawn, strict=True))
+        raise InputError(f"curve rate: expected configs drawn by the same quantity, got {names}; draw them one by one")
+    limit = min(each.max_value for each in drawn)
+    ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
     grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
-    if name != "rate":
+    if first.name != "rate":
         grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
-    # No bound covers passes of some batch sizes: a range that nobody asked for goes without them.
-    if not request.grid and isinstance(level.scheme, Shuffle):
-        plan_at = _rate_setter(request.first)
-        grid = tuple(size for size in grid if not is_refused(plan_at(size)))
-    if not request.grid and request.first.phases[0].is_correlated:
-        plan_at = _rate_setter(request.first)
-        grid = tuple(value for value in grid if is_covered(plan_at(value)))
+    # No bound covers passes of some batch sizes, or some rates under correlated noise: a range that nobody asked for
+    # goes without them.
+    if not request.grid:
+        grid = tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
     is_log = not request.grid or _has_equal_factors(request.grid)
-    return _epsilon_chart(request, name, grid, _rate_setter, LOG if is_log else LINEAR)
+    chart = _epsilon_chart(request, first.name, grid, _rate_setter, LOG if is_log else LINEAR)
+    levels = {each.level for each in drawn}
+    place = f" at level {levels.pop()}" if len(levels) == 1 and first.level else ""
+    return replace(
+        chart,
+        title=chart.title.replace(f"over {first.name}", f"over {first.name}{place}", 1),
+        x=replace(chart.x, title=f"{first.name}{place}"),
+    )
+
+
+def _has_bound_at(plan: Plan, value: float) -> bool:
+    """Return True unless no bound covers passes or correlated noise of the plan with this rate, size, bins or times."""
+    phase = plan.phases[0]
+    if isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle):
+        return not is_refused(_rate_setter(plan)(value))
+    return not phase.is_correlated or is_covered(_rate_setter(plan)(value))
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
@@ -272,7 +319,7 @@ def _epsilon_chart(
     setter: Callable[[Plan], Callable[[float], Plan]],
     scale: str = LINEAR,
 ) -> Chart:
-    """Return a line for each plan and method, a limit for each budget; for one plan and no methods its lower bound too.
+    """Return a line a plan and method, a limit a budget; without methods, of up to 3 plans their lower bounds too.
 
     Args:
         request: plans and methods.
@@ -281,10 +328,13 @@ def _epsilon_chart(
         setter: from a plan, the function from a value of the quantity to the plan with that value.
         scale: LINEAR or LOG.
     """
-    # A single plan without methods also has the line of its certified lower bounds, if there are any.
-    with_lower = not request.methods and len(request.plans) == 1
-    lines = [(label, plan, method) for label, plan in request.plans for method in request.methods or (plan.method,)]
-    lines += [(*lines[0][:2], LOWER)] if with_lower else []
+    # Without methods a few plans also have the line of their certified lower bounds, if there are any.
+    below = (LOWER,) if not request.methods and len(request.plans) <= _MOST_BANDS else ()
+    lines = [
+        (label, plan, method)
+        for label, plan in request.plans
+        for method in (*(request.methods or (plan.method,)), *below)
+    ]
     for method in request.methods:
         claimed_kind(method)  # refuses unknown methods before the first line is computed
     series = []
@@ -294,8 +344,8 @@ def _epsilon_chart(
             request.on_progress((number + share) / len(lines))
 
         series.append(_epsilon_series(request, line, grid, setter(line[1]), on_progress))
-    if with_lower and not any(y for y in series[-1].ys):
-        del series[-1]
+    if below:
+        series = [line for line in series if line.kind is not Kind.LOWER or any(line.ys)]
     deltas = {plan.delta for plan in request.runs}
     title = name.replace("_", " ")
     return Chart(
@@ -364,10 +414,10 @@ def _scale(series: Sequence[Series]) -> str:
 
 
 def _line_name(request: CurveRequest, label: str, method: str) -> str:
-    """Return `method` if there is one plan, else the label, followed by the method if several or it is "budget"."""
+    """Return `method` if there is one plan, else the label, followed by the method if several, "lower" or "budget"."""
     if len(request.plans) == 1:
         return method
-    return f"{label}, {method}" if method == "budget" or len(request.methods) > 1 else label
+    return f"{label}, {method}" if method in {"budget", LOWER} or len(request.methods) > 1 else label
 
 
 def _round_numbers(end: float) -> tuple[float, ...]:

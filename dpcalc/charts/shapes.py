@@ -19,10 +19,11 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import published_rdp_bounds
 from dpcalc.planner.risk import true_positive_rates
 from dpcalc.planner.search import require_pld_method
-from dpcalc.planner.words import differing_facts, mechanism_text, shared_facts
+from dpcalc.planner.words import differing_facts, differing_run_facts, mechanism_text, shared_facts
 from dpcalc.records import dataclass
 
 POINTS = 25  # of a curve by default
+_MOST_DESCRIBED = 6  # plans that a line below the title describes: more would leave no room for the chart
 _MIN_RATE = 1e-4  # smallest false positive rate that is drawn
 _ROUND_OFF = 1e-12  # infinity mass below which it is round-off
 _ORDERS = 1.25, 1.5, 1.75, *sorted({round(order) for order in np.geomspace(2, 64, POINTS)})
@@ -55,9 +56,17 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return the facts that all plans share, except those named; a single plan's after its name."""
-        facts = shared_facts(self.runs, without=without)
-        return f"{self.plans[0][0]}: {facts}" if len(self.plans) == 1 and self.plans[0][0] else facts
+        """Return a line of facts that all plans share, without those named; a line of sampling, noise, length a plan.
+
+        Args:
+            without: names of facts, such as the one on an axis.
+        """
+        shared = shared_facts(self.runs, without=without)
+        if len(self.plans) == 1:
+            return f"{self.plans[0][0]}: {shared}" if self.plans[0][0] else shared
+        own = [(label, differing_run_facts(plan, self.runs, without=without)) for label, plan in self.plans]
+        lines = [f"{label}: {text}" for label, text in own if text]
+        return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
 
     def line_name(self, label: str, quantity: str) -> str:
         """Return "LABEL, QUANTITY", or the quantity alone if there is only one plan.

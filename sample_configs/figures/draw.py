@@ -115,7 +115,7 @@ def loaders(points: int) -> Chart:
     lines = tuple(
         replace(series, name=name) for name, chart in zip(draws, charts, strict=True) for series in chart.series
     )
-    shared = "MNIST run of 60,000 images, noise multiplier 1.1, add-remove"
+    shared = "MNIST run: unit one of 60,000 images, add-remove; noise multiplier 1.1"
     return replace(charts[0], subtitle=shared, series=lines, y=Axis(name="epsilon", scale=LOG))
 
 

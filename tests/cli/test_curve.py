@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,15 @@ from dpcalc.cli import output as terminal
 from tests.cli.solving import FLAT
 
 STEPS = ("curve", "steps", "--range", "10,500")
+NESTED = """\
+version: 1
+name: nested
+data: {levels: [{name: task, count: 100}, {name: example, count: 20}]}
+sampling: {task: {scheme: fixed, size: 4}, example: {scheme: fixed, size: 5}}
+mechanism: {noise_multiplier: 6.0, clip: task}
+training: {steps: 50}
+privacy: {unit: example, adjacency: add-remove, delta: 1e-5}
+"""
 
 
 def rows(ended):
@@ -54,7 +64,7 @@ def test_several_configs_and_none(real, file, tmp_path):
     first, second = str(file()), tmp_path / "b.yaml"
     second.write_text(FLAT.replace("clinic", "other").replace("1.1", "2.2"), encoding="utf-8")
     head = real(*STEPS, first, str(second), "--csv").out.splitlines()[0]
-    assert head == "steps,clinic (upper),other (upper)"
+    assert head == 'steps,clinic (upper),"clinic, lower (lower)",other (upper),"other, lower (lower)"'
     same = real(*STEPS, first, first.replace("run.yaml", "./run.yaml"), "--csv").out.splitlines()[0]
     assert same.count("run.yaml (upper)") == 2
     flags = ("--no-config", "--sample-rate", "0.01", "--noise-multiplier", "1.1", "--steps", "500", "--delta", "1e-5")
@@ -70,10 +80,12 @@ def test_every_line_says_what_it_is_about_where_lines_differ(real, file, tmp_pat
     first, second = str(file()), tmp_path / "b.yaml"
     second.write_text(FLAT.replace("clinic", "other").replace("1e-5", "1e-8"), encoding="utf-8")
     head, *lines = real(*STEPS, first, str(second), "--csv").out.splitlines()
-    assert head == 'steps,"clinic, delta 1e-05 (upper)","other, delta 1e-08 (upper)"'
+    bounds = ('"clinic{}, delta 1e-05 ({})"', '"other{}, delta 1e-08 ({})"')
+    ends = (("", "upper"), (", lower", "lower"))
+    assert head == ",".join(["steps", *(name.format(*end) for name in bounds for end in ends)])
     alone = real("epsilon", str(second), "--json")
     epsilon = json.loads(alone.out)["guarantee"]["epsilon"]
-    assert lines[-1].split(",")[-1] == repr(epsilon)
+    assert lines[-1].split(",")[-2] == repr(epsilon)
     assert real(*STEPS, first, str(second), "--plot", "a.svg").code == 0
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert ">epsilon over steps<" in picture
@@ -90,6 +102,40 @@ def test_a_picture_names_its_run(real, file, tmp_path):
     assert re.search(">clinic: unit example; add-remove; .*Poisson; gaussian, noise multiplier 1.1<", picture)
     assert real("curve", "sigma", "--range", "1,2", "--method", "inversion", str(file()), "--plot", "b.svg").code == 0
     assert "; 500 steps<" in (tmp_path / "b.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.heavy
+def test_a_picture_of_a_few_runs_says_in_what_they_differ_and_has_a_band_for_each(real, file, tmp_path):
+    names = [str(file())]
+    for number, noise in enumerate(("2.2", "3.3", "4.4")):
+        names.append(str(tmp_path / f"{number}.yaml"))
+        Path(names[-1]).write_text(FLAT.replace("clinic", f"c{number}").replace("1.1", noise), encoding="utf-8")
+    assert real(*STEPS, *names[:3], "--plot", "a.svg").code == 0
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">clinic: gaussian, noise multiplier 1.1<" in picture
+    assert ">c1: gaussian, noise multiplier 3.3<" in picture
+    assert picture.count('id="band-') == 3
+    assert picture.count("where the exact value lies") == 1
+    assert real(*STEPS, *names, "--plot", "b.svg").code == 0
+    assert 'id="band-' not in (tmp_path / "b.svg").read_text(encoding="utf-8")
+
+
+def test_rates_of_configs_that_are_drawn_by_different_quantities(real, file, tmp_path):
+    """Sizes were once the rates of the first config, rounded to 0."""
+    second = tmp_path / "b.yaml"
+    second.write_text(NESTED, encoding="utf-8")
+    ended = real("curve", "rate", str(file()), str(second))
+    assert (ended.code, ended.out) == (2, "")
+    assert "expected configs drawn by the same quantity, got rate (clinic), size (nested)" in ended.err
+
+
+def test_the_rate_of_a_nested_draw_names_its_level(real, tmp_path):
+    path = tmp_path / "b.yaml"
+    path.write_text(NESTED, encoding="utf-8")
+    assert real("curve", "rate", "--method", "rdp", str(path), "--plot", "a.svg").code == 0
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">epsilon over size at level task, delta = 1e-05<" in picture
+    assert ">size at level task<" in picture
 
 
 def test_noise_and_rates_that_grow_by_equal_factors_are_drawn_so(real, file):
