@@ -24,7 +24,7 @@ from dpcalc.sampling.counts import (
     nonzero_probability,
     power,
 )
-from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
+from dpcalc.sampling.hierarchy import Hierarchy, Level, scheme_for_count
 from dpcalc.sampling.paths import Path, Rows, fewest_in_frame, level_rows
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.sums import independent_sum
@@ -124,15 +124,11 @@ def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
-    """Return an upper law of `largest` contributions, `each` of one Poisson unit: all if any, or each if nonempty.
-
-    Of the two upper laws, `each` times a number of units of which something is drawn and a number of contributions that
-    ignores the Poisson draw, it is the one with the smaller mean.
-    """
+    """Return the smaller upper law: `each` for any of largest / each units drawn and nonempty, or the draw ignored."""
     if each == 1:
         return binomial(largest, rate * nonempty)
     some = nonzero_probability(binomial(each, nonempty))
-    if rate * some > nonempty:
+    if rate * some > nonempty:  # of the two laws the one with the smaller mean
         return binomial(largest, nonempty)
     return {each * number: chance for number, chance in binomial(largest // each, rate * some).items()}
 
@@ -349,7 +345,7 @@ def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Row
             int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
         ]
     counts = tuple(fewest_in_frame(level.scheme, size) for level, size in zip(levels_of, sizes, strict=True))
-    schemes = (drawn_from(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
+    schemes = (scheme_for_count(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
     return replace(path, counts=counts, max_counts=(), schemes=tuple(schemes))
 
 

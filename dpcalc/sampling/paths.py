@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.records import dataclass
-from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
+from dpcalc.sampling.hierarchy import Hierarchy, Level, scheme_for_count
 from dpcalc.sampling.schemes import All, CappedGroup, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 
@@ -255,7 +255,9 @@ class PathTable:
                 place=place,
                 counts=own_counts,
                 max_counts=max_counts,
-                schemes=tuple(drawn_from(level.scheme, count) for level, count in zip(levels, max_counts, strict=True)),
+                schemes=tuple(
+                    scheme_for_count(level.scheme, count) for level, count in zip(levels, max_counts, strict=True)
+                ),
                 contributions=tuple(self.contributions[number][at].tolist()),
                 siblings=tuple(self.siblings[number][at].tolist()),
                 mates=tuple(self.mates[number][at].tolist()),
@@ -319,7 +321,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
     for at in shuffled:
         scheme, count = path.schemes[at], path.counts[at]
         drawn = scheme.drawn_in_a_pass(count) if isinstance(scheme, Shuffle) else count
-        schemes[at] = All() if is_revealed or at != shuffled[-1] else drawn_from(Fixed(size=drawn), count)
+        schemes[at] = All() if is_revealed or at != shuffled[-1] else scheme_for_count(Fixed(size=drawn), count)
     return replace(path, schemes=tuple(schemes))
 
 

@@ -15,7 +15,7 @@ class Fixed:
     Attributes:
         size: children drawn, a whole number >= 1.
         at_most: whether a parent with fewer children gives all that it has. Units of a hierarchy know how many children
-            they have, so that on a path to a unit this is either a draw of `size` or `all` (`hierarchy.drawn_from`).
+            they have: on a path to a unit this is either a draw of `size` or `all` (`hierarchy.scheme_for_count`).
     """
 
     name: ClassVar[str] = "fixed"
@@ -68,7 +68,7 @@ class CappedPoisson:
     """Each child independently with one probability; of more than `max_batch_size` drawn ones a uniform subset stays.
 
     It is no `Poisson`: what holds for independent draws does not hold for it. A draw that can take no more children
-    than it may keep is one, and becomes one (`hierarchy.drawn_from`).
+    than it may keep is one, and becomes one (`hierarchy.scheme_for_count`).
 
     Attributes:
         probability: of each child before the cut, exact, in [0, 1].
