@@ -88,16 +88,13 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper law of a drawn unit's contributions; None if they are certain or only their maximum is known.
+    """Return an upper law of a drawn unit's contributions, by Poisson draws below it; None if only their max is known.
 
     Args:
         hierarchy: levels and schemes.
         unit: level of the unit, which is the protected one, from 1.
         clip: clipping level, `unit` or below.
         max_contributions: largest number of contributions of the unit.
-
-    Returns:
-        None where the number is not random, or no better distribution than its maximum is known.
     """
     # The lowest Poisson level decides how many contributions there are; draws of other schemes take their maximum, and
     # so does everything below a level whose draw changes while the protected unit's is held.

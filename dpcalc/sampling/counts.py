@@ -31,14 +31,13 @@ _COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed
 
 
 def binomial(trials: int, rate: Fraction) -> CountDistribution:
-    """Return an upper law of Binomial(trials, rate): from Pr[0], exact if short; by Chernoff if Pr[0] is below 2^-2048.
+    """Return an upper law of Binomial(trials, rate): by recurrence from Pr[0], or Chernoff where that is below 2^-2048.
+
+    Exact if the probabilities have at most 4096 bits, but that counts that together have less than 2^-200 are one.
 
     Args:
         trials: >= 0.
         rate: exact, in [0, 1].
-
-    Returns:
-        Also where the probabilities are exact, the largest counts that together have less than 2^-200 are one.
     """
     if rate in {0, 1} or not trials:
         return {trials if rate else 0: Fraction(1)}

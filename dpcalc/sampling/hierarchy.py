@@ -208,10 +208,6 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
     """Yield errors: too few `steps` for an allocation; periods; sampling above a pass; held draws; repeated cuts.
 
-    A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
-    all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,
-    and neither of them under an allocation.
-
     Args:
         levels: outermost first.
         steps: of the phase, of which an allocation needs at least those of a pass; None where they do not matter.
@@ -285,7 +281,8 @@ def _repeated_cut_faults(outer: Sequence["Level"], level: "Level") -> Iterator[K
 
 def _may_lie_above_pass(level: "Level", scheme: Scheme) -> bool:
     """Return True if a level may lie above a shuffle or allocation: drawn whole, or both shuffles; no allocation."""
-    if isinstance(level.scheme, Allocation):  # even of one bin: nothing counts the passes below it
+    # A pass goes over all units; even of an allocation of one bin nothing counts the passes below it.
+    if isinstance(level.scheme, Allocation):
         return False
     if isinstance(level.scheme, Shuffle):
         return isinstance(scheme, Shuffle)

@@ -340,11 +340,10 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         unit: protected level, from 1.
 
     Returns:
-        One row for each kind of units of a tree, in order of the first of each. Of sizes
-        only known to lie between two ends every larger one means a smaller rate, so that the smallest size, which a
-        fixed draw may exhaust, and the next one stand for all; where a draw is of at most some number, the first size
-        of which it leaves something out does too. A capped Poisson draw may cost more for a larger size: there a row
-        stands for a range of sizes. What the units contribute is at its maximum.
+        One row for each kind of units of a tree, in order of the first of each. Of sizes only known to lie between two
+        ends every larger one means a smaller rate, so that the smallest size, which a fixed draw may exhaust, and the
+        next one stand for all; where a draw is of at most some number, the first size of which it leaves something out
+        does too. A capped Poisson draw may cost more for a larger size: there a row stands for a range of sizes.
     """
     hierarchies = tuple(phase for phase, _ in draws)
     # Rows of the last level stand for the protected units; `up` says where each of their ancestors is.
