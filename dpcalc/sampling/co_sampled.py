@@ -121,7 +121,7 @@ def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
-    """Return the smaller upper law: `each` for any of largest / each units drawn and nonempty, or the draw ignored."""
+    """Return each * Binomial(largest / each, rate Pr[any of `each`]), or Binomial(largest, nonempty) if smaller."""
     if each == 1:
         return binomial(largest, rate * nonempty)
     some = nonzero_probability(binomial(each, nonempty))
@@ -376,7 +376,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> l
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return the law, up to `limit`, of a drawn off-path unit's contributions in actual data; {0: 1} if none is known.
+    """Return a law that data attain of an off-path unit's contributions, so few as fit `limit`; {0: 1} if not known.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 
