@@ -23,7 +23,7 @@ from dpcalc.amplification.counts import Average
 from dpcalc.arrays import Array
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.records import dataclass
-from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, number_of_poisson_levels
+from dpcalc.sampling.co_sampled import contribution_distribution, mates_sum, number_of_poisson_levels
 from dpcalc.sampling.counts import CountDistribution
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
@@ -288,7 +288,7 @@ def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int
         # No unit of the data holds more than one of the largest sizes.
         max_each = math.prod(level.max_drawn for level in levels[1:])
         each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
-        return drawn_sum(levels[0], levels[0].count, each or {max_each: Fraction(1)}, is_drawn_with_unit=True)
+        return mates_sum(levels[0], levels[0].count, each or {max_each: Fraction(1)})
     law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=largest)
     return law if law is not None else {largest: Fraction(1)}
 

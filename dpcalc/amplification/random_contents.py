@@ -36,7 +36,7 @@ from dpcalc.amplification.mates import (
 )
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, max_nonempty_probability
+from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, mates_sum, max_nonempty_probability
 from dpcalc.sampling.counts import (
     CountDistribution,
     coarsen_upwards_to,
@@ -242,8 +242,8 @@ def _others_distribution(
         level = hierarchy.level(number)
         full = math.prod(each.max_drawn for each in hierarchy.levels[number:clip])
         each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=full)
-        without = number == unit and isinstance(level.scheme, Poisson)
-        drawn = drawn_sum(level, level.count, each or {full: Fraction(1)}, is_drawn_with_unit=without)
+        sum_of_draw = mates_sum if number == unit and isinstance(level.scheme, Poisson) else drawn_sum
+        drawn = sum_of_draw(level, level.count, each or {full: Fraction(1)})
         law = _sum_of_few(law, occupied[number - 1]) if number < unit else law
         law = convolve_upper(few_counts(drawn), law)
     return few_counts(law)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import Path, PathTable, path_table, whole_batches
+from dpcalc.sampling.paths import Path, PathTable, path_table, units_in_whole_batches
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Shuffle, WithReplacement
 
 MAX_PATHS = 128  # paths composed one by one; beyond, merged ones stand for neighbours, which is looser
@@ -71,7 +71,7 @@ def _path_above(paths: Sequence[Path]) -> Path:
     return Path(
         place=(),
         counts=tuple(
-            column[0] if len({*column}) == 1 else whole_batches(scheme, min(column))
+            column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
             for scheme, column in zip(schemes, counts, strict=True)
         ),
         schemes=schemes,

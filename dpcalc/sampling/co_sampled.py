@@ -24,7 +24,7 @@ from dpcalc.sampling.counts import (
     nonzero_probability,
     power,
 )
-from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
+from dpcalc.sampling.hierarchy import Hierarchy, Level, scheme_for_count
 from dpcalc.sampling.paths import Path, Rows, fewest_in_frame, level_rows
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.sums import independent_sum
@@ -35,28 +35,31 @@ _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
-    """Return the probability that a drawn unit holds a drawn record, caps ignored, rounded up; 1 for no levels.
+    """Return Pr[a drawn unit holds a drawn record], from the records up, caps ignored, rounded up; 1 for no levels.
 
     An upper bound for a capped Poisson draw of units that may be empty: its cut is left out.
 
     Args:
         levels: (scheme, units under one parent) of the levels below the unit, outermost first.
     """
-    # From the records upwards: a unit is empty if all of its drawn children are. Children are independent given the
-    # draw, so that only the distribution of how many are drawn matters.
     chance = Fraction(1)
     for scheme, count in reversed([*levels]):
-        match scheme:
-            case Poisson(probability=rate) | CappedPoisson(probability=rate):
-                empty = power(1 - rate * chance, count)
-            case Fixed():
-                empty = power(1 - chance, scheme.max_drawn(count))
-            case WithReplacement(size=size) | Shuffle(size=size):
-                empty = power(1 - chance, size)
-            case All():
-                empty = power(1 - chance, count)
-        chance = _round_up_long_fraction(1 - empty)
+        chance = _round_up_long_fraction(1 - _all_empty_probability(scheme, count, chance))
     return chance
+
+
+def _all_empty_probability(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
+    """Return Pr[all units that one uncut draw from `count` takes are empty], each by itself, rounded down if long."""
+    # Children are independent given the draw, so that only the distribution of how many are drawn matters.
+    drawn, rate = count, Fraction(1)
+    match scheme:
+        case Poisson(probability=probability) | CappedPoisson(probability=probability):
+            rate = probability
+        case Fixed():
+            drawn = scheme.max_drawn(count)
+        case WithReplacement(size=size) | Shuffle(size=size):
+            drawn = size
+    return power(1 - rate * nonempty, drawn)
 
 
 def _round_up_long_fraction(chance: Fraction) -> Fraction:
@@ -67,7 +70,7 @@ def _round_up_long_fraction(chance: Fraction) -> Fraction:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return an upper bound on Pr[a drawn unit of level `number` holds a record]; draws not of period `hold` are sure.
+    """Return max Pr[a drawn unit of a level holds a record]; draws of period > `hold` take all, of < `hold` hold some.
 
     Args:
         hierarchy: levels and schemes.
@@ -85,43 +88,46 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper law of a drawn unit's contributions; None if they are certain or only their maximum is known.
+    """Return an upper law of a drawn unit's contributions, by Poisson draws below it; None if only their max is known.
 
     Args:
         hierarchy: levels and schemes.
         unit: level of the unit, which is the protected one, from 1.
         clip: clipping level, `unit` or below.
         max_contributions: largest number of contributions of the unit.
-
-    Returns:
-        None where the number is not random, or no better distribution than its maximum is known.
     """
     # The lowest Poisson level decides how many contributions there are; draws of other schemes take their maximum, and
     # so does everything below a level whose draw changes while the protected unit's is held.
-    hold = hierarchy.level(unit).redraw_every
     if _draws_are_exact(hierarchy, unit, clip) and number_of_poisson_levels(hierarchy, unit, clip) > 1:
         return _compound_contributions(hierarchy, unit, clip)
-    if any(level.redraw_every != hold for level in hierarchy.levels[unit:clip]):
-        last = next(at for at in range(unit, clip) if hierarchy.levels[at].redraw_every != hold)
-        nonempty = Fraction(1)
-    else:
-        last, nonempty = clip, max_nonempty_probability(hierarchy, clip, hold=hold)
+    hold, last = hierarchy.level(unit).redraw_every, _last_drawn_with(hierarchy, unit, clip)
+    nonempty = max_nonempty_probability(hierarchy, clip, hold=hold) if last == clip else Fraction(1)
     scheme = hierarchy.level(clip).scheme
     if unit + 1 == last == clip and nonempty == 1 and isinstance(scheme, CappedPoisson):
         return capped_distribution(binomial(hierarchy.level(clip).count, scheme.probability), scheme.max_batch_size)
     drawn = [number for number in range(unit + 1, last + 1) if isinstance(hierarchy.level(number).scheme, Poisson)]
-    each, levels = 1, hierarchy.levels[drawn[-1] : clip] if drawn else ()
-    for level in levels:
-        each *= level.max_drawn
-    if not drawn or (each > 1 and not all(level.is_equal for level in levels)):
-        return binomial(max_contributions, nonempty) if nonempty < 1 else None
-    rate = hierarchy.level(drawn[-1]).rate
+    below = hierarchy.levels[drawn[-1] : clip] if drawn else ()
+    each = math.prod(level.max_drawn for level in below)
+    if drawn and (each == 1 or all(level.is_equal for level in below)):
+        rate = hierarchy.level(drawn[-1]).rate
+        return _poisson_contributions(max_contributions, each, rate=rate, nonempty=nonempty)
+    return binomial(max_contributions, nonempty) if nonempty < 1 else None
+
+
+def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
+    """Return the last level from `unit` to `clip` before one with another redraw period than `unit`, or `clip`."""
+    hold = hierarchy.level(unit).redraw_every
+    return next((at for at in range(unit, clip) if hierarchy.levels[at].redraw_every != hold), clip)
+
+
+def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
+    """Return each * Binomial(largest / each, rate Pr[any of `each`]), or Binomial(largest, nonempty) if smaller."""
     if each == 1:
-        return binomial(max_contributions, rate * nonempty)
+        return binomial(largest, rate * nonempty)
     some = nonzero_probability(binomial(each, nonempty))
-    if rate * some > nonempty:  # of two upper bounds the one with the smaller mean
-        return binomial(max_contributions, nonempty)
-    return {each * number: chance for number, chance in binomial(max_contributions // each, rate * some).items()}
+    if rate * some > nonempty:  # of the two laws the one with the smaller mean
+        return binomial(largest, nonempty)
+    return {each * number: chance for number, chance in binomial(largest // each, rate * some).items()}
 
 
 def capped_distribution(law: CountDistribution, cap: int) -> CountDistribution:
@@ -158,10 +164,7 @@ def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
-    """Return an upper law of a drawn unit's clipping units with a drawn record; needs `_draws_are_exact`.
-
-    The draws must be those that `_draws_are_exact` accepts.
-    """
+    """Return an upper law of a unit's contributions, by `drawn_sum` from `clip` up to it; needs `_draws_are_exact`."""
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every)
     each: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
     for level in reversed(hierarchy.levels[unit:clip]):
@@ -169,28 +172,40 @@ def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> Count
     return each
 
 
-def drawn_sum(
-    level: Level, count: int, each: CountDistribution, *, is_drawn_with_unit: bool = False
-) -> CountDistribution:
-    """Return an upper law of the contributions in one draw from `count` units; is_drawn_with_unit: beside a sure one.
+def drawn_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
+    """Return an upper law of the contributions in one draw from `count` units, each drawn one's with law `each`.
 
     Args:
         level: whose scheme is `Fixed`, `Poisson` or `All`.
         count: units in the frame.
         each: distribution of the contributions of a drawn unit.
-        is_drawn_with_unit: whether only the units are counted that are drawn with one certain unit of the frame.
+    """
+    if isinstance(level.scheme, Poisson):
+        return _sum_upper(each, count, level.scheme.probability)
+    return _sum_upper(each, level.scheme.max_drawn(count), Fraction(1))
+
+
+def mates_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
+    """Return an upper law of the contributions of the units drawn with one certain unit of a frame of `count` units.
+
+    Args:
+        level: whose scheme is `Fixed`, `Poisson` or `All`.
+        count: units in the frame, the certain one included.
+        each: distribution of the contributions of a drawn unit.
     """
     # A Poisson draw takes each of the others with its rate; a fixed one has so many places, one of them taken.
-    others, rate = count - is_drawn_with_unit, Fraction(1)
     if isinstance(level.scheme, Poisson):
-        rate = level.scheme.probability
-    else:
-        others = level.scheme.max_drawn(count) - is_drawn_with_unit
+        return _sum_upper(each, count - 1, level.scheme.probability)
+    return _sum_upper(each, level.scheme.max_drawn(count) - 1, Fraction(1))
+
+
+def _sum_upper(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
+    """Return an upper law of `number` counts that each enter with `rate`: binomial if <= 512 of 0 or 1, else floats."""
     if {*each} <= {0, 1}:
         each, rate = {1: Fraction(1)}, rate * each.get(1, Fraction(0))
-        if others <= _MAX_TRIALS:
-            return binomial(others, rate)
-    return independent_sum(each, others, rate=rate)
+        if number <= _MAX_TRIALS:
+            return binomial(number, rate)
+    return independent_sum(each, number, rate=rate)
 
 
 # The certain contributions of the units of one path and of their siblings: enough to write down an actual data set
@@ -231,9 +246,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return what a data set surely draws along a path, for lower bounds: contributions (0 if random), probabilities.
-
-    Lower bounds are of this data set: what is random or unknown counts as 0.
+    """Return the `CoSampled` of a path in actual data: contributions drawn surely, 0 if random, and least frame sizes.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -256,7 +269,7 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
     fewest_below = _fewest_below(levels, unit, (alike[0], alike[-1] + 1))
     last = max(unit, clip)
     return CoSampled(
-        path=_with_tree_counts(hierarchy, path, levels, rows),
+        path=_path_of_actual_sizes(hierarchy, path, levels, rows),
         clip=clip,
         sibling_contributions=tuple(
             _min_sibling_value(*step) for step in zip(levels[:unit], certain, rows, strict=False)
@@ -282,27 +295,32 @@ def _has_simple_draws(schemes: Sequence[Scheme]) -> bool:
 
 
 def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, by level and row, contributions a drawn unit surely makes, unequal children as the least; 0 if random."""
-    # From the clipping level outwards. Of a draw that takes some of unequal children only the smallest number is sure.
+    """Return, by level and row, the contributions that a drawn unit surely makes: 1 from `clip` on; 0 if random."""
     certain = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
-        below, level, values = levels[number], hierarchy.level(number + 1), certain[number]
-        match level.scheme:
-            case Fixed(size=size, at_most=True):
-                frame_sizes = below.sums(np.ones_like(below.number))
-                some = size * np.minimum.reduceat(values, below.first)
-                certain[number - 1] = np.where(frame_sizes <= size, below.sums(values), some)
-            case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size, drop_last=True):
-                certain[number - 1] = size * np.minimum.reduceat(values, below.first)
-            case All():
-                certain[number - 1] = below.sums(values)
-            case _:
-                certain[number - 1] = np.zeros_like(certain[number - 1])
+        certain[number - 1] = _certain_draws(levels[number], hierarchy.level(number + 1).scheme, certain[number])
     return certain
 
 
+def _certain_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
+    """Return, for each parent, a sum of values that a draw surely has: of some, `size` times the least; 0 if random."""
+    # Of a draw that takes some of unequal children only the smallest number is sure.
+    match scheme:
+        case Fixed(size=size, at_most=True):
+            frame_sizes = rows.sums(np.ones_like(rows.number))
+            some: IntArray = size * np.minimum.reduceat(values, rows.first)
+            return np.where(frame_sizes <= size, rows.sums(values), some)
+        case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size, drop_last=True):
+            least_sum: IntArray = size * np.minimum.reduceat(values, rows.first)
+            return least_sum
+        case All():
+            return rows.sums(values)
+        case _:
+            return np.zeros(rows.first.size, dtype=np.int64)
+
+
 def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
-    """Return the row of each unit of the path, outermost first; without a tree, 0 at every level."""
+    """Return the row that stands for each unit of the path, by its indices, outermost first; all 0 without a tree."""
     # Of the last level's units `Rows.unit` is that of their parent, so that there the number is not counted on.
     rows = [0] * len(path.counts)
     row = unit = 0
@@ -314,8 +332,8 @@ def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> t
     return tuple(rows)
 
 
-def _with_tree_counts(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
-    """Return the path with counts and schemes of actual data: frames of the tree, without one at least min_count."""
+def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
+    """Return the path with the tree's frame sizes, or min_count where larger without a tree, and schemes for these."""
     levels_of = hierarchy.levels[: len(path.counts)]
     if hierarchy.tree is None:
         sizes = [max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True)]
@@ -324,7 +342,7 @@ def _with_tree_counts(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], 
             int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
         ]
     counts = tuple(fewest_in_frame(level.scheme, size) for level, size in zip(levels_of, sizes, strict=True))
-    schemes = (drawn_from(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
+    schemes = (scheme_for_count(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
     return replace(path, counts=counts, max_counts=(), schemes=tuple(schemes))
 
 
@@ -358,7 +376,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> l
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law that data attain of a drawn off-path unit's contributions, at most `limit`; {0: 1} if none is known.
+    """Return a law that data attain of an off-path unit's contributions, so few as fit `limit`; {0: 1} if not known.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 
@@ -379,8 +397,14 @@ def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> C
         if largest == 1:
             counts = drop_rare_tail(binomial(taken, rate * counts[1]))
         else:
-            law, each, counts = drop_rare_tail(binomial(taken, rate)), counts, {}
-            for drawn, weight in law.items():
-                for value, chance in convolve_power(each, drawn).items():
-                    counts[value] = counts.get(value, Fraction(0)) + weight * chance
+            counts = _compound_exactly(drop_rare_tail(binomial(taken, rate)), counts)
     return counts if co_sampled.frames else {0: Fraction(1)}
+
+
+def _compound_exactly(number: CountDistribution, each: CountDistribution) -> CountDistribution:
+    """Return the exact distribution of the sum of a random `number` of independent counts."""
+    total: CountDistribution = {}
+    for drawn, weight in number.items():
+        for value, chance in convolve_power(each, drawn).items():
+            total[value] = total.get(value, Fraction(0)) + weight * chance
+    return total

@@ -1,7 +1,7 @@
 """Exact distributions of counts, and bounds on them in stochastic order: the number of marked units in a draw."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import comb
 from typing import NamedTuple, TypeVar
@@ -31,9 +31,9 @@ _COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed
 
 
 def binomial(trials: int, rate: Fraction) -> CountDistribution:
-    """Return an upper law of the binomial distribution, exact if short but for tails < 2^-200, which move up.
+    """Return an upper law of Binomial(trials, rate): by recurrence from Pr[0], or Chernoff where that is below 2^-2048.
 
-    Exact, or, where very many successes are possible, an upper bound in stochastic order.
+    Exact if the probabilities have at most 4096 bits, but that counts that together have less than 2^-200 are one.
 
     Args:
         trials: >= 0.
@@ -48,8 +48,14 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
     weight = (b - a) ** trials if exact else int(power(1 - rate, trials) * unit)
     if weight.bit_length() < _MAX_BITS // 2 and not exact:  # Pr[0] is too small to start from
         return _binomial_upper_by_chernoff(trials, float(rate) * trials)
+    return _binomial_upper_by_recurrence(trials, rate, weight, unit)
+
+
+def _binomial_upper_by_recurrence(trials: int, rate: Fraction, weight: int, unit: int) -> CountDistribution:
+    """Return an upper law of a binomial from Pr[0] = weight / unit on; last counts below 2^-200 in all become one."""
     # Pr[H = h + 1] = Pr[H = h] (n - h) a / ((h + 1) (b - a)), in whole numbers and rounded down; the remainder of the
     # total goes to the last count, so that Pr[H >= h] is never too small.
+    a, b = rate.numerator, rate.denominator
     counts: dict[int, int] = {}
     left_over = left = unit  # mass outside the stored counts; mass above the present count
     bits = unit.bit_length()
@@ -103,7 +109,7 @@ def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
 
 @cached_with_cost(1024)
 def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatch:
-    """Return (Pr[others fill the batch], Pr[unit is drawn and stays, given that]), 0 < rate < 1; WorkExceededError."""
+    """Return `full_batch` for 0 < rate < 1, from sums of `terms` weights, cached; WorkExceededError if too many."""
     spend(terms * 4 * TURN)
     total = full = kept = 0
     for count, weight in _binomial_weights(others, rate.numerator, rate.denominator):
@@ -153,7 +159,7 @@ def power(base: Fraction, exponent: int) -> Fraction:
 
 
 def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
-    """Return an upper bound (stochastic order) on a binomial distribution of large mean, at some 76 counts."""
+    """Return an upper law of a binomial of large mean, by Chernoff's bound at mean + z sqrt(mean) for 76 z >= 0."""
     # Pr[H >= t] <= e^(-mean h(u)) with t = (1 + u) mean, h(u) = (1 + u) log(1 + u) - u. Counts between two points are
     # moved to the larger one.
     points = [math.ceil(mean + deviations * math.sqrt(mean)) for deviations in _DEVIATIONS]
@@ -174,10 +180,7 @@ def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the law of marked units in a draw without replacement: exact, or if it is too long an upper law.
-
-    Exact, or where the probabilities have too many digits an upper bound in stochastic order: they are rounded down by
-    2^-4096 each, and what is missing goes to the largest count.
+    """Return the law of marked units drawn: exact, or if over 4096 bits rounded down, the rest to the largest count.
 
     Args:
         count: number of units.
@@ -190,7 +193,7 @@ def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
 
 
 def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the hypergeometric distribution: exact, or if it has too many digits a lower bound in stochastic order.
+    """Return the law of marked units drawn: exact, or if over 4096 bits rounded down, the rest to the smallest count.
 
     Args:
         count: number of units.
@@ -300,7 +303,7 @@ def _power_by_squaring(
 
 
 def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return an upper law, at no more than 64 counts, of the sum of two independent counts.
+    """Return an upper law, at most 64 counts, of the sum of two counts: `convolve` if short, else rounded to 2^-1600.
 
     Args:
         a: distribution of the first.
@@ -310,6 +313,12 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
     if len(a) == 1 or len(b) == 1 or (bits <= _MAX_BITS and len(a) * len(b) <= _FEW_PAIRS):
         law = convolve(a, b)
         return round_to_many_bits(coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law)
+    law = _convolve_rounded_upper(a, b)
+    return coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law
+
+
+def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
+    """Return an upper law of the sum of two counts, rounded down to multiples of 2^-1600, the rest at the largest."""
     # Every probability is rounded down, before and after the sum, and what is missing of the total goes to the largest
     # sum, as if both counts were at their largest: Pr[sum >= j] does not fall for any j.
     unit = 1 << _SUM_BITS
@@ -326,14 +335,11 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
     if missing:
         largest = max(a) + max(b)
         law[largest] = law.get(largest, Fraction(0)) + missing
-    return coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law
+    return law
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of distributions, its sum kept; if too long, rounded down, the rest to the likeliest key.
-
-    Exact if that is short. Otherwise each product is rounded down to a multiple of 2^-4096, and the remainder goes to
-    the likeliest key, as in `round_to_many_bits`: with thousands of digits the time goes to finding common factors.
+    """Return the mixture of distributions: exact up to 64 terms or 1024 bits, else rounded to 2^-4096, its sum kept.
 
     Args:
         parts: (probability, distribution).
@@ -341,20 +347,25 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
     used = [(chance, law) for chance, law in parts if chance]
     longest = max((chance.denominator.bit_length() for _, law in used for chance in law.values()), default=0)
     number = sum(len(law) for _, law in used)
+    if longest > _FEW_BITS and number > _COARSEN_ABOVE:
+        spend(number * (4 * TURN + longest * longest / 1000) + fraction_units(4 * len(used), longest))
+        return _rounded_mixture(used)
+    spend(fraction_units(2 * number, 2 * longest))
     result: dict[Key, Fraction] = {}
-    if longest <= _FEW_BITS or number <= _COARSEN_ABOVE:
-        spend(fraction_units(2 * number, 2 * longest))
-        for chance, law in used:
-            for key, weight in law.items():
-                result[key] = result.get(key, Fraction(0)) + chance * weight
-        return result
-    spend(number * (4 * TURN + longest * longest / 1000) + fraction_units(4 * len(used), longest))
-    # Sums of integers over one power of two need no common factors. What rounding down leaves over goes to one key, so
-    # that the sum stays exact.
+    for chance, law in used:
+        for key, weight in law.items():
+            result[key] = result.get(key, Fraction(0)) + chance * weight
+    return result
+
+
+def _rounded_mixture(parts: Sequence[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
+    """Return the mixture with each product rounded down to a multiple of 2^-4096; the likeliest key gets the rest."""
+    # Sums of integers over one power of two need no common factors, for which the time goes with thousands of digits.
+    # What rounding down leaves over goes to one key, as in `round_to_many_bits`, so that the sum stays exact.
     unit = 1 << _MAX_BITS
     whole: dict[Key, int] = {}
     total = Fraction(0)
-    for chance, law in used:
+    for chance, law in parts:
         total += chance * sum(law.values(), start=Fraction(0))
         factor = chance.numerator * unit // chance.denominator
         for key, weight in law.items():
@@ -386,7 +397,7 @@ def drop_rare_tail(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards(law: CountDistribution) -> CountDistribution:
-    """Return an upper law with at most 48 counts above 0: the likeliest stay, others move up to the next kept."""
+    """Return an upper law at <= 48 counts above 0: the 36 likeliest, 12 at equal ranks; others move up to the next."""
     counts = sorted(count for count in law if count)
     if len(counts) <= _MAX_COUNTS:
         return law
@@ -407,7 +418,7 @@ def coarsen_upwards(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
-    """Return an upper law with at most `max_counts` counts above 0, kept at equal shares of probability and at the end.
+    """Return an upper law at <= `max_counts` counts above 0: where equal shares of the mass end, and the largest.
 
     Args:
         law: the distribution.
@@ -429,27 +440,33 @@ def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribu
 
 
 def compound(number: CountDistribution, each: CountDistribution) -> CountDistribution:
-    """Return an upper law, at about 48 counts, of the sum of a random `number` of independent counts.
+    """Return an upper law, at most 48 counts above 0, of the sum of a random `number` of independent counts.
 
     Args:
         number: distribution of how many there are.
         each: distribution of each.
     """
     total: CountDistribution = {}
-    # The numbers ascend, so that the sum for one is that for the one before and the difference more.
-    several, reached = {0: Fraction(1)}, 0
-    for count, chance in sorted(coarsen_upwards(number).items()):
-        if {*each} <= {0, 1}:
-            several = binomial(count, nonzero_probability(each))
-        else:
-            several = _round_to_few_bits_upper(
-                coarsen_upwards(convolve(several, convolve_power(_round_to_few_bits_upper(each), count - reached)))
-            )
-        reached = count
-        spend(fraction_units(2 * len(several), 2 * _FEW_BITS))
-        for value, weight in several.items():
+    numbers = dict(sorted(coarsen_upwards(number).items()))
+    for chance, law in zip(numbers.values(), _sums_upper(each, numbers), strict=True):
+        spend(fraction_units(2 * len(law), 2 * _FEW_BITS))
+        for value, weight in law.items():
             total[value] = total.get(value, Fraction(0)) + chance * weight
     return _round_to_few_bits_upper(coarsen_upwards(total))
+
+
+def _sums_upper(each: CountDistribution, numbers: Iterable[int]) -> Iterator[CountDistribution]:
+    """Yield, for each ascending number, an upper law of the sum of so many: binomial for 0 or 1, else at 48 counts."""
+    # The sum for one number is that for the one before and the difference more.
+    law, reached = {0: Fraction(1)}, 0
+    for number in numbers:
+        if {*each} <= {0, 1}:
+            law = binomial(number, nonzero_probability(each))
+        else:
+            more = convolve_power(_round_to_few_bits_upper(each), number - reached)
+            law = _round_to_few_bits_upper(coarsen_upwards(convolve(law, more)))
+        reached = number
+        yield law
 
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:

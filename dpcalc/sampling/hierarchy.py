@@ -105,20 +105,24 @@ class Level:
     is_assumed: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Raise InputError for counts, periods or sizes out of range; fill in min_count, simplify the scheme."""
-        if self.count < 1:
-            raise InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
+        """Set min_count 0 to `count`, raise the first of `_faults`, simplify the scheme if its draw is sure."""
         if not self.min_count:
             object.__setattr__(self, "min_count", self.count)
-        if not 1 <= self.min_count <= self.count:
-            raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
-        if self.redraw_every < 1:
-            raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
-        for fault in _scheme_faults(self.name, self.scheme, (self.min_count, self.count)):
+        for fault in self._faults():
             raise fault
-        scheme = drawn_from(self.scheme, self.count)
+        scheme = scheme_for_count(self.scheme, self.count)
         if scheme == All() or not isinstance(self.scheme, Fixed) or self.scheme.size <= self.min_count:
             object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
+
+    def _faults(self) -> Iterator[InputError]:
+        """Yield an error each for count < 1, min_count outside [1, count], period < 1, a draw above min_count."""
+        if self.count < 1:
+            yield InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
+        if not 1 <= self.min_count <= self.count:
+            yield InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
+        if self.redraw_every < 1:
+            yield InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
+        yield from _scheme_faults(self.name, self.scheme, (self.min_count, self.count))
 
     @property
     def is_equal(self) -> bool:
@@ -152,8 +156,8 @@ class Level:
         return self.scheme.max_drawn(self.count)
 
 
-def drawn_from(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme of just `count` units: `All` if it takes all, Poisson if never cut, fixed without `at_most`.
+def scheme_for_count(scheme: Scheme, count: int) -> Scheme:
+    """Return the scheme for a parent of `count` units: All if it takes all, Poisson if never cut, no Fixed at_most.
 
     Args:
         scheme: as stated for the level.
@@ -202,11 +206,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield errors: redraw periods that do not nest, draws that cannot be held, sampling above a pass, too few steps.
-
-    A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
-    all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,
-    and neither of them under an allocation.
+    """Yield errors: too few `steps` for an allocation; periods; sampling above a pass; held draws; repeated cuts.
 
     Args:
         levels: outermost first.
@@ -217,54 +217,75 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
         if steps is not None and chosen > steps:
             problem = f"is {chosen}, more than the {steps} steps of the phase"
             yield KeyedInputError(f"{level.name}.{key}", problem, f"lower `{key}`, or train for more steps")
-    # A draw is made out of one drawn parent: it cannot outlast it, nor be cut off in the middle by the next one.
     for above, level in pairwise(levels):
-        period = above.redraw_every
-        if level.redraw_every > period:
-            yield KeyedInputError(
-                f"{level.name}.redraw_every",
-                f"is {level.redraw_every}, longer than the {period} of level `{above.name}`, out of which level "
-                f"`{level.name}` is drawn",
-                f"hold `{above.name}` for as long or a multiple: a new {above.name} needs a new draw within",
-                code="DPC107",
-            )
-        elif period % level.redraw_every:
-            yield KeyedInputError(
-                f"{level.name}.redraw_every",
-                f"is {level.redraw_every}, which does not divide the {period} of level `{above.name}`",
-                f"one draw of `{above.name}` must hold for a whole number of draws of `{level.name}`",
-                code="DPC107",
-            )
+        yield from _period_faults(above, level)
     for number, level in enumerate(levels):
-        sampled = next((x for x in levels[:number] if not _is_drawn_whole(x, over=level.scheme)), None)
-        if isinstance(level.scheme, Shuffle | Allocation) and sampled is not None:
-            yield KeyedInputError(
-                f"{level.name}.scheme",
-                f"is `{level.scheme.name}`, but level `{sampled.name}` above it is not drawn whole",
-                f"a pass goes over all units: draw `{sampled.name}` with scheme all, or state another scheme here",
-                code="DPC107",
-            )
-        capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
-        if level.redraw_every > 1 and (capped or isinstance(level.scheme, WithReplacement | Shuffle | Allocation)):
-            problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
-            yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
-        repeated = next((x for x in levels[:number] if isinstance(x.scheme, WithReplacement)), None)
-        if capped and repeated is not None:
-            yield KeyedInputError(
-                f"{level.name}.max_batch_size",
-                f"is {level.max_drawn}, but level `{repeated.name}` above it is drawn with replacement",
-                f"a {repeated.name} drawn twice makes two draws, each cut by itself; no bound is proved for it: draw "
-                "it in another way, or leave max_batch_size out",
-                code="DPC107",
-            )
+        yield from _pass_faults(levels[:number], level)
+        yield from _memory_faults(level)
+        yield from _repeated_cut_faults(levels[:number], level)
 
 
-def _is_drawn_whole(level: "Level", *, over: Scheme) -> bool:
-    """Return True if a level may lie above a shuffle or an allocation: drawn whole, or two shuffles; no allocation."""
-    if isinstance(level.scheme, Allocation):  # even of one bin: nothing counts the passes below it
+def _period_faults(above: "Level", level: "Level") -> Iterator[KeyedInputError]:
+    """Yield an error at "LEVEL.redraw_every" if it is longer than that of the level above, or does not divide it."""
+    # A draw is made out of one drawn parent: it cannot outlast it, nor be cut off in the middle by the next one.
+    period = above.redraw_every
+    if level.redraw_every > period:
+        yield KeyedInputError(
+            f"{level.name}.redraw_every",
+            f"is {level.redraw_every}, longer than the {period} of level `{above.name}`, out of which level "
+            f"`{level.name}` is drawn",
+            f"hold `{above.name}` for as long or a multiple: a new {above.name} needs a new draw within",
+            code="DPC107",
+        )
+    elif period % level.redraw_every:
+        yield KeyedInputError(
+            f"{level.name}.redraw_every",
+            f"is {level.redraw_every}, which does not divide the {period} of level `{above.name}`",
+            f"one draw of `{above.name}` must hold for a whole number of draws of `{level.name}`",
+            code="DPC107",
+        )
+
+
+def _pass_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInputError]:
+    """Yield an error at "LEVEL.scheme" of a shuffle or allocation under the first outer level that is not whole."""
+    sampled = next((x for x in outer if not _may_lie_above_pass(x, level.scheme)), None)
+    if isinstance(level.scheme, Shuffle | Allocation) and sampled is not None:
+        yield KeyedInputError(
+            f"{level.name}.scheme",
+            f"is `{level.scheme.name}`, but level `{sampled.name}` above it is not drawn whole",
+            f"a pass goes over all units: draw `{sampled.name}` with scheme all, or state another scheme here",
+            code="DPC107",
+        )
+
+
+def _memory_faults(level: "Level") -> Iterator[KeyedInputError]:
+    """Yield an error if a draw with replacement, capped, shuffled or allocated is held: redraw_every > 1."""
+    capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
+    if level.redraw_every > 1 and (capped or isinstance(level.scheme, WithReplacement | Shuffle | Allocation)):
+        problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
+        yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
+
+
+def _repeated_cut_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInputError]:
+    """Yield an error at "LEVEL.max_batch_size" of a capped Poisson draw if an outer one is with replacement."""
+    repeated = next((x for x in outer if isinstance(x.scheme, WithReplacement)), None)
+    if isinstance(level.scheme, CappedPoisson) and repeated is not None:
+        yield KeyedInputError(
+            f"{level.name}.max_batch_size",
+            f"is {level.max_drawn}, but level `{repeated.name}` above it is drawn with replacement",
+            f"a {repeated.name} drawn twice makes two draws, each cut by itself; no bound is proved for it: draw "
+            "it in another way, or leave max_batch_size out",
+            code="DPC107",
+        )
+
+
+def _may_lie_above_pass(level: "Level", scheme: Scheme) -> bool:
+    """Return True if a level may lie above a shuffle or allocation: drawn whole, or both shuffles; no allocation."""
+    # A pass goes over all units; even of an allocation of one bin nothing counts the passes below it.
+    if isinstance(level.scheme, Allocation):
         return False
     if isinstance(level.scheme, Shuffle):
-        return isinstance(over, Shuffle)
+        return isinstance(scheme, Shuffle)
     return level.is_whole
 
 
@@ -328,25 +349,27 @@ class Hierarchy:
     episodes: Episodes | None = None
 
     def __post_init__(self) -> None:
-        """Raise InputError if levels, draws, tree or episodes do not fit, or are too large; drop an equal tree."""
-        names = [level.name for level in self.levels]
-        if not names:
-            raise InputError("data.levels: expected at least one level, got none")
-        for fault in name_faults(names):
+        """Raise the first of `_faults`, an InputError; set the tree to None if all parents of a level are equal."""
+        for fault in self._faults():
             raise fault
-        if self.tree is not None:
-            if [(min(sizes), max(sizes)) for sizes in self.tree.sizes] != [(x.min_count, x.count) for x in self.levels]:
-                raise InputError("data.levels: expected the fewest and most units that the tree has under one parent")
-            if all(level.is_equal for level in self.levels):
-                object.__setattr__(self, "tree", None)
-        for fault in draw_faults(self.levels):
-            raise fault
-        for fault in () if self.episodes is None else episode_faults(self.episodes, self.levels, self.tree):
-            raise fault
-        if self.episodes is not None and any(x.scheme != All() or x.redraw_every > 1 for x in self.levels):
-            raise InputError("episodes: expected two levels, classes and their records, without draws of their own")
+        if self.tree is not None and all(level.is_equal for level in self.levels):
+            object.__setattr__(self, "tree", None)
+
+    def _faults(self) -> Iterator[InputError]:
+        """Yield errors: no levels, equal names, another tree, `draw_faults`, `episode_faults`, over 1e18 records."""
+        if not self.levels:
+            yield InputError("data.levels: expected at least one level, got none")
+        yield from name_faults([level.name for level in self.levels])
+        ends = [(level.min_count, level.count) for level in self.levels]
+        if self.tree is not None and [(min(sizes), max(sizes)) for sizes in self.tree.sizes] != ends:
+            yield InputError("data.levels: expected the fewest and most units that the tree has under one parent")
+        yield from draw_faults(self.levels)
+        if self.episodes is not None:
+            yield from episode_faults(self.episodes, self.levels, self.tree)
+            if any(x.scheme != All() or x.redraw_every > 1 for x in self.levels):
+                yield InputError("episodes: expected two levels, classes and their records, without draws of their own")
         if self.units(self.depth) > MAX_RECORDS:
-            raise InputError(f"data.levels: expected at most {MAX_RECORDS:.0e} records in all, got more")
+            yield InputError(f"data.levels: expected at most {MAX_RECORDS:.0e} records in all, got more")
 
     @classmethod
     def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
@@ -442,7 +465,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return mean draws per unit and step at the outermost level not `All` (before a cut; tree: its mean), or 1."""
+        """Return the mean draws per unit and step at the outermost level that is not `All`, before any cut; else 1."""
         # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.records import dataclass
-from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
+from dpcalc.sampling.hierarchy import Hierarchy, Level, scheme_for_count
 from dpcalc.sampling.schemes import All, CappedGroup, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 
@@ -59,19 +59,14 @@ def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
     rows_of_levels = []
     chosen = np.zeros(1, dtype=np.int64)
     for runs in reversed(grouped):
-        first, last = np.searchsorted(runs.parent, [chosen, chosen + 1])
-        length = last - first
-        parent = np.repeat(np.arange(chosen.size), length)
-        rows = np.arange(parent.size) - np.repeat(np.cumsum(length) - length - first, length)
-        rows = rows[np.lexsort((runs.unit[rows], parent))]
-        rows_of_levels.append(Alike(parent=parent, number=runs.number[rows], unit=runs.unit[rows]))
-        chosen = runs.unit[rows]
+        rows_of_levels.append(_rows_of_parents(runs, chosen))
+        chosen = rows_of_levels[-1].unit
     rows_of_levels.append(Alike(parent=np.arange(chosen.size), number=records[chosen], unit=chosen))
     return tuple(rows_of_levels)
 
 
 def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntArray]:
-    """Return (one row for each parent and kind of its children, the kind of each parent); kinds are ints from 0."""
+    """Return (a row for each parent and kind of its children, the kind of each parent); alike parents have one kind."""
     # Children sorted by parent and kind fall into runs, one a row; the runs of a parent, as bytes, name its kind.
     above = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((kinds, above))
@@ -84,6 +79,16 @@ def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntA
     names = (content[a:b].tobytes() for a, b in pairwise(ends))
     of_parents = np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
     return Alike(parent=parent, number=number, unit=order[starts]), of_parents
+
+
+def _rows_of_parents(runs: Alike, chosen: IntArray) -> Alike:
+    """Return the rows of the chosen parents, with `parent` as index into `chosen`; of one parent by first unit."""
+    first, last = np.searchsorted(runs.parent, [chosen, chosen + 1])
+    length = last - first
+    parent = np.repeat(np.arange(chosen.size), length)
+    rows = np.arange(parent.size) - np.repeat(np.cumsum(length) - length - first, length)
+    rows = rows[np.lexsort((runs.unit[rows], parent))]
+    return Alike(parent=parent, number=runs.number[rows], unit=runs.unit[rows])
 
 
 # Every way from the top down to a protected unit, and what is drawn beside it.
@@ -119,7 +124,7 @@ class Path:
     max_counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Put `counts` in the place of absent `max_counts`, and the rest of their parents in that of absent `mates`."""
+        """Set empty `max_counts` to `counts`, and empty `mates` to 0 and the differences of `contributions`."""
         if not self.max_counts:
             object.__setattr__(self, "max_counts", self.counts)
         if not self.mates:
@@ -233,35 +238,40 @@ class PathTable:
         return int(self.counts.shape[1])
 
     def paths(self, at: int) -> tuple[Path, ...]:
-        """Return row `at` as one `Path` a phase; uncertain counts are a frame's fewest; place () without a tree."""
-        counts = tuple(self.counts[at].tolist())
-        largest_counts = tuple(self.max_counts[at].tolist())
+        """Return row `at` as one `Path` for each phase."""
         place = self._place(int(self.rows[at]))
-        path_by_phase = []
-        for number, hierarchy in enumerate(self.hierarchies):
-            levels = hierarchy.levels[: self.unit]
-            bounded = [self.is_merged or (level.min_count < level.count and not place) for level in levels]
-            # Where sizes are not known, or several paths are merged, the frame is as small as its draw allows: rates
-            # are largest.
-            own_counts = tuple(
-                fewest_in_frame(level.scheme, whole_batches(level.scheme, count) if is_bounded else count)
-                for level, count, is_bounded in zip(levels, counts, bounded, strict=True)
-            )
-            max_counts = tuple(
-                _most_in_frame(level.scheme, count, top)
-                for level, count, top in zip(levels, own_counts, largest_counts, strict=True)
-            )
-            path = Path(
-                place=place,
-                counts=own_counts,
-                max_counts=max_counts,
-                schemes=tuple(drawn_from(level.scheme, count) for level, count in zip(levels, max_counts, strict=True)),
-                contributions=tuple(self.contributions[number][at].tolist()),
-                siblings=tuple(self.siblings[number][at].tolist()),
-                mates=tuple(self.mates[number][at].tolist()),
-            )
-            path_by_phase.append(path)
-        return tuple(path_by_phase)
+        return tuple(self._path(at, phase, place) for phase in range(len(self.hierarchies)))
+
+    def _path(self, at: int, phase: int, place: tuple[int, ...]) -> Path:
+        """Return row `at` as the `Path` of one phase, each scheme for the most units of its frame."""
+        levels = self.hierarchies[phase].levels[: self.unit]
+        counts = tuple(
+            self._fewest_units(level, count, is_known=bool(place))
+            for level, count in zip(levels, self.counts[at].tolist(), strict=True)
+        )
+        max_counts = tuple(
+            _most_in_frame(level.scheme, count, largest)
+            for level, count, largest in zip(levels, counts, self.max_counts[at].tolist(), strict=True)
+        )
+        return Path(
+            place=place,
+            counts=counts,
+            max_counts=max_counts,
+            schemes=tuple(
+                scheme_for_count(level.scheme, count) for level, count in zip(levels, max_counts, strict=True)
+            ),
+            contributions=tuple(self.contributions[phase][at].tolist()),
+            siblings=tuple(self.siblings[phase][at].tolist()),
+            mates=tuple(self.mates[phase][at].tolist()),
+        )
+
+    def _fewest_units(self, level: Level, count: int, *, is_known: bool) -> int:
+        """Return the fewest units of a frame of `count`; if merged or unequal and unknown, in whole batches."""
+        # Where sizes are not known, or several paths are merged, the frame is as small as its draw allows: rates are
+        # largest.
+        if self.is_merged or (level.min_count < level.count and not is_known):
+            count = units_in_whole_batches(level.scheme, count)
+        return fewest_in_frame(level.scheme, count)
 
     def _place(self, number: int) -> tuple[int, ...]:
         """Return indices, in each parent from 0, to unit `number` (records: to the first in it); () without a tree."""
@@ -290,8 +300,8 @@ def _most_in_frame(scheme: Scheme, count: int, max_count: int) -> int:
     return max_count if isinstance(scheme, CappedPoisson) else count
 
 
-def whole_batches(scheme: Scheme, count: int) -> int:
-    """Return the count without the units that fill no batch (shuffle with drop_last); else the count unchanged.
+def units_in_whole_batches(scheme: Scheme, count: int) -> int:
+    """Return the count less the units that a shuffle with drop_last leaves out; else the count unchanged.
 
     Args:
         scheme: of the level.
@@ -305,7 +315,7 @@ def whole_batches(scheme: Scheme, count: int) -> int:
 
 
 def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """Return the path, shuffles as `All`; the innermost as `Fixed` if drop_last omits units, unless is_revealed.
+    """Return the path with shuffles as `All`; unless is_revealed, the innermost as `Fixed` if drop_last omits units.
 
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
     innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
@@ -314,46 +324,43 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
         path: the way to a unit.
         is_revealed: whether the innermost shuffle is taken to draw everything as well.
     """
-    shuffled = [at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)]
-    schemes: list[Scheme] = list(path.schemes)
-    for at in shuffled:
-        scheme, count = path.schemes[at], path.counts[at]
-        drawn = scheme.drawn_in_a_pass(count) if isinstance(scheme, Shuffle) else count
-        schemes[at] = All() if is_revealed or at != shuffled[-1] else drawn_from(Fixed(size=drawn), count)
+    innermost = max((at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)), default=0)
+    schemes: list[Scheme] = [All() if isinstance(scheme, Shuffle) else scheme for scheme in path.schemes]
+    scheme, count = path.schemes[innermost], path.counts[innermost]
+    if isinstance(scheme, Shuffle) and not is_revealed:
+        schemes[innermost] = scheme_for_count(Fixed(size=scheme.drawn_in_a_pass(count)), count)
     return replace(path, schemes=tuple(schemes))
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return all kinds of paths to level `unit` as rows; without a tree, one for each combination of ranges of sizes.
+    """Return a row for each kind of path to level `unit`; without a tree, for each combination of `_size_ranges`.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.
         unit: protected level, from 1.
 
     Returns:
-        One row for each kind of units of a tree, in order of the first of each. Of sizes
-        only known to lie between two ends every larger one means a smaller rate, so that the smallest size, which a
-        fixed draw may exhaust, and the next one stand for all; where a draw is of at most some number, the first size
-        of which it leaves something out does too. A capped Poisson draw may cost more for a larger size: there a row
-        stands for a range of sizes. What the units contribute is at its maximum.
+        One row for each kind of units of a tree, in order of the first of each. Of sizes only known to lie between two
+        ends every larger one means a smaller rate, so that the smallest size, which a fixed draw may exhaust, and the
+        next one stand for all; where a draw is of at most some number, the first size of which it leaves something out
+        does too. A capped Poisson draw may cost more for a larger size: there a row stands for a range of sizes.
     """
-    hierarchy = draws[0][0]
+    hierarchies = tuple(phase for phase, _ in draws)
     # Rows of the last level stand for the protected units; `up` says where each of their ancestors is.
-    levels = level_rows(hierarchy)
-    up = _ancestor_rows(levels, unit)
-    rows = levels[unit - 1].unit
-    counts = np.stack([r.sums(np.ones_like(r.number))[r.parent[at]] for r, at in zip(levels, up, strict=False)], axis=1)
-    max_counts = counts
-    if hierarchy.tree is None:
-        ranges = np.array(list(product(*_size_ranges([phase for phase, _ in draws], unit))), dtype=np.int64)
+    levels = level_rows(hierarchies[0])
+    if hierarchies[0].tree is None:
+        ranges = np.array(list(product(*_size_ranges(hierarchies, unit))), dtype=np.int64)
         counts, max_counts = ranges[:, :, 0], ranges[:, :, 1]
         rows = np.zeros(len(counts), dtype=np.int64)
         up = [rows] * unit
+    else:
+        rows, up = levels[unit - 1].unit, _ancestor_rows(levels, unit)
+        counts = max_counts = _values_along_paths(up, [r.sums(np.ones_like(r.number))[r.parent] for r in levels[:unit]])
     values = [contributions(levels, *draw)[:unit] for draw in draws]
     siblings = [[r.largest_sibling(value) for r, value in zip(levels, each, strict=False)] for each in values]
     mates = [_mates(levels, *draw)[:unit] for draw in draws]
     return PathTable(
-        hierarchies=tuple(phase for phase, _ in draws),
+        hierarchies=hierarchies,
         rows=rows,
         counts=counts,
         max_counts=max_counts,
@@ -364,8 +371,8 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return, by level, ranges (fewest, most) that split its possible sizes; the fewest costs most unless cut."""
-    # They begin at min_count, min_count + 1 and each larger fixed size + 1, and where a capped draw is more often cut.
+    """Return, by level, ranges (fewest, most): from min_count, + 1, fixed sizes + 1, `_sizes_more_often_cut` up."""
+    # Within a range the fewest units cost most, unless they are cut.
     ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
         fewest, largest = levels[0].min_count, levels[0].count
@@ -379,7 +386,7 @@ def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple
 
 
 def _sizes_more_often_cut(level: Level) -> Iterator[int]:
-    """Yield sizes where ranges of a cut frame begin: all of up to 16 sizes, else <= 9 where cuts set in; or none."""
+    """Yield sizes of a capped Poisson frame: all of up to 16, else <= 9 around a mean of max_batch_size; else none."""
     if not isinstance(level.scheme, CappedPoisson):
         return
     if level.count - level.min_count < _FEW_SIZES:
@@ -430,7 +437,7 @@ def _largest_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
 
 
 def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, by level and row, the most contributions of the other units of its frame drawn with it; 0 at level 1.
+    """Return, by level and row, the `_largest_mates` of its `contributions`; 0 at level 1.
 
     Args:
         levels: rows of each level, outermost first.
@@ -438,14 +445,21 @@ def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntA
         clip: clipping level, from 1; 0 is the whole batch.
     """
     values = contributions(levels, hierarchy, clip)
-    mates = [np.zeros_like(values[0])]
-    for rows, level, each in zip(levels[1:], hierarchy.levels[1:], values[1:], strict=True):
-        total, smallest = _largest_draws(rows, level.scheme, each), np.zeros_like(rows.first)
-        if isinstance(level.scheme, Fixed):
-            # A unit that is not among the largest that fill a draw takes the place of the least of them.
-            smallest = total - rows.sums_of_largest(each, level.scheme.size - 1)
-        taken = np.maximum(each, smallest[rows.parent])
-        mates.append(total[rows.parent] - (0 if isinstance(level.scheme, WithReplacement) else taken))
+    below = zip(levels[1:], hierarchy.levels[1:], values[1:], strict=True)
+    return [np.zeros_like(values[0]), *(_largest_mates(rows, level.scheme, each) for rows, level, each in below)]
+
+
+def _largest_mates(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
+    """Return, for each row, the largest sum of values of the other units that one draw takes with a unit of it."""
+    total = _largest_draws(rows, scheme, values)
+    taken: IntArray = values
+    if isinstance(scheme, WithReplacement):
+        taken = np.zeros_like(values)
+    elif isinstance(scheme, Fixed):
+        # A unit that is not among the largest that fill a draw takes the place of the least of them.
+        smallest = total - rows.sums_of_largest(values, scheme.size - 1)
+        taken = np.maximum(values, smallest[rows.parent])
+    mates: IntArray = total[rows.parent] - taken
     return mates
 
 

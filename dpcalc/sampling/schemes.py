@@ -15,7 +15,7 @@ class Fixed:
     Attributes:
         size: children drawn, a whole number >= 1.
         at_most: whether a parent with fewer children gives all that it has. Units of a hierarchy know how many children
-            they have, so that on a path to a unit this is either a draw of `size` or `all` (`hierarchy.drawn_from`).
+            they have: on a path to a unit this is either a draw of `size` or `all` (`hierarchy.scheme_for_count`).
     """
 
     name: ClassVar[str] = "fixed"
@@ -68,7 +68,7 @@ class CappedPoisson:
     """Each child independently with one probability; of more than `max_batch_size` drawn ones a uniform subset stays.
 
     It is no `Poisson`: what holds for independent draws does not hold for it. A draw that can take no more children
-    than it may keep is one, and becomes one (`hierarchy.drawn_from`).
+    than it may keep is one, and becomes one (`hierarchy.scheme_for_count`).
 
     Attributes:
         probability: of each child before the cut, exact, in [0, 1].
@@ -87,10 +87,7 @@ class CappedPoisson:
             raise InputError(f"max_batch_size: expected a whole number >= 1, got {self.max_batch_size}")
 
     def rate(self, count: int) -> Fraction:
-        """Return the probability that a child is drawn and stays in the batch; if too costly, an upper bound.
-
-        Exact to 2^-1200; an upper bound where the number of drawn children has too many likely values.
-        """
+        """Return Pr[a child is drawn and stays], to 2^-1200; if costly, min(probability, max_batch_size / count)."""
         # Given that the others leave room the child stays if drawn; given that they fill the batch, with `inclusion`.
         full = full_batch(count - 1, self.probability, self.max_batch_size)
         if full is None:
@@ -115,7 +112,7 @@ class CappedGroup(CappedPoisson):
     count: int
 
     def rate(self, count: int) -> Fraction:
-        """Return the probability that a child is drawn and stays, for the smallest group of `count` children."""
+        """Return the rate of a CappedPoisson draw from min(count, min_count) children, where it is largest."""
         return super().rate(min(count, self.min_count))
 
 
@@ -275,7 +272,7 @@ class CyclicPoisson:
                 raise InputError(f"{name}: expected a whole number >= 1, got {value}")
 
     def group_sizes(self, min_count: int, count: int) -> tuple[int, int]:
-        """Return (fewest, most) children that a group with at least one of them can hold.
+        """Return (fewest, most) children of a nonempty group: what full others leave (or 1), max_group_size or all.
 
         Args:
             min_count: fewest children in all, >= 1.
@@ -307,7 +304,7 @@ class CyclicPoisson:
         return self.probability / self.groups
 
     def max_drawn(self, count: int) -> int:
-        """Return the most children that one step can draw: of a largest group all, or `max_batch_size`."""
+        """Return the most children that one step can draw: those of a largest group, at most `max_batch_size`."""
         return min(self.group_sizes(count, count)[1], self.max_batch_size or count)
 
 
@@ -364,17 +361,18 @@ class BallsInBins:
         return -(-steps // self.bins)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the passes of the first `steps`, an unfinished one too; held: all as one pass; () for 0 steps."""
+        """Return the whole passes of the first `steps`, then an unfinished one; held: `_held_pass`; () for 0 steps."""
         whole, remaining = divmod(steps, self.bins)
+        if self.is_held and whole:
+            return (self._held_pass(whole, remaining),)
+        every = AllocatedPass(bins=((self.bins, 1),), number=whole)
         unfinished = AllocatedPass(bins=((remaining, 1),), share=Fraction(remaining, self.bins))
-        if not self.is_held:
-            every = AllocatedPass(bins=((self.bins, 1),), number=whole)
-            return (*((every,) if whole else ()), *((unfinished,) if remaining else ()))
-        # A held choice is one pass for the whole phase: the first `remaining` bins come once more than the others.
-        if not whole:
-            return (unfinished,) if remaining else ()
+        return (*((every,) if whole else ()), *((unfinished,) if remaining else ()))
+
+    def _held_pass(self, whole: int, remaining: int) -> AllocatedPass:
+        """Return all passes as one: the first `remaining` bins have whole + 1 steps, the others `whole`."""
         longer = ((remaining, whole + 1),) if remaining else ()
-        return (AllocatedPass(bins=(*longer, (self.bins - remaining, whole))),)
+        return AllocatedPass(bins=(*longer, (self.bins - remaining, whole)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -417,7 +415,7 @@ class RandomAllocation:
         return min(self.times, steps)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return passes that cost no less: `times` blocks of all steps, run or not (times 1: of those run); () for 0.
+        """Return passes that cost no less: `times` near-equal blocks of all steps; for times 1 of `steps`; () for 0.
 
         For times 1 they cost the same, also for the first steps alone.
 
@@ -427,7 +425,7 @@ class RandomAllocation:
             return BallsInBins(bins=self.steps).passes(steps)
         if not steps:
             return ()
-        # Blocks of nearly equal length; which of them the steps that ran are in is not known, so that all count.
+        # In which of the blocks the steps that ran are is not known, so that all count.
         small, longer = divmod(self.steps, self.times)
         sizes = ((small, self.times - longer), (small + 1, longer))
         return tuple(AllocatedPass(bins=((size, 1),), number=number) for size, number in sizes if number)

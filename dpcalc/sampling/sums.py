@@ -39,8 +39,22 @@ WHOLE = 1 << 256  # of a probability in whole numbers
 _PRODUCTS_OF_A_UNIT = 2.0  # terms of a convolution by numpy in a nanosecond
 
 
+class _Masses(NamedTuple):
+    """The law of a count in floats, on a grid.
+
+    Attributes:
+        law: masses of the counts from `start` up, in steps of the grid.
+        start: first count, in steps of the grid.
+        rare: mass cut off above, which the caller gives to the largest count that is possible.
+    """
+
+    law: Array
+    start: int
+    rare: float
+
+
 def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> CountDistribution:
-    """Return an upper law, in floats, of the sum of `number` independent counts, each of which enters with `rate`.
+    """Return an upper law, in floats on a grid, of the sum of `number` independent counts that each enter with `rate`.
 
     Args:
         each: distribution of a count that enters.
@@ -53,26 +67,59 @@ def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> 
     largest = number * max(each)
     if not largest or not rate:
         return {0: Fraction(1)}
-    step = _grid(each, number, float(rate))
+    step = _grid_width(each, number, float(rate))
     term = np.zeros(-(-max(each) // step) + 1)
     for count, chance in each.items():
         term[-(-count // step)] += float(rate * chance)
     term[0] += float(1 - rate)
-    total, rare = np.ones(1), 0.0
-    start = term_start = 0
-    term_rare, left = 0.0, number
+    return _raise_tails(_sum_by_squaring(term, number), step, largest)
+
+
+def _grid_width(each: CountDistribution, number: int, rate: float) -> int:
+    """Return the width of the grid to which counts are rounded up: the sum's 26 deviations, at most 8192 points."""
+    masses = {count: rate * float(chance) for count, chance in each.items()}
+    mean = sum(count * mass for count, mass in masses.items())
+    square = sum(count * count * mass for count, mass in masses.items())
+    width = 26 * math.sqrt(number * max(square - mean * mean, 0.0)) + max(each)
+    return max(1, math.ceil(min(width, number * max(each)) / _MAX_WIDTH))
+
+
+def _sum_by_squaring(term: Array, number: int) -> _Masses:
+    """Return the law of the sum of `number` independent terms by repeated squaring, rare ends moved up each time."""
+    total, left = _Masses(np.ones(1), 0, 0.0), number
+    power_of_term = _Masses(term, 0, 0.0)
     while left:
         left, odd = divmod(left, 2)
         if odd:
-            total, start, rare = _trimmed(_convolve(total, term), start + term_start, rare + term_rare)
+            total = _trimmed_sum(total, power_of_term)
         if left:
-            term, term_start, term_rare = _trimmed(_convolve(term, term), 2 * term_start, 2 * term_rare)
+            power_of_term = _trimmed_sum(power_of_term, power_of_term)
+    return total
+
+
+def _trimmed_sum(a: _Masses, b: _Masses) -> _Masses:
+    """Return the law of the sum of two counts: mass < 1e-20 below joins the next count, < 1e-60 above joins `rare`."""
+    spend(a.law.size * b.law.size / _PRODUCTS_OF_A_UNIT + TURN)
+    law, rare = np.convolve(a.law, b.law), a.rare + b.rare
+    above = np.cumsum(law[::-1])
+    end = law.size - int(np.searchsorted(above, _RARE_ABOVE))
+    below = np.cumsum(law)
+    first = min(int(np.searchsorted(below, _RARE_BELOW)), end - 1)
+    if end < law.size:
+        rare += float(above[law.size - end - 1])
+    kept = law[first:end].copy()
+    kept[0] += float(below[first - 1]) if first else 0.0
+    return _Masses(kept, a.start + b.start + first, rare)
+
+
+def _raise_tails(masses: _Masses, step: int, largest: int) -> CountDistribution:
+    """Return {count <= largest: fraction}, every tail larger by 1e-7 and 1e-60; the smallest counts pay for it."""
     law: CountDistribution = {}
-    for index in range(total.size - 1, -1, -1):
-        mass = Fraction(float(total[index]) * (1 + _MARGIN))
-        count = min(step * (start + index), largest)
+    for index in range(masses.law.size - 1, -1, -1):
+        mass = Fraction(float(masses.law[index]) * (1 + _MARGIN))
+        count = min(step * (masses.start + index), largest)
         law[count] = law.get(count, Fraction(0)) + mass
-    law[largest] = law.get(largest, Fraction(0)) + Fraction(rare * (1 + _MARGIN) + _RARE_ABOVE)
+    law[largest] = law.get(largest, Fraction(0)) + Fraction(masses.rare * (1 + _MARGIN) + _RARE_ABOVE)
     # The margin is taken from the smallest counts, so that no tail falls.
     excess = sum(law.values(), start=Fraction(0)) - 1
     for count in sorted(law):
@@ -82,35 +129,6 @@ def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> 
             break
     law[min(law)] -= excess  # below 0 where float masses sum to less than 1: the smallest count takes the rest
     return {count: chance for count, chance in sorted(law.items()) if chance}
-
-
-def _grid(each: CountDistribution, number: int, rate: float) -> int:
-    """Return the width of the grid to which counts are rounded up, so that a sum has at most about 8192 of them."""
-    masses = {count: rate * float(chance) for count, chance in each.items()}
-    mean = sum(count * mass for count, mass in masses.items())
-    square = sum(count * count * mass for count, mass in masses.items())
-    width = 26 * math.sqrt(number * max(square - mean * mean, 0.0)) + max(each)
-    return max(1, math.ceil(min(width, number * max(each)) / _MAX_WIDTH))
-
-
-def _convolve(a: Array, b: Array) -> Array:
-    """Return the law of the sum of two counts, given as arrays of masses; WorkExceededError passes."""
-    spend(a.size * b.size / _PRODUCTS_OF_A_UNIT + TURN)
-    return np.convolve(a, b)
-
-
-def _trimmed(law: Array, start: int, rare: float) -> tuple[Array, int, float]:
-    """Return (law without rare ends, its first count, `rare` + mass cut above); mass cut below joins the first one."""
-    # Both ends move up, the upper one to the largest sum of all, which the caller adds: an upper law.
-    above = np.cumsum(law[::-1])
-    end = law.size - int(np.searchsorted(above, _RARE_ABOVE))
-    below = np.cumsum(law)
-    first = min(int(np.searchsorted(below, _RARE_BELOW)), end - 1)
-    if end < law.size:
-        rare += float(above[law.size - end - 1])
-    kept = law[first:end].copy()
-    kept[0] += float(below[first - 1]) if first else 0.0
-    return kept, start + first, rare
 
 
 # Few counts in the place of many
@@ -149,7 +167,7 @@ def coarsen_at_quantiles(law: CountDistribution, deviations: Sequence[float]) ->
 
 
 def whole_weights(law: CountDistribution) -> dict[int, int]:
-    """Return the probabilities in units of 1 / WHOLE, rounded down; the largest count takes the remainder."""
+    """Return the probabilities in units of 2^-256 = 1 / WHOLE, rounded down; the largest count takes the remainder."""
     whole = {count: chance.numerator * WHOLE // chance.denominator for count, chance in law.items()}
     whole[max(law)] += WHOLE - sum(whole.values())
     return whole
@@ -183,7 +201,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return an upper law of the members' contributions H > 0, all drawn equally often, as [(probability, {H: 1})].
+    """Return an upper law [(probability, {contributions: 1})] from `_log_tails`, every member drawn as often as any.
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -226,39 +244,66 @@ class _LogTails(NamedTuple):
 
 
 def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _LogTails:
-    """Return upper bounds on log Pr[a member has >= h copies] at up to 48 h, and the last h, at most `largest`.
+    """Return bounds on log Pr[a member has >= h copies] at up to 48 h <= largest: by transform, Chernoff, any copy.
 
-    Each is the smallest of the bounds by transform, by Chernoff and on Pr[any copy]; h ends where it is below e^-830.
+    Each is the smallest of the three, and no larger than the one before; h ends where it is below e^-830.
     """
-    moments = _log_moment(draws, _SLOPES)
-    known = moments < _LARGEST_MOMENT
-    slopes, moments = _SLOPES[known], moments[known]
-
-    def chernoff(number: int) -> float:
-        """Return the log of an upper bound on the probability that a unit has at least this number of copies."""
-        return float((moments - slopes * number).min(initial=0.0)) * (1 - _ROUNDED) + _ROUNDED
-
-    any_copy, by_transform = _log_chance_of_any_copy(draws), np.ones(2)
-    if largest > 1 and slopes.size and moments[0] < _MAX_MEAN * slopes[0]:
+    log_members, chernoff = math.log(members), _ChernoffBound.of(draws)
+    any_copy = _log_chance_of_any_copy(draws)
+    by_transform = np.ones(2)
+    if largest > 1 and chernoff.has_few_copies:
         # What the circle does not hold is counted at every point: a rare parent can draw very many copies.
-        uncounted = math.exp(min(0.0, any_copy, chernoff(_CIRCLE)))
+        uncounted = math.exp(min(0.0, any_copy, chernoff.log_tail(_CIRCLE)))
         by_transform = np.minimum(members * (_tails_by_transform(draws) + uncounted), 1.0)
-    points, logs = [1], [min(0.0, math.log(members) + any_copy, math.log(by_transform[1]))]
+    points, logs = [1], [min(0.0, log_members + any_copy, math.log(by_transform[1]))]
     at = 1
     while at < largest:
         at = min(largest, max(at + 1, math.ceil(at * _GROWTH)))
-        own = math.log(members) + chernoff(at)
+        own = log_members + chernoff.log_tail(at)
         log = min(logs[-1], own, math.log(by_transform[at]) if at < by_transform.size else 0.0)
         if log < -_VANISHING:
             at -= 1
             break
         points.append(at)
         logs.append(log)
-    # Small counts are kept one by one: most of the mass is there.
-    kept = [i for i in range(len(points)) if i < _POINTS // 2]
-    extra = len(points) - len(kept)
-    kept += [len(kept) + extra * i // (_POINTS // 2) for i in range(min(extra, _POINTS // 2))]
+    kept = _kept_indices(len(points))
     return _LogTails([points[i] for i in kept], [logs[i] for i in kept], max(at, 1))
+
+
+def _kept_indices(number: int) -> list[int]:
+    """Return at most 48 of the indices below `number`: the first 24, and 24 spread evenly over the others."""
+    # Small counts are kept one by one: most of the mass is there.
+    kept = list(range(min(number, _POINTS // 2)))
+    extra = number - len(kept)
+    return kept + [len(kept) + extra * i // (_POINTS // 2) for i in range(min(extra, _POINTS // 2))]
+
+
+class _ChernoffBound(NamedTuple):
+    """Chernoff's bound on the copies H of a unit: log Pr[H >= h] <= log E e^{x H} - x h for every x > 0.
+
+    Attributes:
+        slopes: x, ascending.
+        moments: log E e^{x H}, for each.
+    """
+
+    slopes: Array
+    moments: Array
+
+    @classmethod
+    def of(cls, draws: list[tuple[Scheme, int]]) -> "_ChernoffBound":
+        """Return the bound of these draws, with the slopes of `_SLOPES` whose log moment is below 1e5."""
+        moments = _log_moment(draws, _SLOPES)
+        known = moments < _LARGEST_MOMENT
+        return cls(_SLOPES[known], moments[known])
+
+    @property
+    def has_few_copies(self) -> bool:
+        """True if the mean number of copies is below 1024, by the smallest slope."""
+        return bool(self.slopes.size and self.moments[0] < _MAX_MEAN * self.slopes[0])
+
+    def log_tail(self, number: int) -> float:
+        """Return the bound on log Pr[H >= number], at most 0 and raised by its round-off."""
+        return float((self.moments - self.slopes * number).min(initial=0.0)) * (1 - _ROUNDED) + _ROUNDED
 
 
 def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
@@ -312,22 +357,28 @@ def cut_sum(
     Raises:
         WorkExceededError: the probability of a full batch needs too much work.
     """
+    each = each if count <= _MAX_INDEPENDENT else {0: Fraction(1)}
+    parts = []
+    for share, others, others_with_unit, hit in _cut_cases(scheme, count, is_counted=each.keys() != {0}):
+        missed = convolve_power(each, others)
+        with_unit = missed if inner is None else convolve(convolve_power(each, others_with_unit), inner)
+        parts += [(share * (1 - hit), missed), (share * hit, with_unit)]
+    return mixture(parts)
+
+
+def _cut_cases(scheme: CappedPoisson, count: int, *, is_counted: bool) -> list[tuple[Fraction, int, int, Fraction]]:
+    """Return [(probability, others, others if the unit is in, Pr[it is in])] of T < cap others drawn, and a full batch.
+
+    Unless is_counted, T is taken to be 0: the others then add nothing.
+    """
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
     # the batch, and the unit, if it stays, takes the place of one of them.
     (chance, inclusion), rate, cap = _known_full_batch(scheme, count), scheme.probability, scheme.max_batch_size
-    each = each if count <= _MAX_INDEPENDENT else {0: Fraction(1)}
-    of_others = binomial(count - 1, rate) if each.keys() != {0} else {0: Fraction(1)}
+    of_others = binomial(count - 1, rate) if is_counted else {0: Fraction(1)}
     room = {others: share for others, share in of_others.items() if others < cap}
     factor = (1 - chance) / sum(room.values()) if room else Fraction(0)
     cases = [(share * factor, others, others, rate) for others, share in room.items()]
-    parts = []
-    for share, others, others_with_unit, hit in [*cases, (chance, cap, cap - 1, inclusion)]:
-        missed = convolve_power(each, others)
-        parts.append((share * (1 - hit), missed))
-        parts.append(
-            (share * hit, missed if inner is None else convolve(convolve_power(each, others_with_unit), inner))
-        )
-    return mixture(parts)
+    return [*cases, (chance, cap, cap - 1, inclusion)]
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:

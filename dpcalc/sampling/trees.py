@@ -30,7 +30,7 @@ class Tree:
     sizes: tuple[tuple[int, ...], ...] = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Return True if the other is a tree with the same counts up to the order of siblings."""
+        """Return True for a tree with the same counts up to the order of siblings: equal sizes, or equal digests."""
         return isinstance(other, Tree) and (self.sizes == other.sizes or self.digest == other.digest)
 
     def __hash__(self) -> int:
@@ -44,7 +44,7 @@ class Tree:
 
     @cached_property
     def digest(self) -> str:
-        """Return the SHA-256, in hex, of the nested counts with siblings sorted."""
+        """Return the SHA-256, in hex, of the repr of the nested counts with siblings sorted at every level."""
         return sha256(repr(self._nested(sorted)).encode()).hexdigest()
 
     def nested(self) -> NestedCounts:
@@ -178,7 +178,7 @@ def _is_sound(counts: object, depth: int) -> bool:
 
 
 def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:
-    """Yield the faults at indices `at` and, in a list, below; `names` are the levels from there to the records."""
+    """Yield the fault of no or an empty list at indices `at`, else those below; `names` are the levels from there."""
     if len(names) == 1:
         yield from _count_faults(counts, names[0], at)
     elif not isinstance(counts, list | tuple):
