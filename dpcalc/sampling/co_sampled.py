@@ -50,7 +50,8 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
 
 def _all_empty_probability(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
     """Return Pr[all units that one uncut draw from `count` takes are empty], each by itself, rounded down if long."""
-    # Children are independent given the draw, so that only the distribution of how many are drawn matters.
+    # Children are independent given the draw, so that only the distribution of how many are drawn matters. No scheme
+    # takes more than all, which are the least likely to be empty: for any other scheme than these a lower bound.
     drawn, rate = count, Fraction(1)
     match scheme:
         case Poisson(probability=probability) | CappedPoisson(probability=probability):
