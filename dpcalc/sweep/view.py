@@ -163,7 +163,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
-    """Return the chart of epsilon over one key, sorted: lines of `_kind_series`, a budget common to all as limit.
+    """Return the chart of epsilon over one key, sorted: a line for each kind, a limit for a budget common to all.
 
     Args:
         axis: the axis; all its values are numbers.
@@ -219,7 +219,7 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 def heat_text(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
-    """Return a grid over two keys as a table of `_cell`, green within the budget, red over it; at most 40 rows.
+    """Return a grid over two keys as a table of epsilons coloured by budget, thinned to 40 rows and `width`, and notes.
 
     Args:
         axes: (vertical axis, horizontal axis).
