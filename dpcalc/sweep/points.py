@@ -379,7 +379,7 @@ def processes(
 def dask(
     function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) as tasks finish on the cluster of `_dask_client`; InputError if none.
+    """Yield (task number from 0, result or exception) as tasks finish on `_dask_client`'s cluster; InputError if none.
 
     Args:
         function: pure, importable by its name.
