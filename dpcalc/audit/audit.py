@@ -312,7 +312,7 @@ def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
 
 
 def _counted_periods(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
-    """Return how many redraw periods are tested: all, of cyclic draws in whole cycles; if `is_hidden` whole ones."""
+    """Return how many redraw periods are tested: of whole cycles; uncyclic all, a cut last one unless `is_hidden`."""
     # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
     if isinstance(scheme, CyclicPoisson):
         return steps - steps % scheme.groups

@@ -48,7 +48,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
 
 
 def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for batches that hold all units the same number of times, at least twice; else ""."""
+    """Return the sentence on batches that hold all units the same number of times, at least twice; else ""."""
     counts, name = logged.counts, logged.level.name
     if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats:
         return ""

@@ -169,7 +169,7 @@ def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield the tests of kept groups and, with max_batch_size, of that alone; else of total, spread, repeats in cycles.
+    """Yield tests of kept groups; then of max_batch_size if stated, else of total, spread, repeats in some cycles.
 
     The last three only where the sizes of frames are known and every unit has an entry with the same probability.
     """
@@ -291,7 +291,7 @@ def _fresh_choice_tests(logged: LoggedLevel, scheme: BallsInBins, chance: float)
 
 
 def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
-    """Yield tests of draws per unit; with known sizes of these; if all units are shown of overlaps, pairs, repeats."""
+    """Yield tests of draws per unit; with known frames of sizes; with all units shown of overlaps, pairs, repeats."""
     level, draws, times, steps = logged.level, logged.draws, scheme.times, logged.level.times
     yield _declared_times_test(logged, times)
     if level.shown is None or not level.has_sizes:

@@ -274,7 +274,7 @@ class Guesses:
         return is_possible
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return the largest epsilon in [0, 100] at which Steinke et al. 2023 bound the p-value by `error`, 0 if none.
+        """Return a lower bound on epsilon: the largest <= 100 that Steinke et al. 2023 reject at `error`; 0 if none.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -353,7 +353,7 @@ class Alarms:
         return math.exp(high)
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return the larger log((tpr - delta) / fpr) of the bounds on the rates, and of their complement; at least 0.
+        """Return a lower bound >= 0 on epsilon, log((tpr - delta) / fpr) by the rates or, if larger, their complement.
 
         Args:
             delta: of the guarantee, in [0, 1).

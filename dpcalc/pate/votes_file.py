@@ -51,7 +51,7 @@ def read_votes(source: VotesFile) -> Votes:
             the row and column, counted from 1.
     """
     path = source.path
-    table = _table(path)
+    table = _checked_table(path)
     counts = table if source.classes is None else _counts_of_labels(source, table, source.classes)
     if counts.shape[1] < 2:
         raise InputError(f"{path}: expected a column for each of at least 2 labels, got {counts.shape[1]}")
@@ -61,7 +61,7 @@ def read_votes(source: VotesFile) -> Votes:
     return Votes(counts=counts, teachers=_number_of_teachers(source, counts))
 
 
-def _table(path: str) -> IntArray:
+def _checked_table(path: str) -> IntArray:
     """Return a .npy, .csv or .tsv file's table; InputError: other ending, unreadable, a cell not in [0, 1,000,000]."""
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file *{', *'.join(_ENDINGS)}, got another ending")
