@@ -301,7 +301,7 @@ def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
 
 
 def _guessed_pairs(rules: ScoreRules, canaries: int) -> tuple[tuple[int, int], ...]:
-    """Return the rules' (guessed in, out) pairs, by default halves of a quarter of the canaries; InputError: too many."""
+    """Return the rules' (guessed in, out) pairs, by default halves of a quarter of canaries; InputError: too many."""
     # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
     default = max(1, canaries // _CANARIES_PER_GUESS)
     pairs = rules.guesses or ((default - default // 2, default // 2),)
