@@ -91,7 +91,7 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count a block's entries of this phase as unit numbers, a task as a step; InputError: index beyond a frame.
+        """Count a block's entries of this phase by unit, each task as a step; InputError for an index beyond its frame.
 
         Args:
             block: some steps of the log.
@@ -102,21 +102,18 @@ class _PhaseAudit:
         entries = slice(int(begin), int(end))
         steps, paths = (block.steps[entries] - self.first) * self.tasks, block.paths[entries]
         if self.has_tasks:
-            self._check(paths[:, 0], np.full(len(paths), self.tasks), TASK, log, block.lines[entries])
+            self._check_indices(paths[:, 0], np.full(len(paths), self.tasks), TASK, log, block.lines[entries])
             steps, paths = steps + paths[:, 0], paths[:, 1:]
         units = np.zeros(len(paths), dtype=np.int64)
         for column, counts in enumerate(self.levels):
             level, index = counts.level, paths[:, column]
-            self._check(index, level.frame_sizes(units), level.name, log, block.lines[entries])
+            self._check_indices(index, level.frame_sizes(units), level.name, log, block.lines[entries])
             units = level.first_units(units) + index
         self.entries += units.size
         self._count(steps, units, min(max(block.end - self.first, 0) * self.tasks, self.steps))
 
     def _count(self, steps: IntArray, units: IntArray, end: int) -> None:
-        """Count the whole redraw periods before `end` (at the run's end all); keep later entries for the next call.
-
-        Entries of tasks are counted at once: they are not in order, and never held.
-        """
+        """Count the whole redraw periods before `end` (all at the run's end, or of tasks); later entries wait."""
         if self.has_tasks:  # not in order, and never held
             add_entries(self.levels, steps, units, end=end)
             return
@@ -127,8 +124,8 @@ class _PhaseAudit:
         self._waiting = np.array([steps[split:], units[split:]])
         add_entries(self.levels, steps[:split], units[:split], end=whole)
 
-    def _check(self, index: IntArray, size: IntArray, name: str, log: str, lines: IntArray) -> None:
-        """Raise InputError for the first index that is not below the size of its frame."""
+    def _check_indices(self, index: IntArray, size: IntArray, name: str, log: str, lines: IntArray) -> None:
+        """Raise InputError for the first index that is not below the size of its frame, with its line of the log."""
         if np.any(index >= size):
             place = int(np.argmax(index >= size))
             raise InputError(
@@ -177,14 +174,9 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
         InputError: the log cannot be used; the message names the line.
         UnsupportedError: draws that cannot be audited.
     """
-    # Phases follow each other in the log, so that a block may end one and begin the next.
     form = _log_form(plan)
-    audits = []
-    first = 0
-    for phase in plan.phases:
-        if phase.steps:
-            audits.append(_PhaseAudit(phase, first))
-        first += phase.steps
+    audits = _phase_audits(plan)
+    # Phases follow each other in the log, so that a block may end one and begin the next.
     for block in read_blocks(path, form, on_progress=on_progress):
         for each in audits:
             if block.first < each.first + each.phase.steps and block.end > each.first:
@@ -192,8 +184,19 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
     return _judged(plan, audits)
 
 
+def _phase_audits(plan: Plan) -> list[_PhaseAudit]:
+    """Return an audit without entries for each phase that has steps, one phase's steps after the other's."""
+    audits = []
+    first = 0
+    for phase in plan.phases:
+        if phase.steps:
+            audits.append(_PhaseAudit(phase, first))
+        first += phase.steps
+    return audits
+
+
 def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
-    """Return all tests at equal shares of the false alarm, with findings for faults that no lower level explains."""
+    """Return all tests at equal shares of the false alarm; a finding per contradicted level that no lower explains."""
     logged = [(each, level) for each in audits for level in each.logged()]
     by_level = [(each, level, tuple(statistics_of(level))) for each, level in logged]
     number = max(1, sum(len(tests) for *_, tests in by_level))
@@ -240,10 +243,7 @@ def _notes(level: DeclaredLevel) -> list[str]:
 
 
 def _log_form(plan: Plan) -> LogForm:
-    """Return the columns (task, then levels) and steps of a log; UnsupportedError if only some phases have tasks.
-
-    InputError for a run without steps.
-    """
+    """Return a log's columns (task, levels) and steps; UnsupportedError: tasks in some phases; InputError: no steps."""
     names = set()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
@@ -259,19 +259,13 @@ def _log_form(plan: Plan) -> LogForm:
 
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
-    """Return a phase's levels, outermost first; UnsupportedError for two shuffles, or a shuffle of unequal frames."""
+    """Return a phase's levels as declared, outermost first, in a run of `steps`; UnsupportedError as `_schemes`."""
     hierarchy = phase.hierarchy
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
-    episodes = hierarchy.episodes
-    schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
-    if episodes is not None:
-        schemes = [Fixed(size=episodes.ways), Fixed(size=episodes.records)]
-    shuffled = [level for level, scheme in zip(hierarchy.levels, schemes, strict=True) if isinstance(scheme, Shuffle)]
-    if len(shuffled) > 1 or not all(level.is_equal for level in shuffled):
-        raise UnsupportedError("audit-sampler: expected at most one shuffle, of frames of one size, got others")
+    schemes = _schemes(hierarchy)
     declared: list[DeclaredLevel] = []
     parents, is_every = 1, True
-    shown = _shown(hierarchy, schemes)
+    shown = _entry_probabilities(hierarchy, schemes)
     # Outermost first: whether every parent draws at every time follows from the levels above.
     for number, (level, scheme) in enumerate(zip(hierarchy.levels, schemes, strict=True), start=1):
         sizes: IntArray | int = level.count
@@ -285,15 +279,17 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
                 name=level.name,
                 scheme=scheme,
                 period=level.redraw_every,
-                times=_times(scheme, level.redraw_every, steps, is_hidden=not probability or probability < CERTAIN),
+                times=_counted_periods(
+                    scheme, level.redraw_every, steps, is_hidden=not probability or probability < CERTAIN
+                ),
                 is_every=is_every,
                 sizes=sizes,
                 parents=parents,
                 has_sizes=has_sizes,
                 shown=probability,
                 is_mixed=any(isinstance(each, WithReplacement) for each in schemes[: number - 1]),
-                window=_window(scheme, level.count),
-                lag=_lag(scheme, limits),
+                window=_draws_of_a_pass(scheme, level.count),
+                lag=_period_of_draws(scheme, limits),
                 limits=limits if isinstance(scheme, AnyOrder) else None,
                 is_last=number == hierarchy.depth,
             )
@@ -303,16 +299,28 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     return declared
 
 
-def _times(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
-    """Return how many periods count: if cyclic those of whole cycles, else all, a cut last one unless `is_hidden`."""
+def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
+    """Return each level's scheme, Fixed in tasks; UnsupportedError for two shuffles, or a shuffle of unequal frames."""
+    episodes = hierarchy.episodes
+    schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
+    if episodes is not None:
+        schemes = [Fixed(size=episodes.ways), Fixed(size=episodes.records)]
+    shuffled = [level for level, scheme in zip(hierarchy.levels, schemes, strict=True) if isinstance(scheme, Shuffle)]
+    if len(shuffled) > 1 or not all(level.is_equal for level in shuffled):
+        raise UnsupportedError("audit-sampler: expected at most one shuffle, of frames of one size, got others")
+    return schemes
+
+
+def _counted_periods(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
+    """Return how many redraw periods are tested: of whole cycles; uncyclic all, a cut last one unless `is_hidden`."""
     # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
     if isinstance(scheme, CyclicPoisson):
         return steps - steps % scheme.groups
     return steps // period if is_hidden else ceil(Fraction(steps, period))
 
 
-def _lag(scheme: Scheme, limits: Participation | None) -> int:
-    """Return the period of a unit's draws: bins, groups, or the separation of fixed epochs; 1 for other schemes."""
+def _period_of_draws(scheme: Scheme, limits: Participation | None) -> int:
+    """Return the number of draws from a unit's draw to its next: bins, groups, fixed epochs' separation; else 1."""
     match scheme:
         case BallsInBins(bins=bins):
             return bins
@@ -324,10 +332,10 @@ def _lag(scheme: Scheme, limits: Participation | None) -> int:
             return 1
 
 
-def _window(scheme: Scheme, count: int) -> int:
-    """Return in how many draws a pass takes `count` units: `count` / mean size of a draw, rounded up.
+def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
+    """Return in how many draws `count` units are taken at the mean size of a draw, rounded up; `count` for size 0.
 
-    Exactly the steps of a pass for a shuffle; of cyclic draws whole cycles; `count` draws if nothing is drawn.
+    Exactly the steps of a pass for a shuffle; of cyclic draws whole cycles, of groups one if their rate is 0.
     """
     match scheme:
         case Shuffle():
@@ -343,7 +351,7 @@ def _window(scheme: Scheme, count: int) -> int:
     return ceil(count / drawn) if drawn else count
 
 
-def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
+def _entry_probabilities(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
     """Return each level's probability that a drawn unit has an entry; None if it varies, or below replacement."""
     # Below a level whose units can be drawn twice at once, two draws are mixed: None too.
     shown: list[float | None] = [1.0]
@@ -363,7 +371,7 @@ def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None
 
 
 def _nonempty_probability(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return the chance that a draw from `size` units has an entry; None if it varies (chosen steps, hidden units).
+    """Return the probability that a draw from `size` units, each with an entry by `shown`, has one; None if it varies.
 
     It varies where units choose their steps, and where passes, copies or cut batches hold units without an entry.
     """

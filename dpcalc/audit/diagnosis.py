@@ -19,10 +19,10 @@ from dpcalc.sampling.schemes import (
     WithReplacement,
 )
 
-_ENOUGH = 20  # expected events whose absence is a pattern: e^-20 by chance
-_SURPRISE = 5.0  # standard deviations from which a mean is another one
-_RARE = 0.05  # share of the expected events below which they are exceptions, as a shuffle buffer has them
-_MOST = 0.5  # share of draws from which a pattern is that of the loader
+_MIN_EXPECTED = 20  # expected events whose absence is a pattern: e^-20 by chance
+_MIN_DEVIATIONS = 5.0  # standard deviations from which a mean is another one
+_EXCEPTIONS = 0.05  # share of the expected events up to which they are exceptions, as a shuffle buffer has them
+_MAJORITY = 0.5  # share of draws from which a pattern is that of the loader
 
 Contradicted = Mapping[Kind, Statistic]
 
@@ -48,7 +48,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
 
 
 def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for batches that hold all units the same number of times, at least twice; else ""."""
+    """Return the sentence on batches that hold all units the same number of times, at least twice; else ""."""
     counts, name = logged.counts, logged.level.name
     if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats:
         return ""
@@ -76,7 +76,7 @@ def _undeclared_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
     level = logged.level
     if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle | BallsInBins) or not _has_passes(logged):
         return ""
-    name = "shuffle" if _usual_share(logged.draws.sizes) > _MOST else "balls-in-bins"
+    name = "shuffle" if _usual_share(logged.draws.sizes) > _MAJORITY else "balls-in-bins"
     return (
         f"each {level.name} once per pass of about {level.window} batches: this is `{name}`, not `{level.scheme.name}`"
     )
@@ -86,7 +86,11 @@ def _has_passes(logged: LoggedLevel) -> bool:
     """Return True if third draws of a unit in a pass are at most 5 % of those expected by chance, at least 20."""
     # A window as long as a pass meets at most two passes, wherever it begins: no unit is in it three times.
     counts = window_counts(logged)
-    return bool(counts) and counts[-1].expected >= _ENOUGH and counts[-1].observed <= _RARE * counts[-1].expected
+    return (
+        bool(counts)
+        and counts[-1].expected >= _MIN_EXPECTED
+        and counts[-1].observed <= _EXCEPTIONS * counts[-1].expected
+    )
 
 
 def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
@@ -94,7 +98,7 @@ def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
     level, scheme, sizes = logged.level, logged.level.scheme, logged.draws.sizes
     if not isinstance(scheme, Shuffle) or Kind.SIZES not in by_kind or not _has_passes(logged):
         return ""
-    if _usual_share(sizes) < _MOST:
+    if _usual_share(sizes) < _MAJORITY:
         units = f"{sizes.min()} to {sizes.max()} units of level {level.name}"
         return f"batches hold {units}: this is `balls-in-bins`, not `shuffle`"
     is_full = bool(np.all(sizes == scheme.size))
@@ -105,8 +109,8 @@ def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
     return ""
 
 
-def _assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on balls-in-bins whose `assignment` is the other one (`fresh`, `held`); else ""."""
+def _other_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on balls-in-bins that is `fresh`, not `held`, or the reverse (most units stay); else ""."""
     level, scheme = logged.level, logged.level.scheme
     if not isinstance(scheme, BallsInBins):
         return ""
@@ -114,7 +118,7 @@ def _assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
         where = logged.place(*logged.counts.first_moved)
         return f"{where} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
     again = logged.draws.sizes[logged.draws.numbers < level.times - scheme.bins].sum()
-    if Kind.OVERLAP not in by_kind or logged.draws.repeated.sum() < _MOST * again:
+    if Kind.OVERLAP not in by_kind or logged.draws.repeated.sum() < _MAJORITY * again:
         return ""
     return f"units of level {level.name} are at the same step of every pass: this is `assignment: held`, not `fresh`"
 
@@ -127,22 +131,27 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
     repeats = (
         f"{logged.counts.by_occurrence[2]:,} times one {level.name} repeats within a pass of {level.window} batches"
     )
-    name = "fixed" if _usual_share(logged.draws.sizes) > _MOST else "poisson"
+    name = "fixed" if _usual_share(logged.draws.sizes) > _MAJORITY else "poisson"
     return f"{repeats}: this is `{name}`, not `{level.scheme.name}`"
 
 
+def _redraws_within_a_period(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on the first unit that is not in all steps of its redraw period; else ""."""
+    if Kind.HELD not in by_kind or logged.counts.unheld is None:
+        return ""
+    return (
+        f"{logged.place(*logged.counts.unheld)} is not in all steps of its redraw period: the loader draws again "
+        f"within `redraw_every: {logged.level.period}`"
+    )
+
+
 def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on redraws within a period, or on draws mostly equal to the one before; else ""."""
+    """Return the sentence on draws of which at least half hold the same units as the one before; else ""."""
     level, draws = logged.level, logged.draws
-    if Kind.HELD in by_kind and logged.counts.unheld is not None:
-        return (
-            f"{logged.place(*logged.counts.unheld)} is not in all steps of its redraw period: the loader draws again "
-            f"within `redraw_every: {level.period}`"
-        )
     has_previous = draws.previous > 0
     same = has_previous & (draws.repeated == draws.sizes) & (draws.sizes == draws.previous)
     share = float(same.sum() / max(int(has_previous.sum()), 1))
-    if Kind.OVERLAP not in by_kind or share < _MOST:
+    if Kind.OVERLAP not in by_kind or share < _MAJORITY:
         return ""
     duration = "for the whole run" if share == 1 else f"for about {level.period / (1 - share):.0f} steps"
     return (
@@ -151,8 +160,8 @@ def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
     )
 
 
-def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on batches of one size, of varying sizes, or of another size than declared; else ""."""
+def _other_sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on one size where it should vary, or varying or another size for `fixed`; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not by_kind.keys() & {Kind.SIZES, Kind.TOTAL} or not sizes.size:
         return ""
@@ -161,14 +170,14 @@ def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
     if isinstance(scheme, Poisson | CappedPoisson | RandomAllocation | BallsInBins) and low == high:
         name = "shuffle" if isinstance(scheme, BallsInBins) else "fixed"
         return f"every batch holds exactly {high} units of level {level.name}: this is `{name}`, not `{scheme.name}`"
-    if isinstance(level.scheme, Fixed) and _usual_share(sizes) < _MOST:
+    if isinstance(level.scheme, Fixed) and _usual_share(sizes) < _MAJORITY:
         return f"batches hold {low} to {high} units of level {level.name}: this is `poisson`, not `fixed`"
     if isinstance(level.scheme, Fixed) and low == high:
         return f"every batch holds {high} units of level {level.name}, not the declared {level.scheme.size}"
     return ""
 
 
-def _cut(logged: LoggedLevel, by_kind: Contradicted) -> str:
+def _other_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence on Poisson batches above the declared maximum, or cut at an undeclared one; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not isinstance(level.scheme, Poisson | CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
@@ -178,13 +187,13 @@ def _cut(logged: LoggedLevel, by_kind: Contradicted) -> str:
     declared = level.scheme.max_batch_size if isinstance(level.scheme, CappedPoisson) else math.inf
     if high > declared:
         return f"batches hold up to {units}, more than `max_batch_size: {declared}`"
-    if high < declared and top >= _ENOUGH and top > 4 * int((sizes == high - 1).sum()):
+    if high < declared and top >= _MIN_EXPECTED and top > 4 * int((sizes == high - 1).sum()):
         return f"{top:,} batches hold {units} and none holds more: they are cut to a maximum"
     return ""
 
 
-def _rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for plain Poisson draws of another mean size than declared, by 5 deviations; else ""."""
+def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on Poisson draws, without a maximum, of a mean size 5 deviations off the declared; or ""."""
     level, draws = logged.level, logged.draws
     if not isinstance(level.scheme, Poisson) or not by_kind.keys() & {Kind.TOTAL, Kind.SIZES} or not draws.sizes.size:
         return ""
@@ -194,7 +203,7 @@ def _rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
     expected = float((frames * number).sum()) * rate
     if not level.is_every:  # only draws of at least one unit are seen
         expected = float((frames * rate / np.maximum(-np.expm1(frames * np.log1p(-rate)), rate) * number).sum())
-    if abs(total - expected) < _SURPRISE * np.sqrt(expected):
+    if abs(total - expected) < _MIN_DEVIATIONS * np.sqrt(expected):
         return ""
     mean, declared = total / number.sum(), expected / number.sum()
     return (
@@ -204,16 +213,16 @@ def _rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on never drawn units, if over 20 + twice those expected and spread failed; else ""."""
+    """Return the sentence on units never drawn, if over 20 + twice those expected by the mean draws a unit; else ""."""
     level, counts = logged.level, logged.counts.counts
     never = np.flatnonzero(counts == 0)
     mean = float(counts.mean()) if counts.size else 0.0
-    if not by_kind.keys() & {Kind.SPREAD, Kind.RAREST} or never.size <= _ENOUGH + 2 * counts.size * np.exp(-mean):
+    if not by_kind.keys() & {Kind.SPREAD, Kind.RAREST} or never.size <= _MIN_EXPECTED + 2 * counts.size * np.exp(-mean):
         return ""
     return f"{never.size:,} units of level {level.name} are never drawn, first {logged.place(-1, int(never[0]))}"
 
 
-def _joint(logged: LoggedLevel, by_kind: Contradicted) -> str:
+def _joint_units(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence on neighbours, or the same groups of units, that come together against chance; else ""."""
     units = f"units of level {logged.level.name}"
     if Kind.NEIGHBOURS in by_kind:
@@ -224,7 +233,7 @@ def _joint(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _usual_share(sizes: IntArray) -> float:
-    """Return the share of draws that have the commonest size."""
+    """Return the share of draws that have the commonest size; 1 without draws."""
     return float(np.bincount(sizes).max() / sizes.size) if sizes.size else 1.0
 
 
@@ -232,15 +241,16 @@ def _usual_share(sizes: IntArray) -> float:
 # too, and the reader should hear of the cause.
 _PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
     _every_entry_repeated,
-    _assignment,
+    _other_assignment,
+    _redraws_within_a_period,
     _held_draws,
     _undeclared_passes,
     _other_pass,
     _no_passes,
     _repeated_entries,
     _never_drawn,
-    _joint,
-    _sizes,
-    _cut,
-    _rate,
+    _joint_units,
+    _other_sizes,
+    _other_maximum,
+    _other_rate,
 )

@@ -171,7 +171,7 @@ class LevelCounts:
     unheld: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        """Allocate the counts of units and parents; refuse more than MAX_UNITS."""
+        """Allocate zero counts of units and of parents; InputError for more than MAX_UNITS units."""
         units = self.level.units
         if units > MAX_UNITS:
             raise InputError(
@@ -185,7 +185,7 @@ class LevelCounts:
         self._parts: list[tuple[IntArray, ...]] = []
 
     def add(self, steps: IntArray, units: IntArray, *, end: int) -> None:
-        """Count sorted entries of whole periods: one draw per (parent, period), repeats of records; skip late periods.
+        """Count sorted entries of whole periods, the records' repeats too, as draws; skip periods from `times` on.
 
         Args:
             steps: of each entry, from 0, shape (entries,).
@@ -197,8 +197,8 @@ class LevelCounts:
         if self.level.is_last:
             self._add_entries_per_unit(steps, units)
         # From here on a unit counts once in a step: its repetitions were counted above.
-        is_new = np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)])
-        steps, units = steps[is_new], units[is_new]
+        begins = _begins_of_equal(units, steps)
+        steps, units = steps[begins], units[begins]
         # A last period that the run cuts short may have hidden units that a whole one shows: `times` leaves it out.
         counted = steps // self.level.period < self.level.times
         steps, units = steps[counted], units[counted]
@@ -206,9 +206,13 @@ class LevelCounts:
             return
         times = steps // self.level.period
         if self.level.period > 1:
-            times, units = self._of_periods(times, steps, units, end)
+            times, units = self._units_of_periods(times, steps, units, end)
+        self._add_draws(times, units)
+
+    def _add_draws(self, times: IntArray, units: IntArray) -> None:
+        """Append a draw for each (parent, period) of entries sorted by (period, unit), and count its units."""
         parents = self.level.parents_of(units)
-        begins = np.flatnonzero(np.concatenate([[True], (np.diff(parents) != 0) | (np.diff(times) != 0)]))
+        begins = _begins_of_equal(parents, times)
         sizes = np.diff(begins, append=units.size)
         draw_of_entry = np.repeat(np.arange(begins.size), sizes)
         numbers = times[begins] if self.level.is_every else self._next_numbers(parents[begins])
@@ -259,7 +263,7 @@ class LevelCounts:
             steps: of each entry, ascending, not empty.
             units: of each entry, ascending within a step.
         """
-        begins = np.flatnonzero(np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)]))
+        begins = _begins_of_equal(units, steps)
         entries = np.diff(begins, append=units.size)
         self.entries += units.size
         self.repeats += int((entries > 1).sum())
@@ -270,11 +274,13 @@ class LevelCounts:
             begin = int(begins[place])
             self.first_repeat = FirstRepeat(step=int(steps[begin]), unit=int(units[begin]), entries=int(entries[place]))
 
-    def _of_periods(self, times: IntArray, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
-        """Return sorted (period, unit) of the units shown; set `unheld` to the first not in all steps of its period."""
+    def _units_of_periods(
+        self, times: IntArray, steps: IntArray, units: IntArray, end: int
+    ) -> tuple[IntArray, IntArray]:
+        """Return (periods, units) sorted, each unit once a period; set `unheld` to the first not in all its steps."""
         order = np.lexsort((units, times))
         times, steps, units = times[order], steps[order], units[order]
-        begins = np.flatnonzero(np.concatenate([[True], (np.diff(units) != 0) | (np.diff(times) != 0)]))
+        begins = _begins_of_equal(units, times)
         shown = np.diff(begins, append=units.size)
         times, units, first = times[begins], units[begins], steps[begins]
         expected = np.minimum(self.level.period, end - times * self.level.period)
@@ -289,7 +295,7 @@ class LevelCounts:
         # Where a parent is not always drawn, the log does not show its empty draws: they have no number.
         order = np.argsort(parents, kind="stable")
         ordered = parents[order]
-        begins = np.flatnonzero(np.concatenate([[True], np.diff(ordered) != 0]))
+        begins = _begins_of_equal(ordered)
         lengths = np.diff(begins, append=ordered.size)
         numbers = np.zeros(parents.size, dtype=np.int64)
         numbers[order] = np.arange(ordered.size) - np.repeat(begins, lengths) + self._draws_of_parent[ordered]
@@ -297,35 +303,30 @@ class LevelCounts:
         return numbers
 
     def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Update units' draws, occurrences, moves, draws closer than allowed; return entries drawn `lag` draws before.
+        """Count each unit's draws, by window and distance too; return entries whose unit was drawn `lag` draws before.
 
         Args:
             units: of each entry, different within a draw, in the order of time.
             numbers: of the draw of each entry.
             times: period of each entry.
+
+        Returns:
+            Places of those entries.
         """
-        window = self.level.window
         order = np.argsort(units, kind="stable")
         unit, number = units[order], numbers[order]
         is_first = np.concatenate([[True], np.diff(unit) != 0])
         previous = np.concatenate([[0], number[:-1]])
         previous[is_first] = self._last[unit[is_first]]
         has_previous = previous != _NEVER
-        # The place of an entry among those of its unit in its window: from the begin of the run of entries, and from
-        # what was counted before for a run that goes on.
-        goes_on = has_previous & (previous // window == number // window)
-        begins = np.flatnonzero(is_first | ~goes_on)
-        lengths = np.diff(begins, append=unit.size)
-        before = np.where(goes_on[begins], self._occurrences[unit[begins]], 0).astype(np.int64)
-        occurrence = np.arange(unit.size) - np.repeat(begins - before, lengths) + 1
-        for place in range(1, OCCURRENCES + 1):
-            self.by_occurrence[place] += int((occurrence == place).sum())
-        moved = order[has_previous & ((number - previous) % self.level.lag != 0)]
+        occurrence = self._count_occurrences(unit, number, previous, is_first)
+        distance = number - previous
+        moved = order[has_previous & (distance % self.level.lag != 0)]
         if moved.size:
             self.moved += moved.size
             self.first_moved = self.first_moved or self._place(moved.min(), times, units)
         separation = 0 if self.level.limits is None else self.level.limits.separation
-        close = order[has_previous & (number - previous < separation)]
+        close = order[has_previous & (distance < separation)]
         if close.size:
             self.close += close.size
             self.first_close = self.first_close or self._place(close.min(), times, units)
@@ -333,16 +334,47 @@ class LevelCounts:
         self._last[unit[is_end]] = number[is_end]
         self._occurrences[unit[is_end]] = np.minimum(occurrence[is_end], _MANY)
         self.counts[unit[is_first]] += np.diff(np.flatnonzero(is_first), append=unit.size).astype(np.int32)
-        is_repeated: NDArray[np.bool_] = has_previous & (number - previous == self.level.lag)
+        is_repeated: NDArray[np.bool_] = has_previous & (distance == self.level.lag)
         return order[is_repeated]
+
+    def _count_occurrences(
+        self, unit: IntArray, number: IntArray, previous: IntArray, is_first: NDArray[np.bool_]
+    ) -> IntArray:
+        """Return the place of each draw, from 1, among its unit's in its window; add them to `by_occurrence`.
+
+        Args:
+            unit: of each entry, ascending.
+            number: of the draw of each entry, ascending within a unit.
+            previous: number of the unit's previous draw, _NEVER for none.
+            is_first: True for the first entry of each unit.
+        """
+        window = self.level.window
+        # The place of an entry among those of its unit in its window: from the begin of the run of entries, and from
+        # what was counted before for a run that goes on.
+        goes_on = (previous != _NEVER) & (previous // window == number // window)
+        begins = np.flatnonzero(is_first | ~goes_on)
+        lengths = np.diff(begins, append=unit.size)
+        before = np.where(goes_on[begins], self._occurrences[unit[begins]], 0).astype(np.int64)
+        occurrence = np.arange(unit.size) - np.repeat(begins - before, lengths) + 1
+        for place in range(1, OCCURRENCES + 1):
+            self.by_occurrence[place] += int((occurrence == place).sum())
+        return occurrence
 
     def _place(self, entry: int, times: IntArray, units: IntArray) -> tuple[int, int]:
         """Return (step of the phase, unit) of an entry."""
         return int(times[entry]) * self.level.period, int(units[entry])
 
 
+def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:
+    """Return the place at which each run of equal entries (of all arrays, not empty) begins, 0 the first."""
+    is_new = np.diff(first) != 0
+    for other in others:
+        is_new |= np.diff(other) != 0
+    return np.flatnonzero(np.concatenate([[True], is_new]))
+
+
 def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:
-    """Sort entries by (step, record) and add them to each level; they must be whole periods of the outermost one.
+    """Add entries, sorted by (step, record), to each level, as the parents of the level below; nothing for none.
 
     Args:
         levels: outermost first.

@@ -4,12 +4,13 @@ Draws that are independent of each other are tested by `dpcalc.audit.subsets`, p
 Source: docs/theory.md, Theorem 17.3.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 from scipy.stats import binom, hypergeom
 
+from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.draws import OCCURRENCES, LoggedLevel
 from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test
 from dpcalc.audit.subsets import (
@@ -121,7 +122,7 @@ def _pass_tests(
 def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]:
     """Yield tests of shuffled passes: no unit twice and, if every drawn unit is in the log, the sizes of batches."""
     level, draws = logged.level, logged.draws
-    yield _pass_test(logged)
+    yield _no_repeats_in_a_pass_test(logged)
     if not level.is_shown:
         return
     # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
@@ -132,7 +133,7 @@ def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]
     yield wrong_size_test(logged, expected, missing)
 
 
-def _pass_test(logged: LoggedLevel) -> Statistic:
+def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
     """Return the certain test (log p-value 0 or -inf) that no unit is drawn twice in a pass."""
     level, repeats = logged.level, logged.counts.by_occurrence[2]
     return certain_test(
@@ -168,7 +169,7 @@ def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield the test of kept groups, then that of a maximum size if there is one, else totals, spread, repeats.
+    """Yield tests of kept groups; then of max_batch_size if stated, else of total, spread, repeats in some cycles.
 
     The last three only where the sizes of frames are known and every unit has an entry with the same probability.
     """
@@ -176,13 +177,7 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
     yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
     if scheme.max_batch_size is not None:
         # How often a batch is cut depends on the sizes of groups, which the log does not tell.
-        above = logged.draws.sizes[logged.draws.sizes > scheme.max_batch_size]
-        yield certain_test(
-            Kind.LARGEST,
-            "draws of more than max_batch_size",
-            observed=above.size,
-            sentence=f"{above.size:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`",
-        )
+        yield _max_batch_size_test(logged, scheme.max_batch_size)
         return
     if level.shown is None or not level.has_sizes or not cycles:
         return
@@ -193,22 +188,43 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
     )
     yield count_test(Kind.TOTAL, "units drawn in all", [drawn])
     yield spread_test(logged, lambda frame: np.full(frame.shape, float(scheme.probability)), cycles)
-    window = level.window // scheme.groups
     # Windows of whole cycles; the last one may be shorter, and is expected to have fewer repeats.
-    lengths = np.diff([*range(0, cycles, window), cycles])
+    lengths = _window_lengths(cycles, level.window // scheme.groups)
+    yield _repeats_in_windows_test(logged, lengths, lambda number: binom.sf(number - 1, lengths, rate))
+
+
+def _max_batch_size_test(logged: LoggedLevel, max_batch_size: int) -> Statistic:
+    """Return the certain test that no draw holds more than `max_batch_size` units."""
+    above = logged.draws.sizes[logged.draws.sizes > max_batch_size]
+    return certain_test(
+        Kind.LARGEST,
+        "draws of more than max_batch_size",
+        observed=above.size,
+        sentence=f"{above.size:,} draws hold more than `max_batch_size: {max_batch_size}`",
+    )
+
+
+def _window_lengths(draws: int, window: int) -> IntArray:
+    """Return the lengths of windows of `window` draws that cover all `draws`, the last one maybe shorter."""
+    return np.diff([*range(0, draws, window), draws])
+
+
+def _repeats_in_windows_test(logged: LoggedLevel, lengths: IntArray, chance: Callable[[int], Array]) -> Statistic:
+    """Return the test of units' second and third draws in windows; `chance(n)`: of n draws or more, by window."""
+    level = logged.level
     repeats = [
         Count(
             observed=logged.counts.by_occurrence[number],
-            expected=level.units * float(binom.sf(number - 1, lengths, rate).sum()),
+            expected=level.units * float(chance(number).sum()),
             trials=level.units * lengths.size,
         )
         for number in range(2, OCCURRENCES + 1)
     ]
-    yield count_test(Kind.PASSES, f"units repeated within {level.window} draws", repeats)
+    return count_test(Kind.PASSES, f"units repeated within {level.window} draws", repeats)
 
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
-    """Return the certain test that a unit's draws lie multiples of `lag` apart; a failure says "PLACE SENTENCE"."""
+    """Return the certain test that a unit's draws lie multiples of `lag` draws apart; failed, it says the sentence."""
     first = logged.counts.first_moved
     return certain_test(
         Kind.HELD,
@@ -219,22 +235,15 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
 
 
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
-    """Yield tests of balls-in-bins: repeats, held steps; where sizes are known also totals, sizes, pairs, overlaps."""
-    level, draws, shown = logged.level, logged.draws, logged.level.shown
-    yield _pass_test(logged)
+    """Yield tests of balls-in-bins: repeats, held steps; with known sizes also totals, sizes, pairs, fresh choices."""
+    level, shown = logged.level, logged.level.shown
+    yield _no_repeats_in_a_pass_test(logged)
     if scheme.is_held:
         yield _moved_test(logged, "is not at its step of the pass before")
     if shown is None or not level.has_sizes:
         return
     if level.is_shown:
-        whole = level.times - level.times % scheme.bins
-        yield certain_test(
-            Kind.TOTAL,
-            "units drawn in whole passes",
-            observed=int(draws.sizes[draws.numbers < whole].sum()),
-            expected=level.units * (whole // scheme.bins),
-            sentence=f"not every unit of level {level.name} is drawn in each pass of {scheme.bins} batches",
-        )
+        yield _whole_passes_test(logged, scheme.bins)
     # Held choices repeat the first pass: its draws alone are independent of each other.
     independent = _first_draws(logged, scheme.bins) if scheme.is_held else logged
     chance = shown / scheme.bins
@@ -246,8 +255,26 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         trials=pairs * passes,
     )
     yield count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
-    if scheme.is_held:
-        return
+    if not scheme.is_held:
+        yield from _fresh_choice_tests(logged, scheme, chance)
+
+
+def _whole_passes_test(logged: LoggedLevel, bins: int) -> Statistic:
+    """Return the certain test that the draws of whole passes hold every unit once in each pass, counted in all."""
+    level, draws = logged.level, logged.draws
+    whole = level.times - level.times % bins
+    return certain_test(
+        Kind.TOTAL,
+        "units drawn in whole passes",
+        observed=int(draws.sizes[draws.numbers < whole].sum()),
+        expected=level.units * (whole // bins),
+        sentence=f"not every unit of level {level.name} is drawn in each pass of {bins} batches",
+    )
+
+
+def _fresh_choice_tests(logged: LoggedLevel, scheme: BallsInBins, chance: float) -> Iterator[Statistic]:
+    """Yield tests of the units at the same step of two passes, in all and by draw; each is by `chance` if shown."""
+    level, draws = logged.level, logged.draws
     # Passes are taken in pairs: given the first of a pair, units choose its steps again independently.
     is_second = draws.numbers // scheme.bins % 2 == 1
     followed = draws.sizes[~is_second & (draws.numbers < level.times - scheme.bins)]  # maybe by an empty draw
@@ -264,20 +291,9 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
 
 
 def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
-    """Yield tests of draws per unit and of sizes; if the log shows all units also of overlaps, pairs, repeats.
-
-    Sizes are tested where the log has them; repeats, neighbours and windows where it shows every drawn unit.
-    """
+    """Yield tests of draws per unit; with known frames of sizes; with all units shown of overlaps, pairs, repeats."""
     level, draws, times, steps = logged.level, logged.draws, scheme.times, logged.level.times
-    counts = logged.counts.counts
-    wrong = counts != times if level.is_shown else counts > times
-    unit = int(np.argmax(wrong))
-    yield certain_test(
-        Kind.SPREAD,
-        "units drawn another number of times than declared",
-        observed=int(wrong.sum()),
-        sentence=f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}",
-    )
+    yield _declared_times_test(logged, times)
     if level.shown is None or not level.has_sizes:
         return
     yield from size_tests(logged, SizeLaw(trials=as_is, probability=times / steps))
@@ -291,21 +307,29 @@ def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> I
     yield count_test(Kind.OVERLAP, "units that the previous draw has too", [successive])
     together = Count(observed=int(draws.pairs.sum()), expected=pairs * chance * times, trials=pairs * times)
     yield count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
+    if level.window <= 1:
+        yield count_test(Kind.PASSES, f"units repeated within {level.window} draws", [])
+        return
     # Of `times` places among all steps a window of some length holds a hypergeometric number.
-    lengths = np.diff([*range(0, steps, level.window), steps])
-    windows = [
-        Count(
-            observed=logged.counts.by_occurrence[number],
-            expected=units * float(hypergeom.sf(number - 1, steps, times, lengths).sum()),
-            trials=units * lengths.size,
-        )
-        for number in range(2, OCCURRENCES + 1)
-    ]
-    yield count_test(Kind.PASSES, f"units repeated within {level.window} draws", windows if level.window > 1 else [])
+    lengths = _window_lengths(steps, level.window)
+    yield _repeats_in_windows_test(logged, lengths, lambda number: hypergeom.sf(number - 1, steps, times, lengths))
+
+
+def _declared_times_test(logged: LoggedLevel, times: int) -> Statistic:
+    """Return the certain test that each unit is drawn `times` times, or no more if not all drawn units are shown."""
+    counts = logged.counts.counts
+    wrong = counts != times if logged.level.is_shown else counts > times
+    unit = int(np.argmax(wrong))
+    return certain_test(
+        Kind.SPREAD,
+        "units drawn another number of times than declared",
+        observed=int(wrong.sum()),
+        sentence=f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}",
+    )
 
 
 def _first_draws(logged: LoggedLevel, times: int) -> LoggedLevel:
-    """Return the level with its first draws alone, at most `times` of each parent; counts stay those of all."""
+    """Return the level with the first `times` draws of each parent alone; its counts stay those of all draws."""
     draws = logged.draws
     kept = draws.numbers < times
     columns = {name: values[kept] for name, values in vars(draws).items()}

@@ -81,7 +81,8 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
         # By content, not by name: standard input has none.
         first = next(((at, text) for at, text in pieces if text.strip()), (1, ""))
         is_csv = not first[1].lstrip().startswith(("[", "{")) and bool(first[1])
-        for block in (_csv_blocks if is_csv else _json_blocks)(name, chain([first], pieces), form):
+        blocks = _csv_blocks if is_csv else _json_blocks
+        for block in blocks(name, chain([first], pieces), form):
             yield block
             on_progress(block.end / form.steps)
 
@@ -149,10 +150,7 @@ def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
 
 
 def _count_error(place: str, form: LogForm, got: str) -> InputError:
-    """Return the error that the log at `place` has `got` steps (in words) instead of those of the config.
-
-    It says how to state the length of a shorter run: `--steps N`.
-    """
+    """Return the error that a log has `got` steps, in words, not those of the config; `--steps N` is the way out."""
     return InputError(
         f"{place}: expected {counted(form.steps, 'step')}, as the config says, got {got}; "
         "for a shorter run, state its length: --steps N"
@@ -199,7 +197,7 @@ def _json_block(values: list[int], sizes: list[int], lines: list[int], first: in
 
 
 def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
-    """Return a line's indices, path after path; InputError unless whole numbers in [0, 1e18), or arrays of them."""
+    """Return the indices of a line's array, path after path; InputError for other JSON or indices outside [0, 1e18)."""
     try:
         batch = json.loads(words)
     except (ValueError, RecursionError):
@@ -246,32 +244,21 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield a CSV log in blocks, absent steps empty; InputError: header, falling steps, no row for the last step."""
+    """Yield a CSV log in blocks of whole steps, absent ones empty; InputError: header, rows, last step has none."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
-    delimiter = max(DELIMITERS, key=header.count)
-    columns = [unquoted(cell) for cell in header.split(delimiter)]
-    expected = ("step", *form.names)
-    if columns != [*expected] and (len(form.names) > 1 or columns != ["step", "index"]):
-        raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {short(header) or 'nothing'}")
+    delimiter = _csv_delimiter(f"{name}:{number}", header, form)
+    columns = ("step", *form.names)
     first = 0
-    waiting = np.zeros((0, len(expected) + 1), dtype=np.int64)  # rows of the last step, which may go on; lines last
+    waiting = np.zeros((0, len(columns) + 1), dtype=np.int64)  # rows of the last step, which may go on; lines last
     marked = -1  # the last step that has a row
     for start, piece in chain([(number + 1, text)], pieces):
-        rows = np.concatenate([waiting, _csv_rows(name, start, piece.replace(delimiter, ","), expected)])
-        steps, lines = rows[:, 0], rows[:, -1]
+        rows = np.concatenate([waiting, _csv_rows(name, start, piece.replace(delimiter, ","), columns)])
         if not rows.size:
             continue
-        falls = np.flatnonzero(np.diff(steps, prepend=max(marked, 0)) < 0)
-        if falls.size:
-            row = int(falls[0])
-            raise InputError(
-                f"{name}:{lines[row]}: expected the steps in ascending order, got {steps[row]} after {steps[row - 1]}"
-            )
+        _check_steps(name, rows, max(marked, 0), form)
+        steps = rows[:, 0]
         marked = int(steps[-1])
-        if marked >= form.steps:
-            row = int(np.searchsorted(steps, form.steps))
-            raise _count_error(f"{name}:{lines[row]}", form, f"step {steps[row]}; steps count from 0")
         split = int(np.searchsorted(steps, marked))
         waiting = rows[split:]
         if marked > first:
@@ -287,6 +274,30 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
     yield _csv_block(waiting, first, form.steps)
 
 
+def _csv_delimiter(place: str, header: str, form: LogForm) -> str:
+    """Return the commonest of , ; tab in a header; InputError unless that is step, NAMES (or step,index for one)."""
+    delimiter = max(DELIMITERS, key=header.count)
+    columns = [unquoted(cell) for cell in header.split(delimiter)]
+    expected = ["step", *form.names]
+    if columns != expected and (len(form.names) > 1 or columns != ["step", "index"]):
+        raise InputError(f"{place}: expected the header {','.join(expected)}, got {short(header) or 'nothing'}")
+    return delimiter
+
+
+def _check_steps(name: str, rows: IntArray, last: int, form: LogForm) -> None:
+    """Raise InputError, with the line, for the first row whose step falls, from `last` on, or is beyond the run."""
+    steps, lines = rows[:, 0], rows[:, -1]
+    falls = np.flatnonzero(np.diff(steps, prepend=last) < 0)
+    if falls.size:
+        row = int(falls[0])
+        raise InputError(
+            f"{name}:{lines[row]}: expected the steps in ascending order, got {steps[row]} after {steps[row - 1]}"
+        )
+    if steps[-1] >= form.steps:
+        row = int(np.searchsorted(steps, form.steps))
+        raise _count_error(f"{name}:{lines[row]}", form, f"step {steps[row]}; steps count from 0")
+
+
 def _csv_block(rows: IntArray, first: int, end: int) -> Block:
     """Return the block of the steps from `first` up to `end`; rows hold step, path and line; path -1 is no entry."""
     rows = rows[rows[:, 1] >= 0]
@@ -294,7 +305,7 @@ def _csv_block(rows: IntArray, first: int, end: int) -> Block:
 
 
 def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray[Any] | None:
-    """Return CSV text of plain numbers, in rows of one `width`, as an array (rows, width); None for others or no rows.
+    """Return CSV text as an array (rows, width) of cells of digits and `characters` alone; None for others or no rows.
 
     Args:
         text: lines of cells with commas between them.

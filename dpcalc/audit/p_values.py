@@ -90,7 +90,7 @@ class Statistic:
 
 
 def log_tail(count: Count) -> float:
-    """Return the log of Chernoff's bound on a tail: upper above the expectation, else lower; -inf if impossible.
+    """Return the log, <= 0, of Chernoff's bound on the tail on the observed side of the mean; -inf if impossible.
 
     Args:
         count: the number of events; the tail is the upper one above its expectation, else the lower one.
@@ -158,10 +158,10 @@ def certain_test(kind: Kind, quantity: str, *, observed: float, expected: float 
 #
 # Source: docs/theory.md, Theorem 18.2, Theorem 18.3 and Theorem 18.4.
 
-_LARGEST = 700.0  # largest epsilon whose exponential is finite
-_LINES = 400  # epsilons of a profile that are used: more change no p-value in its first three digits
-_SMALLEST = -690.0  # logarithm of the smallest p-value that is told from 0
-_SPLIT, _ROUNDS = 16, 5  # a p-value is searched by splitting the range of its logarithm: to within a factor of 1.002
+_MAX_EXPONENT = 700.0  # largest epsilon whose exponential is finite
+_CURVE_SIZE = 400  # epsilons of a profile that are used: more change no p-value in its first three digits
+_MIN_LOG_P_VALUE = -690.0  # logarithm of the smallest p-value that is told from 0
+_BRACKETS, _ROUNDS = 16, 5  # a p-value is searched by splitting the range of its logarithm: to within a factor of 1.002
 _ROUND_OFF = 1e-12  # relative, of the rates that a recursion over guesses adds up
 _UNDERFLOW = 1e-280  # probabilities below it are not divided by: their last digits are gone
 _MAX_EPSILON = 100.0  # a lower bound beyond it is no more telling
@@ -182,11 +182,11 @@ class PrivacyCurve:
 
     @classmethod
     def of(cls, profiles: tuple[Profiles, ...]) -> "PrivacyCurve":
-        """Return the largest delta, of all units and directions, on a grid of epsilons; without units delta 1."""
+        """Return the curve of the largest delta, of all profiles and directions, at 400 epsilons; delta 1 for none."""
         if not profiles:
             return cls(np.zeros(1), np.ones(1))
         last = max(float(each.epsilons[-1]) for each in profiles)
-        low = np.linspace(0.0, min(last, _LARGEST), _LINES)
+        low = np.linspace(0.0, min(last, _MAX_EXPONENT), _CURVE_SIZE)
         # A profile falls: between its epsilons, the delta at the next smaller one is a bound.
         at = [np.searchsorted(each.epsilons, low, side="right") - 1 for each in profiles]
         deltas = [np.maximum(each.forward, each.backward)[place] for each, place in zip(profiles, at, strict=True)]
@@ -234,7 +234,7 @@ class Guesses:
         """Return an upper bound <= 1 on the chance of so many right guesses: the smaller of Theorems 18.2, 18.3."""
         if not self.correct:
             return 1.0
-        tails, masses = _binomial(self.guessed, self.correct, curve.epsilons)
+        tails, masses = _binomial_tail_and_mass(self.guessed, self.correct, curve.epsilons)
         lost = tails * (1 - tails) / np.maximum(self.correct * masses, _UNDERFLOW)
         lost = np.where(masses > _UNDERFLOW, lost, np.inf)
         with np.errstate(invalid="ignore"):  # nothing is lost where delta is 0
@@ -242,13 +242,13 @@ class Guesses:
         return min(1.0, float(shifted.min()), self._recursive_p_value(curve))
 
     def _recursive_p_value(self, curve: PrivacyCurve) -> float:
-        """Return an upper bound, >= e^-690, by bracketing the largest p-value that the curve allows (Theorem 18.3)."""
-        low, high = _SMALLEST, 0.0
+        """Return the largest p-value that `_is_possible`, bracketed, the upper end, at least e^-690 (Theorem 18.3)."""
+        low, high = _MIN_LOG_P_VALUE, 0.0
         if self._is_possible(np.zeros(1), curve)[0]:
             return 1.0
         # The p-value is the largest probability that is possible; its logarithm is bracketed, the upper end returned.
         for _ in range(_ROUNDS):
-            ends = np.linspace(low, high, _SPLIT + 1)
+            ends = np.linspace(low, high, _BRACKETS + 1)
             possible = self._is_possible(ends, curve)
             if not possible[0]:  # less likely than the smallest p-value
                 return math.exp(low)
@@ -257,7 +257,7 @@ class Guesses:
         return math.exp(high)
 
     def _is_possible(self, log_probabilities: Array, curve: PrivacyCurve) -> NDArray[np.bool_]:
-        """Return for each log probability whether the curve allows it for so many right guesses, by recursion."""
+        """Return True where the curve allows `correct` right guesses or more by that log probability, by recursion."""
         # `right` and `wrong` are expected numbers of right and wrong guesses, in shares of all canaries, over outcomes
         # with at least i right guesses; i falls. The smallest probability of exactly i that the curve allows is taken.
         right = self.correct / self.canaries * np.exp(log_probabilities)
@@ -274,7 +274,7 @@ class Guesses:
         return is_possible
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound in [0, 100] on epsilon, wrong with probability `error`, by Steinke et al. 2023.
+        """Return a lower bound on epsilon: the largest <= 100 that Steinke et al. 2023 reject at `error`; 0 if none.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -286,14 +286,15 @@ class Guesses:
 
         # Steinke, Nasr and Jagielski 2023 (2305.08846), for delta > 0.
         def p_value(epsilon: float) -> float:
-            tails, _ = _binomial(self.guessed, np.arange(self.correct, -1.0, -1.0), np.full(self.correct + 1, epsilon))
+            counts = np.arange(self.correct, -1.0, -1.0)
+            tails, _ = _binomial_tail_and_mass(self.guessed, counts, np.full(self.correct + 1, epsilon))
             gains = (tails[1:] - tails[0]) / np.arange(1, self.correct + 1)
             return float(tails[0] + 2 * self.canaries * delta * gains.max(initial=0.0))
 
-        return _largest(lambda epsilon: p_value(epsilon) <= error)
+        return _largest_true(lambda epsilon: p_value(epsilon) <= error)
 
 
-def _binomial(trials: int, count: int | Array, epsilons: Array) -> tuple[Array, Array]:
+def _binomial_tail_and_mass(trials: int, count: int | Array, epsilons: Array) -> tuple[Array, Array]:
     """Return (Pr[B >= count], Pr[B = count]) for B binomial with success probability 1 / (1 + e^-epsilon)."""
     counts = np.broadcast_to(np.asarray(count, dtype=float), epsilons.shape)
     chance = 1 / (1 + np.exp(-epsilons))
@@ -345,14 +346,14 @@ class Alarms:
 
         if not contradicts(0.0):
             return 1.0
-        low, high = _SMALLEST, 0.0
+        low, high = _MIN_LOG_P_VALUE, 0.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if contradicts(middle) else (middle, high)
         return math.exp(high)
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound >= 0 on epsilon from the rates of alarms and of their complement; fails with `error`.
+        """Return a lower bound >= 0 on epsilon, log((tpr - delta) / fpr) by the rates or, if larger, their complement.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -368,8 +369,8 @@ class Alarms:
         return max(0.0, math.log(max(ratios, default=1.0)))
 
 
-def _largest(holds: Callable[[float], bool]) -> float:
-    """Return by bisection the largest number in [0, _MAX_EPSILON] that `holds`, which fails above it; 0 if none."""
+def _largest_true(holds: Callable[[float], bool]) -> float:
+    """Return by bisection the largest epsilon in [0, 100] at which `holds`, which fails above it; 0 if none."""
     low, high = 0.0, _MAX_EPSILON
     if not holds(low):
         return 0.0

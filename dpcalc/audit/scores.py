@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpcalc.guarantee import Adjacency, Guarantee
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.risk import RISK_WORK, ROUGH_NOTE, both_profiles
+from dpcalc.planner.risk import RISK_WORK, ROUGH_NOTE, Profiles, both_profiles
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
 from dpcalc.work import allowance
@@ -50,7 +51,7 @@ class Scores:
 
 
 def read_scores(path: str) -> Scores:
-    """Return a CSV file's scores, columns member, score, perhaps run, in any order; InputError: others, or no rows.
+    """Return a CSV file's scores, columns member, score, perhaps run; InputError: others, no rows, over 2,000,000.
 
     Args:
         path: file name, or "-" for standard input.
@@ -63,11 +64,7 @@ def read_scores(path: str) -> Scores:
         start, text = next(((line, text) for line, text in pieces if text.strip()), (1, ""))
         blank = len(text) - len(text.lstrip("\n"))
         header, _, text = text[blank:].partition("\n")
-        delimiter = max(DELIMITERS, key=header.count)
-        columns = [unquoted(cell) for cell in header.split(delimiter)]
-        if sorted(columns) not in (sorted((MEMBER, SCORE)), sorted((MEMBER, SCORE, RUN))):
-            expected = f"expected the columns {MEMBER} and {SCORE}, and {RUN} if there are several runs"
-            raise InputError(f"{name}:{start + blank}: {expected}, got {short(header) or 'nothing'}")
+        delimiter, columns = _delimiter_and_columns(f"{name}:{start + blank}", header)
         blocks, rows = [np.zeros((0, len(columns)))], 0
         for line, piece in chain([(start + blank + 1, text)], pieces):
             blocks.append(_rows(name, line, piece.replace(delimiter, ","), columns))
@@ -84,6 +81,16 @@ def read_scores(path: str) -> Scores:
         scores=table[:, columns.index(SCORE)],
         runs=table[:, columns.index(RUN)] if RUN in columns else None,
     )
+
+
+def _delimiter_and_columns(place: str, header: str) -> tuple[str, list[str]]:
+    """Return (commonest of , ; tab, columns) of a header; InputError unless member, score and perhaps run."""
+    delimiter = max(DELIMITERS, key=header.count)
+    columns = [unquoted(cell) for cell in header.split(delimiter)]
+    if sorted(columns) not in (sorted((MEMBER, SCORE)), sorted((MEMBER, SCORE, RUN))):
+        expected = f"expected the columns {MEMBER} and {SCORE}, and {RUN} if there are several runs"
+        raise InputError(f"{place}: {expected}, got {short(header) or 'nothing'}")
+    return delimiter, columns
 
 
 def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
@@ -136,7 +143,9 @@ def _cell(place: str, column: str, cell: str) -> float:
 # Audit membership inference scores of canaries: test them against the trade-off curve that a plan certifies.
 
 _RATES = (1e-4, 1e-2, 0.2)  # false positive rates near which the curve is tight
-_GUESSED = 4  # one in so many canaries is guessed unless the user says how many: few are clear, more tell more
+_CANARIES_PER_GUESS = (
+    4  # one in so many canaries is guessed unless the user says how many: few are clear, more tell more
+)
 _HELD_OUT_SEED = 20_26  # of the random halves, fixed so that an audit gives the same answer again
 _CANDIDATES = 200  # thresholds among which the held-out half chooses
 _POINTS = 60  # of the curves of a picture
@@ -210,7 +219,7 @@ class ScoreAudit:
 
 
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Return the test of scores: by alarms if each canary has its own run, else by guesses; a union bound over rules.
+    """Return the tests of scores, alarms if each canary has its own run, else guesses; their p-value by a union bound.
 
     Args:
         run: a training run, or its composition where that is at hand.
@@ -244,19 +253,25 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         epsilon_lower=max(counts.epsilon_lower(delta=plan.delta, error=error) for _, counts in counted),
         roc=_roc(scores, curve),
         assumptions=_assumptions(plan, has_many_runs=has_many_runs, rules=rules),
-        notes=(
-            *((ROUGH_NOTE,) if any(each.is_rough for each in profiles) else ()),
-            *(("without noise nothing is certified that scores could contradict",) if not profiles else ()),
-            *(("canaries that were out score higher; a larger score must say `in`",) if _is_reversed(scores) else ()),
-        ),
+        notes=tuple(_notes(scores, profiles)),
     )
+
+
+def _notes(scores: Scores, profiles: Sequence[Profiles]) -> Iterator[str]:
+    """Yield a sentence each for rough profiles, for no profiles (a run without noise) and for reversed scores."""
+    if any(each.is_rough for each in profiles):
+        yield ROUGH_NOTE
+    if not profiles:
+        yield "without noise nothing is certified that scores could contradict"
+    if _is_reversed(scores):
+        yield "canaries that were out score higher; a larger score must say `in`"
 
 
 # One run
 
 
 def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
-    """Return (rule, counts) for each pair (guessed in, guessed out), by default a quarter; InputError: biased coins."""
+    """Return (rule, counts) for each pair of `_guessed_pairs`; InputError for thresholds or biased coins."""
     canaries, included = len(scores.scores), int(scores.included.sum())
     if rules.thresholds:
         raise InputError(
@@ -269,12 +284,7 @@ def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
             f"{scores.path}: expected canaries that are in with probability 1/2 each, got {included:,} in of "
             f"{canaries:,}"
         )
-    # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
-    default = max(1, canaries // _GUESSED)
-    pairs = rules.guesses or ((default - default // 2, default // 2),)
-    for high, low in pairs:
-        if high + low > canaries:
-            raise InputError(f"--guesses: expected at most {canaries:,}, the number of canaries, got {high + low:,}")
+    pairs = _guessed_pairs(rules, canaries)
     order = np.argsort(scores.scores)
     ordered, members = scores.scores[order], scores.included[order]
     return [
@@ -288,6 +298,17 @@ def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
         )
         for high, low in pairs
     ]
+
+
+def _guessed_pairs(rules: ScoreRules, canaries: int) -> tuple[tuple[int, int], ...]:
+    """Return the rules' (guessed in, out) pairs, by default halves of a quarter of canaries; InputError: too many."""
+    # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
+    default = max(1, canaries // _CANARIES_PER_GUESS)
+    pairs = rules.guesses or ((default - default // 2, default // 2),)
+    for high, low in pairs:
+        if high + low > canaries:
+            raise InputError(f"--guesses: expected at most {canaries:,}, the number of canaries, got {high + low:,}")
+    return pairs
 
 
 def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
@@ -312,10 +333,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, alarms) per threshold, or of one that half the runs pick for the others; InputError for guesses.
-
-    InputError for guesses, which take the scores of one run.
-    """
+    """Return (rule, alarms) per threshold, or of half of the runs by one that the others pick; InputError: guesses."""
     if rules.guesses:
         raise InputError(
             "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
@@ -323,24 +341,29 @@ def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, 
         )
     if rules.thresholds:
         everything = np.arange(len(scores.scores))
-        return [(f"score >= {number!r}", _counted(scores, everything, number)) for number in rules.thresholds]
+        return [(f"score >= {number!r}", _counted_alarms(scores, everything, number)) for number in rules.thresholds]
     # A threshold that is chosen on the runs that test it profits from their noise: one half chooses, the other tests.
     order = np.random.Generator(np.random.PCG64(_HELD_OUT_SEED)).permutation(len(scores.scores))
     choosing, tested = order[: len(order) // 2], order[len(order) // 2 :]
+    threshold = _chosen_threshold(scores, choosing, delta=delta, error=rules.false_alarm)
+    rule = f"score >= {threshold!r}, chosen by the other half of the runs"
+    return [(rule, _counted_alarms(scores, tested, threshold))]
+
+
+def _chosen_threshold(scores: Scores, choosing: IntArray, *, delta: float, error: float) -> float:
+    """Return the threshold, of up to 200 scores of these runs, by which they show most epsilon, then tpr - fpr."""
     values = np.unique(scores.scores[choosing])
     candidates = values[np.linspace(0, len(values) - 1, min(len(values), _CANDIDATES)).astype(int)]
 
     def strength(threshold: float) -> tuple[float, float]:
-        counts = _counted(scores, choosing, threshold)
+        counts = _counted_alarms(scores, choosing, threshold)
         gain = counts.detected / counts.included - counts.false / counts.excluded
-        return counts.epsilon_lower(delta=delta, error=rules.false_alarm), gain
+        return counts.epsilon_lower(delta=delta, error=error), gain
 
-    threshold = max(map(float, candidates), key=strength)
-    rule = f"score >= {threshold!r}, chosen by the other half of the runs"
-    return [(rule, _counted(scores, tested, threshold))]
+    return max(map(float, candidates), key=strength)
 
 
-def _counted(scores: Scores, places: IntArray, threshold: float) -> Alarms:
+def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarms:
     """Return the alarms (score >= threshold) of the runs at `places`; InputError unless some are in and some out."""
     included, alarm = scores.included[places], scores.scores[places] >= threshold
     counts = Alarms(
@@ -361,7 +384,7 @@ def _counted(scores: Scores, places: IntArray, threshold: float) -> Alarms:
 
 
 def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float], ...]:
-    """Return (fpr, tpr, bound on tpr) at a grid of fprs from 1 / (canaries out) to 1; () if all are in, or out."""
+    """Return (fpr, tpr, certified largest tpr) at 60 fprs from 1 / (canaries out) to 1; () if all are in, or out."""
     ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
     if not len(ins) or not len(outs):
         return ()
@@ -377,7 +400,7 @@ def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float
 
 
 def _is_reversed(scores: Scores) -> bool:
-    """Return True if outs rank above ins by over 4 deviations (Mann-Whitney); False without any ins or outs."""
+    """Return True if outs score above ins by 4 deviations of Mann-Whitney's statistic; False without ins or outs."""
     included, total = int(scores.included.sum()), len(scores.scores)
     excluded = total - included
     if not included or not excluded:

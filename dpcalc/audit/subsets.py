@@ -119,7 +119,7 @@ def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> St
 
 
 def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
-    """Yield tests of sizes: certain for fixed ones, else total, distribution, extremes; none if the log cannot tell.
+    """Yield tests of sizes: certain for fixed ones, else total, distribution, extremes; none if entries do not tell.
 
     Args:
         logged: the level.
@@ -140,30 +140,40 @@ def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
         total = float((sizes * number).sum())
         count = Count(observed=total, expected=every * shown.probability, trials=every)
         yield count_test(Kind.TOTAL, "units drawn in all", [count])
+    yield _size_distribution_test(shown, frames, number, sizes)
+    yield _extreme_size_test(Kind.LARGEST, shown, frames, number, sizes)
+    yield _extreme_size_test(Kind.SMALLEST, shown, frames, number, sizes)
+
+
+def _size_distribution_test(shown: ShownSizes, frames: IntArray, number: IntArray, sizes: IntArray) -> Statistic:
+    """Return the test of how many draws reach high and low quantiles of their law; arrays as of `all_draws`."""
     draws = float(number.sum())
     counts = []
     for tail in chain.from_iterable((each, 1 - each) for each in _TAILS):
-        threshold = binom.isf(tail, law.trials(frames), shown.probability).astype(np.int64) + 1
+        threshold = binom.isf(tail, shown.law.trials(frames), shown.probability).astype(np.int64) + 1
         expected = float((shown.tail(threshold, frames) * number).sum())
         counts.append(Count(observed=float(number[sizes >= threshold].sum()), expected=expected, trials=draws))
-    yield count_test(Kind.SIZES, "draws by size", counts)
-    for kind, probability in ((Kind.LARGEST, shown.tail(sizes, frames)), (Kind.SMALLEST, shown.head(sizes, frames))):
-        if not sizes.size:
-            yield count_test(kind, f"{kind} draw", [])
-            continue
-        place = int(np.argmin(probability))
-        value = draws * float(probability[place])  # union bound over all draws
-        yield Statistic(
-            kind=kind,
-            quantity=f"{kind} draw",
-            observed=float(sizes[place]),
-            expected=float(law.trials(frames)[place] * shown.probability),
-            log_p_value=min(0.0, math.log(value)) if value > 0 else -math.inf,
-        )
+    return count_test(Kind.SIZES, "draws by size", counts)
+
+
+def _extreme_size_test(kind: Kind, shown: ShownSizes, frames: IntArray, number: IntArray, sizes: IntArray) -> Statistic:
+    """Return the test of the LARGEST or SMALLEST draw (the least likely in that tail), a union bound over all draws."""
+    if not sizes.size:
+        return count_test(kind, f"{kind} draw", [])
+    probability = shown.tail(sizes, frames) if kind is Kind.LARGEST else shown.head(sizes, frames)
+    place = int(np.argmin(probability))
+    value = float(number.sum()) * float(probability[place])  # union bound over all draws
+    return Statistic(
+        kind=kind,
+        quantity=f"{kind} draw",
+        observed=float(sizes[place]),
+        expected=float(shown.law.trials(frames)[place] * shown.probability),
+        log_p_value=min(0.0, math.log(value)) if value > 0 else -math.inf,
+    )
 
 
 def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
-    """Return (size of the frame, number of draws, size of the draw) of each kind, empty ones only if `is_every`.
+    """Return arrays (frame size, number of draws, draw size) by different sizes; empty draws too if `is_every`.
 
     Args:
         logged: the level; empty draws are known where every parent draws at every time.
@@ -186,7 +196,7 @@ def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
-    """Yield tests of draws given sizes (overlaps, pairs, passes, units, parts), and of spread by `rate`, or none.
+    """Yield tests given draws' sizes (overlaps, pairs, passes, units, parts), and of spread by `rate`; or none.
 
     Args:
         logged: the level.
@@ -196,16 +206,7 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
     level, draws = logged.level, logged.draws
     if level.shown is None or not level.has_sizes:
         return
-    # Given the sizes of two draws, their overlap is hypergeometric; it can be no larger than the smaller of them.
-    smaller = np.minimum(draws.sizes, draws.previous)
-    frames = draws.frames.astype(float)
-    expected = draws.sizes * (draws.previous / frames)
-    observed = int(draws.repeated[draws.previous > 0].sum())
-    yield count_test(
-        Kind.OVERLAP,
-        "units that the previous draw has too",
-        [Count(observed=observed, expected=float(expected.sum()), trials=float(smaller.sum()))],
-    )
+    yield _overlap_test(draws)
     yield count_test(Kind.JOINT, "draws with many units of the previous one", _joint_counts(draws))
     yield _neighbours_test(logged)
     yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
@@ -214,6 +215,20 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
         yield spread_test(logged, rate, level.times)
     if isinstance(level.sizes, int):
         yield _part_test(logged, level.sizes)
+
+
+def _overlap_test(draws: Draws) -> Statistic:
+    """Return the test of how many units all draws share with their previous ones, given the sizes of both."""
+    # Given the sizes of two draws, their overlap is hypergeometric; it can be no larger than the smaller of them.
+    smaller = np.minimum(draws.sizes, draws.previous)
+    frames = draws.frames.astype(float)
+    expected = draws.sizes * (draws.previous / frames)
+    observed = int(draws.repeated[draws.previous > 0].sum())
+    return count_test(
+        Kind.OVERLAP,
+        "units that the previous draw has too",
+        [Count(observed=observed, expected=float(expected.sum()), trials=float(smaller.sum()))],
+    )
 
 
 def _joint_counts(draws: Draws) -> Iterator[Count]:
@@ -256,6 +271,21 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     starts = np.diff(draws.parents, prepend=-1) != 0
     starts |= np.diff(draws.numbers // level.window, prepend=-1) != 0
     begins = np.flatnonzero(starts)
+    units = draws.frames[begins].astype(float)
+    counts = []
+    for times, reached in zip(range(2, OCCURRENCES + 1), _reach_probabilities(draws, begins), strict=True):
+        counts.append(
+            Count(
+                observed=logged.counts.by_occurrence[times],
+                expected=float((units * reached).sum()),
+                trials=float(units.sum()),
+            )
+        )
+    return counts
+
+
+def _reach_probabilities(draws: Draws, begins: IntArray) -> Iterator[Array]:
+    """Yield the probabilities of at least 2, then 3 draws of a unit, given sizes, in each window from `begins` on."""
     # The number of draws in a window that hold a unit is a sum of independent coins. Its probabilities of 0, 1 and 2
     # follow from the sums of odds and of their squares; draws of a whole frame hold every unit.
     is_whole = draws.sizes == draws.frames
@@ -265,25 +295,41 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     first, second = np.add.reduceat(odds, begins), np.add.reduceat(odds**2, begins)
     whole = np.add.reduceat(is_whole.astype(np.int64), begins)
     exactly = (none, none * first, none * (first**2 - second) / 2)
-    units = draws.frames[begins].astype(float)
-    counts = []
     for times in range(2, OCCURRENCES + 1):
         below = sum(np.where(whole + other < times, exactly[other], 0.0) for other in range(times))
-        counts.append(
-            Count(
-                observed=logged.counts.by_occurrence[times],
-                expected=float((units * np.clip(1 - below, 0.0, 1.0)).sum()),
-                trials=float(units.sum()),
-            )
-        )
-    return counts
+        yield np.clip(1 - below, 0.0, 1.0)
 
 
 def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of the unit drawn most often and of the one drawn least often, with a union bound over units."""
     level, draws, counts = logged.level, logged.draws, logged.counts.counts
     number = np.bincount(draws.parents, minlength=level.parents).astype(float)
-    mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents)
+    mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
+    # The largest and the smallest of all units: a union bound over them, hence the log of their number.
+    for side, (tail, unit) in _extreme_units(logged, number, mean).items():
+        parent = int(level.parents_of(np.array([unit]))[0])
+        # The vectorised logarithms lose digits where trials are many; the one that counts is computed again.
+        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(number[parent]))
+        p_value = min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0
+        yield Statistic(
+            kind=Kind.OFTENEST if side > 0 else Kind.RAREST,
+            quantity=f"draws of the unit drawn {'most' if side > 0 else 'least'} often",
+            observed=count.observed,
+            expected=count.expected,
+            log_p_value=p_value,
+            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
+        )
+
+
+def _extreme_units(logged: LoggedLevel, number: Array, mean: Array) -> dict[int, tuple[float, int]]:
+    """Return (log tail, unit) of the least likely unit drawn above (1) and below (-1) its mean; (0, 0) for none.
+
+    Args:
+        logged: the level.
+        number: draws of each parent.
+        mean: expected draws of each of its units, given sizes.
+    """
+    level, counts = logged.level, logged.counts.counts
     # Chernoff's bound of log_tail for all units at once, a part of them at a time.
     extremes = dict.fromkeys((1, -1), (0.0, 0))
     for begin in range(0, counts.size, _UNITS_AT_ONCE):
@@ -299,20 +345,7 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
             place = int(np.argmin(tails))
             if tails[place] < extremes[side][0]:
                 extremes[side] = float(tails[place]), begin + place
-    # The largest and the smallest of all units: a union bound over them, hence the log of their number.
-    for side, (tail, unit) in extremes.items():
-        parent = int(level.parents_of(np.array([unit]))[0])
-        # The vectorised logarithms lose digits where trials are many; the one that counts is computed again.
-        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(number[parent]))
-        p_value = min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0
-        yield Statistic(
-            kind=Kind.OFTENEST if side > 0 else Kind.RAREST,
-            quantity=f"draws of the unit drawn {'most' if side > 0 else 'least'} often",
-            observed=count.observed,
-            expected=count.expected,
-            log_p_value=p_value,
-            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
-        )
+    return extremes
 
 
 def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:

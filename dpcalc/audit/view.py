@@ -17,7 +17,7 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
 def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
-    """Return the result of `audit-sampler`: findings, and for each test a row of the table and an entry in JSON.
+    """Return the result of `audit-sampler`: verdict with findings, steps, entries; each test as table row and in JSON.
 
     Args:
         result: of the audit.
@@ -50,7 +50,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             Field("steps", result.steps),
             Field("entries", result.entries),
             Field("false_alarm", FALSE_ALARM),
-            Field("tests", tests, plain=tuple(map(_line, result.tests))),
+            Field("tests", tests, plain=tuple(map(_test_line, result.tests))),
             json_only("notes", list(result.notes)),
             *origin_fields(loaded),
         ),
@@ -58,12 +58,12 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             headline=f"{verdict}\n{counted(result.steps, 'step')}, {result.entries} entries; an honest log is "
             f"contradicted with probability <= {FALSE_ALARM:g}",
             columns=("level", "quantity", "expected", "logged", "p-value", "agrees", "note"),
-            rows=tuple(_row(each) for each in result.tests),
+            rows=tuple(_test_cells(each) for each in result.tests),
         ),
     )
 
 
-def _row(each: AuditedTest) -> tuple[str, ...]:
+def _test_cells(each: AuditedTest) -> tuple[str, ...]:
     """Return the cells of a test: phase and level, quantity, expected, logged, p-value, agreement, note or ""."""
     phase = f"{visible(each.phase)}: " if each.phase else ""
     test = each.test
@@ -73,9 +73,9 @@ def _row(each: AuditedTest) -> tuple[str, ...]:
     return (phase + visible(each.level), test.quantity, *numbers, yes_no(not each.contradicts), note)
 
 
-def _line(each: AuditedTest) -> str:
+def _test_line(each: AuditedTest) -> str:
     """Return "LEVEL: QUANTITY: expected X, logged Y, p-value P", with "; CONTRADICTED: NOTE" where it is."""
-    level, quantity, expected, observed, p_value, _, note = _row(each)
+    level, quantity, expected, observed, p_value, _, note = _test_cells(each)
     verdict = f"; CONTRADICTED{f': {note}' if note else ''}" if each.contradicts else ""
     return f"{level}: {quantity}: expected {expected}, logged {observed}, p-value {p_value}{verdict}"
 
@@ -115,7 +115,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
     shown = f"at least {rounded_down(result.epsilon_lower)} by the scores (confidence {confidence})"
     return Output(
         command="audit",
-        headline=f"{verdict}: p-value {_share(result.p_value)}",
+        headline=f"{verdict}: p-value {_bound_text(result.p_value)}",
         fields=(
             config_field(loaded),
             json_only("scores", path),
@@ -134,7 +134,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
                 plain=tuple(map(_rule_text, result.tests)),
                 label="rule",
             ),
-            Field("p_value", result.p_value, rounding=_share),
+            Field("p_value", result.p_value, rounding=_bound_text),
             Field(
                 "false_alarm",
                 result.false_alarm,
@@ -164,7 +164,7 @@ _ROC = ("false_positive_rate", "true_positive_rate", "certified")
 
 
 def _rule_fields(test: ScoreTest) -> dict[str, object]:
-    """Return a rule in words, its counts (of guesses or of alarms) and its p-value for JSON."""
+    """Return a rule in words, its counts (of guesses, or of runs and alarms) and its p-value by their JSON names."""
     counts = test.counts
     if isinstance(counts, Guesses):
         numbers = {"guesses": counts.guessed, "correct": counts.correct}
@@ -188,11 +188,11 @@ def _rule_text(test: ScoreTest) -> str:
             f"alarms in {counts.detected:,} of {counts.included:,} runs with the canary and in {counts.false:,} of "
             f"{counts.excluded:,} without"
         )
-    return f"{test.rule}: {words}, p-value {_share(test.p_value)}"
+    return f"{test.rule}: {words}, p-value {_bound_text(test.p_value)}"
 
 
-def _share(value: float) -> str:
-    """Return an upper bound on a p-value, rounded up."""
+def _bound_text(value: float) -> str:
+    """Return "<= P", P rounded up to two significant digits."""
     return f"<= {rounded_up(value, digits=2)}"
 
 

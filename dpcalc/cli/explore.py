@@ -106,7 +106,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     from dpcalc.charts.series import CURVES
     from dpcalc.charts.shapes import CurveRequest
     from dpcalc.report.guarantees import config_names
-    from dpcalc.sweep.points import parse_numbers
+    from dpcalc.sweep.numbers import parse_numbers
 
     if as_csv and as_json:
         raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")

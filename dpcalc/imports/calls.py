@@ -19,7 +19,7 @@ from dpcalc.imports.run import (
     Terms,
     decimal_down,
     finite_number,
-    merged,
+    merged_parts,
     number_text,
     number_value,
     rate_of,
@@ -38,6 +38,10 @@ _OPACUS_SAMPLING = (
 )
 _TF_SAMPLING = (
     "sampling: Poisson draws are assumed, as by the library; shuffled batches and batches of a fixed size cost more"
+)
+_MICROBATCHES = (
+    "microbatches: the function halves the noise multiplier unless it has used_microbatching=False, and so does this "
+    "config; with microbatches of one example say so"
 )
 _ACCUMULATION = "accumulation: Opacus multiplies the rate by the batches of a step, which is no longer a Poisson draw"
 
@@ -73,7 +77,7 @@ _OPTIONS = {
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of an Opacus accountant's state, equal entries merged; InputError if malformed or without steps.
+    """Return the run of an Opacus accountant's state, equal entries merged; InputError: malformed, no steps, too many.
 
     Args:
         state: with the keys "history" (a list of noise multiplier, rate and steps) and, if it is the whole state,
@@ -93,7 +97,7 @@ def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
         raise InputError(f"history: expected a list of at most {_MAX_ENTRIES:,} entries, got something else")
     return ImportedRun(
         origin=f"the state of an Opacus accountant{f' ({mechanism})' if mechanism else ''}",
-        parts=merged([_entry_part(entry, at) for at, entry in enumerate(history)]),
+        parts=merged_parts([_entry_part(entry, at) for at, entry in enumerate(history)]),
         unknown=(_ADJACENCY, _OPACUS_SAMPLING, _ACCUMULATION, _CLIP, _UNIT),
     )
 
@@ -115,19 +119,24 @@ def _entry_part(entry: Any, at: int) -> Part:  # noqa: ANN401  of a pickle or JS
     )
 
 
-def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int) -> Part:
-    """Return Poisson draws with Gaussian noise, its multiplier rounded down; None leaves "{noise}" to be solved for."""
-    stated = "{noise}" if noise is None else decimal_down(noise)
+def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int, norm: Fraction | None = None) -> Part:
+    """Return Poisson draws with Gaussian noise, and the clip `norm` if stated; noise as `_noise_text`."""
+    clip = "" if norm is None else f", max_grad_norm: {number_text(norm)}"
     return Part(
         sampling=f"{{scheme: poisson, rate: {number_text(rate)}}}",
-        mechanism=f"{{noise_multiplier: {stated}}}",
+        mechanism=f"{{noise_multiplier: {_noise_text(noise)}{clip}}}",
         steps=steps,
         rate=rate,
     )
 
 
+def _noise_text(noise: Fraction | None) -> str:
+    """Return a noise multiplier rounded down to a decimal; "{noise}", to be replaced by a solved one, for None."""
+    return "{noise}" if noise is None else decimal_down(noise)
+
+
 def call_run(call: Call, terms: Terms) -> ImportedRun:
-    """Return the run of a call; terms replace arguments (InputError: no place for one); no target if noise is known.
+    """Return the run of a call, terms in the place of its arguments; InputError for what cannot be read or expressed.
 
     Args:
         call: of one of `CALLS`.
@@ -136,13 +145,29 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     Raises:
         InputError: a number is missing, no literal or out of range, or the call cannot be expressed.
     """
+    given = _with_terms(call.name, _arguments(call), terms)
+    read = _tensorflow_run if _SIGNATURES[call.name] else _opacus_run
+    return replace(
+        read(call.name, given),
+        origin=f"a call of {call.name} on line {call.line}",
+        delta=_delta(call.name, given, terms),
+        target_epsilon=_target_epsilon(given),
+    )
+
+
+def _arguments(call: Call) -> dict[str, Any]:
+    """Return a call's arguments by `_OUR_NAMES`; InputError for more without names than its signature has."""
     names = _SIGNATURES[call.name]
     if len(call.arguments) > len(names):
         raise InputError(
             f"{call.name}: expected at most {len(names)} arguments without names, got {len(call.arguments)}"
         )
     stated = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
-    given = {_OUR_NAMES.get(name, name): value for name, value in stated.items()}
+    return {_OUR_NAMES.get(name, name): value for name, value in stated.items()}
+
+
+def _with_terms(name: str, given: Mapping[str, Any], terms: Terms) -> dict[str, Any]:
+    """Return arguments with the terms in their place, epochs for steps or the reverse; InputError: no place for it."""
     added = {
         "n": terms.examples,
         "batch_size": terms.batch_size,
@@ -151,60 +176,50 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
         "sample_rate": terms.sample_rate,
         "noise_multiplier": terms.noise_multiplier,
     }
-    for name in ("steps", "sample_rate") if names else ("batch_size",):
-        if added[name] is not None:
-            raise InputError(
-                f"{_OPTIONS[name]}: expected what {call.name} takes, got a number that it has no place for"
-            )
-    given |= {name: value for name, value in added.items() if value is not None}
+    for argument in ("steps", "sample_rate") if _SIGNATURES[name] else ("batch_size",):
+        if added[argument] is not None:
+            raise InputError(f"{_OPTIONS[argument]}: expected what {name} takes, got a number that it has no place for")
+    replaced = {**given, **{argument: value for argument, value in added.items() if value is not None}}
     # Length is stated once: epochs of the user take the place of steps of the call, and the reverse.
     if terms.epochs is not None and terms.steps is None:
-        given.pop("steps", None)
+        replaced.pop("steps", None)
     if terms.steps is not None and terms.epochs is None:
-        given.pop("epochs", None)
-    run = _opacus_run(call.name, given) if not names else _tensorflow_run(call.name, given)
-    stated_delta = given.get("delta")
+        replaced.pop("epochs", None)
+    return replaced
+
+
+def _delta(name: str, given: Mapping[str, Any], terms: Terms) -> str:
+    """Return a call's delta, rounded down, or ""; InputError if it is a name or a call and the terms have none."""
+    delta = given.get("delta")
     # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
-    if terms.delta is None and isinstance(stated_delta, (Expression, Call)):
-        _required(given, "delta", call.name)
-    delta = "" if not isinstance(stated_delta, Fraction) else decimal_down(stated_delta)
+    if terms.delta is None and isinstance(delta, (Expression, Call)):
+        _required(given, "delta", name)
+    return decimal_down(delta) if isinstance(delta, Fraction) else ""
+
+
+def _target_epsilon(given: Mapping[str, Any]) -> float | None:
+    """Return a call's target epsilon, None without one or with a noise multiplier; InputError for one below 1e-9."""
     # With a noise multiplier nothing is solved for: the target of the call is then no part of the run.
     target = given.get("target_epsilon") if "noise_multiplier" not in given else None
-    if target is not None:
-        target = float(finite_number(target, "target_epsilon", low=1e-9))
-    return ImportedRun(
-        origin=f"a call of {call.name} on line {call.line}",
-        parts=run.parts,
-        unknown=run.unknown,
-        delta=delta,
-        examples=run.examples,
-        group_size=run.group_size,
-        target_epsilon=target,
-    )
+    return None if target is None else float(finite_number(target, "target_epsilon", low=1e-9))
 
 
 def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return a call's run, no origin, delta, target; noise halved for a statement unless used_microbatching=False."""
+    """Return the run of a TF-Privacy call, a user's examples as group, without origin, delta, target; or InputError."""
     examples = whole_number(_required(given, "n", name), "number of examples")
     batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
     epochs = finite_number(_required(given, "epochs", name), "epochs")
-    noise = None if name == "compute_noise" and "noise_multiplier" not in given else _noise(given, name)
+    is_solved = name == "compute_noise" and "noise_multiplier" not in given
+    noise = None if is_solved else _noise_multiplier(given, name)
     unknown = [_ADJACENCY, _TF_SAMPLING, _CLIP]
-    if name == "compute_dp_sgd_privacy_statement":
-        halved = given.get("used_microbatching", True)
-        if not isinstance(halved, bool):
-            raise InputError(f"used_microbatching: expected True or False, got {shown(halved)}")
-        if halved and noise is not None:
-            noise /= 2
-            unknown.append(
-                "microbatches: the function halves the noise multiplier unless it has used_microbatching=False, and so "
-                "does this config; with microbatches of one example say so"
-            )
+    if noise is not None and _has_halved_noise(name, given):
+        noise /= 2
+        unknown.append(_MICROBATCHES)
     group = given.get("max_examples_per_user")
     size = 1 if group is None else whole_number(group, "max_examples_per_user")
     part = Part(
         sampling="{scheme: poisson}",
-        mechanism=f"{{noise_multiplier: {'{noise}' if noise is None else decimal_down(noise)}}}",
+        mechanism=f"{{noise_multiplier: {_noise_text(noise)}}}",
         training=f"batch_size: {number_text(batch)}, epochs: {number_text(epochs)}",
         rate=Fraction(batch, examples),
     )
@@ -213,40 +228,52 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
     return ImportedRun(origin="", parts=(part,), unknown=tuple(unknown), examples=examples, group_size=size)
 
 
+def _has_halved_noise(name: str, given: Mapping[str, Any]) -> bool:
+    """Return True for a privacy statement unless used_microbatching=False; InputError if that is no bool."""
+    if name != "compute_dp_sgd_privacy_statement":
+        return False
+    has_microbatches = given.get("used_microbatching", True)
+    if not isinstance(has_microbatches, bool):
+        raise InputError(f"used_microbatching: expected True or False, got {shown(has_microbatches)}")
+    return has_microbatches
+
+
 def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return a run, no origin, delta, target; no steps: epochs / rate as Opacus rounds; InputError if not Poisson."""
+    """Return the run of an Opacus call, without origin, delta, target; InputError if incomplete or not Poisson."""
     if given.get("poisson_sampling", True) is not True:
         raise InputError(
             f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "
             "Opacus counts as if it were; write a config with `scheme: shuffle`"
         )
     rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
-    if "steps" in given and given["steps"] is not None:
-        steps = whole_number(_required(given, "steps", name), "steps")
+    steps = _opacus_steps(name, given, rate)
+    noise = None
+    if name == "make_private" or "noise_multiplier" in given:
+        noise = _noise_multiplier(given, name)
     else:
-        epochs = finite_number(_required(given, "epochs", name), "epochs")
-        # get_noise_multiplier rounds down; an engine draws len(loader) batches in each of the epochs.
-        steps = math.floor(epochs / rate) if name == "get_noise_multiplier" else math.ceil(epochs / rate)
-    needs_noise = name == "make_private" or "noise_multiplier" in given
-    part = _poisson_part(_noise(given, name) if needs_noise else None, rate, steps)
-    if not needs_noise:
         _required(given, "target_epsilon", name)
     norm = given.get("max_grad_norm")
-    if not isinstance(norm, Fraction):
-        return ImportedRun(origin="", parts=(part,), unknown=(_ADJACENCY, _OPACUS_SAMPLING, _CLIP, _UNIT))
-    clipped = f"{part.mechanism[:-1]}, max_grad_norm: {number_text(norm)}}}"
-    return ImportedRun(
-        origin="", parts=(replace(part, mechanism=clipped),), unknown=(_ADJACENCY, _OPACUS_SAMPLING, _UNIT)
-    )
+    part = _poisson_part(noise, rate, steps, norm if isinstance(norm, Fraction) else None)
+    clip = () if isinstance(norm, Fraction) else (_CLIP,)
+    return ImportedRun(origin="", parts=(part,), unknown=(_ADJACENCY, _OPACUS_SAMPLING, *clip, _UNIT))
 
 
-def _noise(given: Mapping[str, Any], name: str) -> Fraction:
-    """Return the noise multiplier of a call."""
+def _opacus_steps(name: str, given: Mapping[str, Any], rate: Fraction) -> int:
+    """Return a call's steps, else epochs / rate, rounded down for get_noise_multiplier, up for engines; InputError."""
+    if given.get("steps") is not None:
+        return whole_number(_required(given, "steps", name), "steps")
+    epochs = finite_number(_required(given, "epochs", name), "epochs")
+    # get_noise_multiplier rounds down; an engine draws len(loader) batches in each of the epochs.
+    return math.floor(epochs / rate) if name == "get_noise_multiplier" else math.ceil(epochs / rate)
+
+
+def _noise_multiplier(given: Mapping[str, Any], name: str) -> Fraction:
+    """Return the noise multiplier of a call, >= 0; InputError if it is missing or no number."""
     return finite_number(_required(given, "noise_multiplier", name), "noise_multiplier")
 
 
 def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:  # noqa: ANN401  a value of the file
-    """Return an argument; InputError on call `name` with the option that gives it, if missing, None or no literal."""
+    """Return an argument of call `name`; InputError with the option to give it by, if missing, None or no literal."""
     value = given.get(argument)
     if value is not None and not isinstance(value, (Expression, Call)):
         return value

@@ -5,7 +5,7 @@ PermuteAndFlip are of later versions.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +18,7 @@ from dpcalc.imports.run import (
     Terms,
     decimal_down,
     finite_number,
-    merged,
+    merged_parts,
     number_text,
     rate_of,
     shown,
@@ -84,8 +84,11 @@ class _Draw:
 _ALL = _Draw(sampling="scheme: all")
 
 
+_Release = tuple[_Draw, Part]
+
+
 def event_run(event: Call, terms: Terms) -> ImportedRun:
-    """Return an event's run: replace-one for fixed sizes and randomized response, zero-out for trees; or InputError.
+    """Return the run of an event: its releases merged, the adjacency that they need; InputError for other events.
 
     Args:
         event: the event.
@@ -96,10 +99,25 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
     """
     tuning = ""
     if event.name == "RepeatAndSelectDpEvent":
-        fields = _fields(event)
+        fields = _field_values(event)
         tuning = _tuning(fields)
-        event = _inner(fields["event"], event.name)
-    releases = list(_parts(event, _ALL, 1, 0))
+        event = _inner_event(fields["event"], event.name)
+    releases = list(_releases(event, _ALL, 1, 0))
+    examples = _examples(releases, terms)
+    parts = [part for _, part in releases]
+    needs_replace_one, is_tree = _needs_replace_one(parts), any("strategy: tree" in part.mechanism for part in parts)
+    return ImportedRun(
+        origin="a dp_accounting DpEvent",
+        parts=merged_parts(parts),
+        unknown=_unknown(releases, needs_replace_one=needs_replace_one, is_tree=is_tree),
+        adjacency="replace-one" if needs_replace_one else "zero-out" if is_tree else "add-remove",
+        examples=examples,
+        tuning=tuning,
+    )
+
+
+def _examples(releases: Sequence[_Release], terms: Terms) -> int | None:
+    """Return the size of the data that draws and terms state, None if none does; InputError for different ones."""
     # A config has one data set; events that state several sizes are of several runs.
     sizes = {draw.examples for draw, _ in releases if draw.examples is not None}
     if terms.examples is not None:
@@ -108,72 +126,72 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
         raise InputError(
             f"source_dataset_size: expected one size of the data, got {', '.join(map(str, sorted(sizes)))}"
         )
-    needs_exchange = [
-        draw.words for draw, part in releases if "fixed" in part.sampling or "replacement" in part.sampling
-    ]
-    needs_exchange += [part.mechanism for _, part in releases if "randomized-response" in part.mechanism]
-    is_tree = any("strategy: tree" in part.mechanism for _, part in releases)
-    scheme = "Poisson" if any("poisson" in part.sampling for _, part in releases) else "fixed-size"
-    is_sampled = any(draw.words for draw, _ in releases)
-    unknown = [
-        "adjacency: an event does not say it, its accountant does"
-        + (" (fixed-size draws and randomized response: replace-one)" if needs_exchange else "")
-        + (" (trees: zero-out, since removing a record would shift all later ones)" if is_tree else ""),
-        *([f"sampling: {scheme} draws are stated; check that the loader draws so"] if is_sampled else []),
-        "clip norm: epsilon does not depend on it; the noise must be relative to it",
-    ]
-    return ImportedRun(
-        origin="a dp_accounting DpEvent",
-        parts=merged([part for _, part in releases]),
-        unknown=tuple(unknown),
-        adjacency="replace-one" if needs_exchange else "zero-out" if is_tree else "add-remove",
-        examples=next(iter(sizes), None),
-        tuning=tuning,
+    return next(iter(sizes), None)
+
+
+def _needs_replace_one(parts: Sequence[Part]) -> bool:
+    """Return True if a part draws a fixed size or with replacement, or answers by randomized response."""
+    return any(
+        "fixed" in part.sampling or "replacement" in part.sampling or "randomized-response" in part.mechanism
+        for part in parts
     )
 
 
-def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[tuple[_Draw, Part]]:
-    """Yield (draw, part) of each release, `count` times; releases on one sample are one part; InputError if unknown."""
+def _unknown(releases: Sequence[_Release], *, needs_replace_one: bool, is_tree: bool) -> tuple[str, ...]:
+    """Return sentences on what an event does not state: adjacency and why, the loader's draws if any, clip norm."""
+    scheme = "Poisson" if any("poisson" in part.sampling for _, part in releases) else "fixed-size"
+    is_sampled = any(draw.words for draw, _ in releases)
+    return (
+        "adjacency: an event does not say it, its accountant does"
+        + (" (fixed-size draws and randomized response: replace-one)" if needs_replace_one else "")
+        + (" (trees: zero-out, since removing a record would shift all later ones)" if is_tree else ""),
+        *([f"sampling: {scheme} draws are stated; check that the loader draws so"] if is_sampled else []),
+        "clip norm: epsilon does not depend on it; the noise must be relative to it",
+    )
+
+
+def _releases(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[_Release]:
+    """Yield (draw, part) of an event's releases, steps times `count`, one for a composition in a draw; InputError."""
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
-    fields, name = _fields(event), event.name
+    fields, name = _field_values(event), event.name
     if name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
         if draw.words:
             # Within a draw the parts share one sample: as draws of their own they would cost less than they do.
-            yield from _on_one_sample(event, draw, count)
+            yield from _gaussians_on_one_sample(event, draw, count)
             return
-        for inner, times in _composed(event, fields):
-            yield from _parts(inner, draw, count * times, depth + 1)
+        for inner, times in _composed_events(event, fields):
+            yield from _releases(inner, draw, count * times, depth + 1)
     elif "Sampled" in name and "event" in fields:
-        yield from _parts(_inner(fields["event"], name), _drawn(name, fields, draw), count, depth + 1)
-    elif name in _WHOLE:
+        yield from _releases(_inner_event(fields["event"], name), _draw_within(name, fields, draw), count, depth + 1)
+    elif name in _WITH_OWN_DRAW:
         if draw.words:
             raise InputError(f"{name}: expected it on all records, got it within {draw.words}")
-        yield _WHOLE[name](fields, count)
+        yield _WITH_OWN_DRAW[name](fields, count)
     elif name != "NoOpDpEvent":
         yield draw, Part(sampling=draw.text, mechanism=_mechanism(name, fields), steps=count, rate=draw.rate)
 
 
-def _composed(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
+def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
     """Yield (event, how often) for the direct parts of a (self-)composition; InputError if one is no event."""
     if event.name == "SelfComposedDpEvent":
-        yield _inner(fields["event"], event.name), whole_number(fields["count"], f"{event.name} count", low=0)
+        yield _inner_event(fields["event"], event.name), whole_number(fields["count"], f"{event.name} count", low=0)
         return
     if not isinstance(fields["events"], list):
         raise InputError(f"ComposedDpEvent events: expected a list of events, got {shown(fields['events'])}")
     for inner in fields["events"]:
-        yield _inner(inner, event.name), 1
+        yield _inner_event(inner, event.name), 1
 
 
-def _on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[tuple[_Draw, Part]]:
-    """Yield one part for up to 100 Gaussian releases on one sample, nothing for none; InputError for other events."""
+def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_Release]:
+    """Yield one (draw, part) for all of 1 to 100 Gaussian releases in a composition, none for 0; else InputError."""
     noises: list[str] = []
     pending = [(event, 1)]
     while pending:
         inner, times = pending.pop()
-        fields = _fields(inner)
+        fields = _field_values(inner)
         if inner.name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
-            pending += reversed([(each, times * number) for each, number in _composed(inner, fields)])
+            pending += reversed([(each, times * number) for each, number in _composed_events(inner, fields)])
         elif inner.name == "GaussianDpEvent" and len(noises) + times <= _MAX_SUMS:
             noises += [decimal_down(finite_number(fields["noise_multiplier"], "noise_multiplier"))] * times
         elif inner.name != "NoOpDpEvent":
@@ -189,8 +207,8 @@ def _on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[tuple[_Draw
         yield draw, Part(sampling=draw.text, mechanism=text, steps=count, rate=draw.rate)
 
 
-def _drawn(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
-    """Return a draw within `outer`: Poisson in Poisson multiplies rates; InputError for any other draw in a draw."""
+def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
+    """Return a sampled event's draw within `outer`: Poisson in Poisson by the product of rates, else InputError."""
     # A Poisson draw of a Poisson draw is one at the product of the rates; no other pair of draws is a single draw.
     if name == "PoissonSampledDpEvent" and (not outer.words or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
@@ -210,8 +228,8 @@ def _drawn(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
     )
 
 
-def _truncated(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return draw and part, `count` steps, of Poisson batches cut at random; InputError for numbers out of range."""
+def _cut_poisson_release(fields: dict[str, Any], count: int) -> _Release:
+    """Return (draw, part of `count` steps) of Poisson batches cut to a maximum; InputError for numbers out of range."""
     name = "TruncatedSubsampledGaussianDpEvent"
     rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
     cap = whole_number(fields["truncated_batch_size"], "truncated_batch_size")
@@ -226,8 +244,8 @@ def _truncated(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
     return draw, Part(sampling=draw.text, mechanism=f"{{noise_multiplier: {noise}}}", steps=count, rate=rate)
 
 
-def _mixture(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return (draw, part) of a 0-or-1 mixture of Gaussians: Poisson at the probability of 1; InputError for others."""
+def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
+    """Return (draw, part) of a mixture of sensitivities 0 and 1: Poisson at the probability of 1; else InputError."""
     name = "MixtureOfGaussiansDpEvent"
     sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
     if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
@@ -240,8 +258,8 @@ def _mixture(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
     return draw, Part(sampling=draw.text, mechanism=f"{{noise_multiplier: {noise}}}", steps=count, rate=draw.rate)
 
 
-def _tree(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return the costliest tree, with most steps of step_counts, on all records; InputError unless `count` is 1."""
+def _tree_release(fields: dict[str, Any], count: int) -> _Release:
+    """Return (draw of all records, part) of the tree with most steps of step_counts; InputError unless `count` is 1."""
     name = "SingleEpochTreeAggregationDpEvent"
     counts = fields["step_counts"]
     # Each record is in one of the trees, and the tree with most steps costs most.
@@ -255,10 +273,10 @@ def _tree(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
     return _ALL, Part(sampling="{scheme: any-order}", mechanism=text, steps=steps)
 
 
-_WHOLE: dict[str, Callable[[dict[str, Any], int], tuple[_Draw, Part]]] = {
-    "TruncatedSubsampledGaussianDpEvent": _truncated,
-    "MixtureOfGaussiansDpEvent": _mixture,
-    "SingleEpochTreeAggregationDpEvent": _tree,
+_WITH_OWN_DRAW: dict[str, Callable[[dict[str, Any], int], _Release]] = {
+    "TruncatedSubsampledGaussianDpEvent": _cut_poisson_release,
+    "MixtureOfGaussiansDpEvent": _mixture_release,
+    "SingleEpochTreeAggregationDpEvent": _tree_release,
 }
 """Events that hold their own draw."""
 
@@ -276,26 +294,26 @@ def _mechanism(name: str, fields: dict[str, Any]) -> str:
     return f"{{{_MECHANISMS[name](fields)}}}"
 
 
-def _noise(value: Any) -> str:  # noqa: ANN401  a value of the file
-    """Return a noise multiplier as the key and its value."""
+def _noise_key(value: Any) -> str:  # noqa: ANN401  a value of the file
+    """Return "noise_multiplier: X", X rounded down to a decimal; InputError for no number >= 0."""
     return f"noise_multiplier: {decimal_down(finite_number(value, 'noise multiplier'))}"
 
 
-def _inverse_noise(value: Any) -> str:  # noqa: ANN401  a value of the file
-    """Return the scale of noise with a parameter 1 / scale, as the key and its value."""
+def _inverse_noise_key(value: Any) -> str:  # noqa: ANN401  a value of the file
+    """Return "noise_multiplier: X" for noise with the parameter 1 / X, rounded down; InputError for one below 1e-9."""
     return f"noise_multiplier: {decimal_down(1 / _positive(value, 'parameter of the noise'))}"
 
 
-def _discrete_gaussian(fields: dict[str, Any]) -> str:
+def _discrete_gaussian_keys(fields: dict[str, Any]) -> str:
     """Return the keys of discrete Gaussian noise on one number; InputError unless the dimension is stated as 1."""
     if fields["dimension"] != 1:
         raise InputError(
             f"DiscreteGaussianDpEvent dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number"
         )
-    return f"type: discrete-gaussian, {_noise(fields['sigma'])}"
+    return f"type: discrete-gaussian, {_noise_key(fields['sigma'])}"
 
 
-def _guarantee(fields: dict[str, Any]) -> str:
+def _epsilon_delta_keys(fields: dict[str, Any]) -> str:
     """Return the keys of `approximate-dp`, or of `pure-dp` if delta is 0; InputError for numbers out of range."""
     epsilon = number_text(finite_number(fields["epsilon"], "epsilon"))
     delta = finite_number(fields["delta"], "delta", high=1)
@@ -306,14 +324,14 @@ def _guarantee(fields: dict[str, Any]) -> str:
     )
 
 
-def _concentrated(fields: dict[str, Any]) -> str:
+def _zcdp_keys(fields: dict[str, Any]) -> str:
     """Return the keys of a zCDP mechanism; InputError unless its curve starts at 0 (xi = 0)."""
     if fields["xi"] != 0:
         raise InputError(f"ZCDpEvent xi: expected 0, got {shown(fields['xi'])}; state the curve as `rdp-curve`")
     return f"type: zcdp, rho: {number_text(finite_number(fields['rho'], 'rho'))}"
 
 
-def _response(fields: dict[str, Any]) -> str:
+def _randomized_response_keys(fields: dict[str, Any]) -> str:
     """Return the keys of randomized response; truth_probability, 1 - noise + noise / buckets, is rounded up if long."""
     noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
     # With probability `noise` the answer is uniform over all buckets, the true one among them.
@@ -326,24 +344,24 @@ def _response(fields: dict[str, Any]) -> str:
 
 _MECHANISMS: dict[str, Callable[[dict[str, Any]], str]] = {
     "NonPrivateDpEvent": lambda _: "noise_multiplier: 0",
-    "GaussianDpEvent": lambda fields: _noise(fields["noise_multiplier"]),
-    "LaplaceDpEvent": lambda fields: f"type: laplace, {_noise(fields['noise_multiplier'])}",
-    "DiscreteLaplaceDpEvent": lambda fields: f"type: discrete-laplace, {_inverse_noise(fields['noise_parameter'])}",
-    "DiscreteGaussianDpEvent": _discrete_gaussian,
+    "GaussianDpEvent": lambda fields: _noise_key(fields["noise_multiplier"]),
+    "LaplaceDpEvent": lambda fields: f"type: laplace, {_noise_key(fields['noise_multiplier'])}",
+    "DiscreteLaplaceDpEvent": lambda fields: f"type: discrete-laplace, {_inverse_noise_key(fields['noise_parameter'])}",
+    "DiscreteGaussianDpEvent": _discrete_gaussian_keys,
     # Its loss is that of Laplace noise of scale 1 / epsilon.
-    "PermuteAndFlipDpEvent": lambda fields: f"type: laplace, {_inverse_noise(fields['epsilon'])}",
+    "PermuteAndFlipDpEvent": lambda fields: f"type: laplace, {_inverse_noise_key(fields['epsilon'])}",
     "ExponentialMechanismDpEvent": lambda fields: (
         f"type: exponential, epsilon: {number_text(_positive(fields['epsilon'], 'epsilon'))}"
     ),
-    "EpsilonDeltaDpEvent": _guarantee,
-    "RandomizedResponseDpEvent": _response,
-    "ZCDpEvent": _concentrated,
+    "EpsilonDeltaDpEvent": _epsilon_delta_keys,
+    "RandomizedResponseDpEvent": _randomized_response_keys,
+    "ZCDpEvent": _zcdp_keys,
 }
 """Content of the `mechanism:` section, without braces, of the events that release something."""
 
 
 def _tuning(fields: dict[str, Any]) -> str:
-    """Return the YAML of `tuning:`, by shape: inf Poisson, 1 geometric, 0 logarithmic, else negative binomial."""
+    """Return the YAML of `tuning:` (mean, law by shape: inf Poisson, 1 geometric, 0 logarithmic, negative binomial)."""
     mean = number_text(finite_number(fields["mean"], "RepeatAndSelectDpEvent mean"))
     shape = fields["shape"]
     if shape == math.inf:
@@ -360,15 +378,15 @@ def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of t
     return finite_number(value, where, low=1e-9)
 
 
-def _inner(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the file
-    """Return the event within another one; InputError if it is none."""
+def _inner_event(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the file
+    """Return `value`, what the event `name` holds, if it is an event; else InputError."""
     if not isinstance(value, Call):
         raise InputError(f"{name}: expected an event in it, got {shown(value)}")
     return value
 
 
-def _fields(event: Call) -> dict[str, Any]:
-    """Return an event's fields by name, defaults filled in; InputError for unknown kinds, other or missing fields."""
+def _field_values(event: Call) -> dict[str, Any]:
+    """Return an event's fields by name, defaults filled in; InputError for unknown events, other or missing fields."""
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
     names = _FIELDS[event.name]

@@ -51,7 +51,7 @@ class Opaque:
     kind: str = ""
 
     def __repr__(self) -> str:
-        """Return the name."""
+        """Return the name alone."""
         return self.name
 
 
@@ -132,7 +132,7 @@ class _Machine:
         self.steps = 0
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401  as pickletools decodes it
-        """Perform one opcode on stack and memo; InputError if it is not of plain data, or after a million.
+        """Perform one opcode on stack and memo; InputError if it is not of plain data, or after a million of them.
 
         Args:
             name: of the opcode, as pickletools has it.
@@ -153,7 +153,7 @@ class _Machine:
         elif name not in _IGNORED:
             raise InputError(f"expected a pickle of plain data, got the opcode {name}; {_WAY_OUT}")
 
-    def since_mark(self) -> list[Any]:
+    def pop_since_mark(self) -> list[Any]:
         """Pop the last mark and all above it; return what was above, the oldest first; ValueError without a mark.
 
         Raises:
@@ -166,7 +166,7 @@ class _Machine:
                 return items
         raise ValueError("there is no mark")
 
-    def popped(self, count: int) -> tuple[Any, ...]:
+    def pop(self, count: int) -> tuple[Any, ...]:
         """Pop and return the last `count` values of the stack, the oldest first; IndexError if there are fewer.
 
         Raises:
@@ -178,7 +178,7 @@ class _Machine:
         del self.stack[len(self.stack) - count :]
         return values
 
-    def named(self, name: str) -> None:
+    def push_name(self, name: str) -> None:
         """Push the name "module.name" of an allowed class or function as Opaque, not imported; InputError for others.
 
         Raises:
@@ -189,27 +189,27 @@ class _Machine:
             raise InputError(f"expected a pickle of plain data, got {shown}, which was not executed; {_WAY_OUT}")
         self.stack.append(Opaque(name, is_class=True))
 
-    def made(self) -> None:
-        """Pop (class, arguments), call nothing, push a dict with its items, number, bytes or Opaque; or ValueError.
+    def push_result(self) -> None:
+        """Pop (class, arguments), call nothing, push `_result_without_call`, of OrderedDict with items; or ValueError.
 
         Raises:
             ValueError: there is no class to make it of.
         """
         # Here pickle would call what it finds. Only the name decides what stands in the place of the result.
-        made_of, arguments = self.popped(2)
-        if not (isinstance(made_of, Opaque) and made_of.is_class):
+        called, arguments = self.pop(2)
+        if not (isinstance(called, Opaque) and called.is_class):
             raise ValueError("what is called is no class")
-        self.stack.append(_object(made_of.name, arguments))
-        for key, value in arguments[0] if made_of.name == _ORDERED and arguments else ():
+        self.stack.append(_result_without_call(called.name, arguments))
+        for key, value in arguments[0] if called.name == _ORDERED and arguments else ():
             self.set_item(key, value)
 
-    def built(self) -> None:
+    def drop_attributes(self) -> None:
         """Pop and drop an object's attributes; ValueError for big-endian numpy types, whose numbers would be misread.
 
         Raises:
             ValueError: a numpy type has another order of its bytes than the numbers here are read by.
         """
-        attributes = self.popped(1)[0]
+        attributes = self.pop(1)[0]
         holder = self.stack[-1]
         if isinstance(holder, Opaque) and holder.kind and isinstance(attributes, tuple) and ">" in attributes:
             raise ValueError("numbers whose first byte is the largest")
@@ -236,7 +236,7 @@ class _Machine:
         for at in range(0, len(items) - 1, 2):
             self.set_item(items[at], items[at + 1])
 
-    def extend(self, items: list[Any]) -> None:
+    def extend_list(self, items: list[Any]) -> None:
         """Extend the list on top of the stack; TypeError if that is no list.
 
         Raises:
@@ -247,7 +247,7 @@ class _Machine:
         self.stack[-1].extend(items)
 
 
-def _object(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
+def _result_without_call(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
     """Return {}, bytes, a number, or Opaque (of a dtype: with kind), by the last part of a class's name alone."""
     match name.rpartition(".")[2], arguments:
         case "OrderedDict", _:
@@ -296,25 +296,25 @@ _Action = Callable[[_Machine, Any], object]
 # What pickles of protocol 2 and later use for such data. INST, OBJ, EXT1 and the like, which call or look up something,
 # are refused with all that is not here.
 _ACTIONS: dict[str, _Action] = {
-    "TUPLE": lambda machine, _: machine.stack.append(tuple(machine.since_mark())),
-    "TUPLE1": lambda machine, _: machine.stack.append(machine.popped(1)),
-    "TUPLE2": lambda machine, _: machine.stack.append(machine.popped(2)),
-    "TUPLE3": lambda machine, _: machine.stack.append(machine.popped(3)),
-    "APPEND": lambda machine, _: machine.extend(list(machine.popped(1))),
-    "APPENDS": lambda machine, _: machine.extend(machine.since_mark()),
-    "ADDITEMS": lambda machine, _: machine.extend(machine.since_mark()),
-    "FROZENSET": lambda machine, _: machine.stack.append(tuple(machine.since_mark())),
-    "SETITEM": lambda machine, _: machine.set_items(list(machine.popped(2))),
-    "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
+    "TUPLE": lambda machine, _: machine.stack.append(tuple(machine.pop_since_mark())),
+    "TUPLE1": lambda machine, _: machine.stack.append(machine.pop(1)),
+    "TUPLE2": lambda machine, _: machine.stack.append(machine.pop(2)),
+    "TUPLE3": lambda machine, _: machine.stack.append(machine.pop(3)),
+    "APPEND": lambda machine, _: machine.extend_list(list(machine.pop(1))),
+    "APPENDS": lambda machine, _: machine.extend_list(machine.pop_since_mark()),
+    "ADDITEMS": lambda machine, _: machine.extend_list(machine.pop_since_mark()),
+    "FROZENSET": lambda machine, _: machine.stack.append(tuple(machine.pop_since_mark())),
+    "SETITEM": lambda machine, _: machine.set_items(list(machine.pop(2))),
+    "SETITEMS": lambda machine, _: machine.set_items(machine.pop_since_mark()),
     "BINPUT": lambda machine, at: machine.memo.update({at: machine.stack[-1]}),
     "LONG_BINPUT": lambda machine, at: machine.memo.update({at: machine.stack[-1]}),
     "MEMOIZE": lambda machine, _: machine.memo.update({len(machine.memo): machine.stack[-1]}),
     "BINGET": lambda machine, at: machine.stack.append(machine.memo[at]),
     "LONG_BINGET": lambda machine, at: machine.stack.append(machine.memo[at]),
-    "GLOBAL": lambda machine, name: machine.named(str(name).replace(" ", ".", 1)),
-    "STACK_GLOBAL": lambda machine, _: machine.named(".".join(map(str, machine.popped(2)))),
-    "REDUCE": lambda machine, _: machine.made(),
-    "NEWOBJ": lambda machine, _: machine.made(),
-    "BUILD": lambda machine, _: machine.built(),
-    "BINPERSID": lambda machine, _: machine.stack.append(Opaque(f"storage of {len(machine.popped(1))}")),
+    "GLOBAL": lambda machine, name: machine.push_name(str(name).replace(" ", ".", 1)),
+    "STACK_GLOBAL": lambda machine, _: machine.push_name(".".join(map(str, machine.pop(2)))),
+    "REDUCE": lambda machine, _: machine.push_result(),
+    "NEWOBJ": lambda machine, _: machine.push_result(),
+    "BUILD": lambda machine, _: machine.drop_attributes(),
+    "BINPERSID": lambda machine, _: machine.stack.append(Opaque(f"storage of {len(machine.pop(1))}")),
 }

@@ -19,6 +19,7 @@ from dpcalc.imports.run import (
     Call,
     ImportedRun,
     NoJsonError,
+    Part,
     Terms,
     json_value,
     literal_value,
@@ -84,7 +85,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run of JSON, a Python literal, or the only event or known call in a script; InputError for others."""
+    """Return the run of JSON, of a Python literal, or of the only event or known call in a script; else InputError."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return _value_run(json_value(text), terms)
@@ -93,6 +94,11 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
     tree = python_tree(text.strip())
     if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) and not isinstance(tree.body[0].value, ast.Call):
         return _value_run(literal_value(tree.body[0].value), terms)
+    return _value_run(literal_value(_only_call(tree)), terms)
+
+
+def _only_call(tree: ast.Module) -> ast.Call:
+    """Return the only event or call of CALLS in a script, other calls passed over; InputError for none or several."""
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
     if len(calls) != 1:
@@ -100,7 +106,7 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
             raise InputError(f"expected {_KINDS}, got none of these")
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
-    return _value_run(literal_value(calls[0]), terms)
+    return calls[0]
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
@@ -108,16 +114,7 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
-    # Everything but a call says these itself. An option that had no effect would be taken for one that had.
-    for option, number in {
-        "--batch-size": terms.batch_size,
-        "--sample-rate": terms.sample_rate,
-        "--epochs": terms.epochs,
-        "--steps": terms.steps,
-        "--noise-multiplier": terms.noise_multiplier,
-    }.items():
-        if number is not None:
-            raise InputError(f"{option}: expected only for a call, got a file that says it; change it in the config")
+    _refuse_terms_of_calls(terms)
     match value:
         case Call(name=name) if name.endswith("DpEvent"):
             return event_run(value, terms)
@@ -129,6 +126,20 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
             return accountant_run({"history": value})
         case _:
             raise InputError(f"expected {_KINDS}, got {shown(value)}")
+
+
+def _refuse_terms_of_calls(terms: Terms) -> None:
+    """Raise InputError for the first term, but delta, adjacency and examples, that the user gives."""
+    # Everything but a call says these itself. An option that had no effect would be taken for one that had.
+    for option, number in {
+        "--batch-size": terms.batch_size,
+        "--sample-rate": terms.sample_rate,
+        "--epochs": terms.epochs,
+        "--steps": terms.steps,
+        "--noise-multiplier": terms.noise_multiplier,
+    }.items():
+        if number is not None:
+            raise InputError(f"{option}: expected only for a call, got a file that says it; change it in the config")
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
@@ -172,7 +183,7 @@ class Import:
 
 
 def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
-    """Return a run with its config, terms first, a target's noise solved; InputError, NoSolution or ConvergenceError.
+    """Return a run with its config, terms in place of the file's, `_solved_noise`; InputError if delta is missing.
 
     Args:
         run: the run.
@@ -192,16 +203,21 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
     )
     if not run.delta:
         raise InputError(f"{visible(path)}: expected a delta, got none; give --delta, e.g. --delta 1e-5")
-    noise = ""
-    if run.target_epsilon is not None:
-        # Any noise will do for a start: the search sets it.
-        before = _load(run, "1", path).plan
-        goal = EpsilonGoal(limit=run.target_epsilon)
-        solution = solve(before, "sigma", goal=goal)
-        solution = with_safe_decimal(solution, before, lambda plan: certified_measure(plan, goal))
-        noise = repr(solution.plan.phases[0].noise_multiplier)
+    noise = _solved_noise(run, path)
     loaded = _load(run, noise, path).accepted()
     return Import(run=run, loaded=loaded, text=_config_text(run, noise, path))
+
+
+def _solved_noise(run: ImportedRun, path: str) -> str:
+    """Return the least noise multiplier for the run's target epsilon, "" without one; NoSolution, ConvergenceError."""
+    if run.target_epsilon is None:
+        return ""
+    # Any noise will do for a start: the search sets it.
+    before = _load(run, "1", path).plan
+    goal = EpsilonGoal(limit=run.target_epsilon)
+    solution = solve(before, "sigma", goal=goal)
+    solution = with_safe_decimal(solution, before, lambda plan: certified_measure(plan, goal))
+    return repr(solution.plan.phases[0].noise_multiplier)
 
 
 def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
@@ -223,7 +239,7 @@ def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield run.unknown, no adjacency if in terms, then sentences for unknown examples and a delta not in the file."""
+    """Yield the run's unknowns, no adjacency if in the terms, then sentences on examples and delta not in the file."""
     for sentence in run.unknown:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence
@@ -242,22 +258,16 @@ def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
 
 
 def _config_text(run: ImportedRun, noise: str, path: str) -> str:
-    """Return a run's config as YAML, unknowns as comments, unknown data size fit to the rate; `noise` for "{noise}"."""
+    """Return a run's config as YAML below comments with its origin and unknowns; `noise` in the place of "{noise}"."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
-    # Where the file has no number of examples, one that the rate fits; epsilon does not depend on it.
-    smallest = max(ceil(1 / part.rate) for part in run.parts)
-    examples = run.examples or min(MAX_COUNT, max(smallest, run.group_size))
-    lines += ["version: 1", f"data: {{examples: {examples}}}"]
-    if len(run.parts) > 1:
+    lines += ["version: 1", f"data: {{examples: {_examples(run)}}}"]
+    sections = [_part_sections(part, noise) for part in run.parts]
+    if len(sections) == 1:
+        lines += sections[0]
+    else:
         lines.append("phases:")
-    for number, part in enumerate(run.parts, start=1):
-        mechanism = part.mechanism.replace(_NOISE, noise)
-        training = f"{{{part.training or f'steps: {part.steps}'}}}"
-        own = [f"sampling: {part.sampling}", f"mechanism: {mechanism}", f"training: {training}"]
-        if len(run.parts) == 1:
-            lines += own
-        else:
+        for number, own in enumerate(sections, start=1):
             lines += [f"  - name: part-{number}", *(f"    {line}" for line in own)]
     group = f", group_size: {run.group_size}" if run.group_size > 1 else ""
     lines.append(f"privacy: {{adjacency: {run.adjacency}, delta: {run.delta}{group}}}")
@@ -266,3 +276,17 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
     if run.target_epsilon is not None:
         lines.append(f"budget: {{epsilon: {run.target_epsilon!r}}}")
     return "\n".join(lines) + "\n"
+
+
+def _examples(run: ImportedRun) -> int:
+    """Return the file's number of examples, else the smallest that fits the rates and the group, at most MAX_COUNT."""
+    # Where the file has no number of examples, epsilon does not depend on it.
+    smallest = max(ceil(1 / part.rate) for part in run.parts)
+    return run.examples or min(MAX_COUNT, max(smallest, run.group_size))
+
+
+def _part_sections(part: Part, noise: str) -> list[str]:
+    """Return the lines `sampling:`, `mechanism:`, `training:` of a part, `noise` in the place of "{noise}"."""
+    mechanism = part.mechanism.replace(_NOISE, noise)
+    training = f"{{{part.training or f'steps: {part.steps}'}}}"
+    return [f"sampling: {part.sampling}", f"mechanism: {mechanism}", f"training: {training}"]

@@ -168,7 +168,7 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911  a value, of as many kinds
-    """Return the value of literals and arithmetic, calls as Calls, others as Expressions; InputError: NaN or too deep.
+    """Return the value of a literal or arithmetic, of a call `_call_value`, else an Expression; InputError: NaN, depth.
 
     Args:
         node: the part.
@@ -189,7 +189,7 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
             return [literal_value(each, deeper) for each in node.elts]
         case ast.Dict() if all(isinstance(key, ast.Constant) for key in node.keys):
             pairs = zip(node.keys, node.values, strict=True)
-            return plain_dict({str(key.value): literal_value(each, deeper) for key, each in pairs})  # type: ignore[union-attr]
+            return dict_or_event({str(key.value): literal_value(each, deeper) for key, each in pairs})  # type: ignore[union-attr]
         case ast.UnaryOp(op=ast.USub()):
             inner = literal_value(node.operand, deeper)
             return -inner if isinstance(inner, (Fraction, float)) else _expression(node)
@@ -197,21 +197,21 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
         case ast.BinOp():
             return _arithmetic(node, literal_value(node.left, deeper), literal_value(node.right, deeper))
         case ast.Call() if all(each.arg for each in node.keywords):
-            return _call(node, deeper)
+            return _call_value(node, deeper)
         case _:
             return _expression(node)
 
 
-def plain_dict(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
-    """Return entries as they are, or, if they name an event's class, a Call without "class_name", "module_name"."""
+def dict_or_event(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
+    """Return entries with a text "class_name" as its Call, without this and "module_name"; all others as they are."""
     name = entries.get("class_name")
     if not isinstance(name, str):
         return entries
     return Call(name, (), {key: each for key, each in entries.items() if key not in {"class_name", "module_name"}})
 
 
-def _call(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
-    """Return a Call, named by class_name if given; an OrderedDict's content; of float(x) x, of int(x) x truncated."""
+def _call_value(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
+    """Return the dict of OrderedDict(x), x of float(x), x truncated of int(x); else a Call, by class_name if given."""
     arguments = tuple(literal_value(each, depth) for each in node.args)
     if called_name(node) == ORDERED and len(arguments) == 1:
         items = arguments[0]
@@ -222,7 +222,7 @@ def _call(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
         is_cut = called_name(node) in _TRUNCATING and (isinstance(value, Fraction) or math.isfinite(value))
         return Fraction(int(value)) if is_cut else value
     keywords = {str(each.arg): literal_value(each.value, depth) for each in node.keywords}
-    named = plain_dict(keywords)
+    named = dict_or_event(keywords)
     own = named.name if isinstance(named, Call) else called_name(node)
     return Call(own, arguments, named.keywords if isinstance(named, Call) else keywords, node.lineno)
 
@@ -342,7 +342,7 @@ class ImportedRun:
     target_epsilon: float | None = None
 
 
-def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
+def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Return parts as first met, steps of equal ones added, those of 0 steps left out; InputError for none or over 500.
 
     Raises:

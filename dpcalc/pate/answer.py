@@ -41,7 +41,7 @@ _MAX_CELLS = 2_000_000
 """Largest grid of leads and top votes: 16 MB an array, of which there are about ten at a time."""
 _FAILURE_SHARE = 0.1
 """Share of delta that each of the two noisy bounds may fail with; the rest is left for the epsilon."""
-_COST_SHARE, _MAX_AIM, _MAX_LOG_CHANGE = 0.1, 5.0, 0.15
+_COST_SHARE, _MAX_TARGET, _LOG_DEVIATION = 0.1, 5.0, 0.15
 """Defaults of `release_terms`: the share of the epsilon aimed at that the release itself costs; the largest epsilon
 aimed at, since above it the noise hardly matters; the deviation of the noise on the log of the sensitivity."""
 
@@ -100,10 +100,10 @@ def release_terms(aggregation: Aggregation, queries: int, *, delta: float, targe
         target: epsilon to aim at, > 0; None for the data-independent one, at most 5.
     """
     # At this order the term log(1/delta) / (order - 1) is half of the epsilon aimed at; the noise costs a tenth of it.
-    aim = target or min(data_independent_guarantee(aggregation, queries, delta=delta).epsilon, _MAX_AIM)
+    aim = target or min(data_independent_guarantee(aggregation, queries, delta=delta).epsilon, _MAX_TARGET)
     order = 1 + 2 * -math.log(delta) / aim
     noise = math.sqrt(order / (_COST_SHARE * aim))
-    return ReleaseTerms(order=order, smoothness=_MAX_LOG_CHANGE / noise, noise=noise)
+    return ReleaseTerms(order=order, smoothness=_LOG_DEVIATION / noise, noise=noise)
 
 
 def draw_sanitised_epsilon(
@@ -162,19 +162,14 @@ def _add_noise(
 
 
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
-    """Return (divergence by lead in quarter votes and top votes, each query's two indices); or UnsupportedError.
+    """Return (divergence by lead in quarter votes and top votes, each query's cell); UnsupportedError: too many cells.
 
     Returns:
         (upper bounds on the divergence, not increasing in the lead, shape (leads, tops); indices of the queries' cells,
         shape (2, queries)).
     """
-    # Leads are 0, 1/4, 1/2, ..., those of queries rounded down. The top votes have an axis of length 1 where they do
-    # not count.
-    leads = np.arange(votes.teachers * _CELLS_PER_VOTE + 1) / _CELLS_PER_VOTE
-    rivals = votes.labels - 1
-    overtake = aggregation.overtake_probability(leads)
-    # Leads at which overtaking is less likely than the smallest probability in use share the last cell.
-    overtake = overtake[: max(1, int((overtake > MIN_MASS).sum()))]
+    overtake = _overtake_by_lead(aggregation, votes.teachers)
+    # The top votes have an axis of length 1 where they do not count.
     has_check = isinstance(aggregation, ConfidentGNMax)
     tops = np.arange(votes.teachers + 1 if has_check else 1)
     if overtake.size * tops.size > _MAX_CELLS:
@@ -182,15 +177,30 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
         raise UnsupportedError(
             f"sanitised cost: expected at most {max_teachers} teachers whose votes are checked, got {votes.teachers}"
         )
-    other_wins = np.minimum(rivals * np.repeat(overtake, tops.size), votes.max_other_wins)
+    other_wins = np.minimum((votes.labels - 1) * np.repeat(overtake, tops.size), votes.max_other_wins)
     ahead, _ = aggregation.log_moments(other_wins, np.tile(tops, overtake.size), np.array([order - 1]))
     # A smaller lead may not cost less, or rounding the lead down would be no upper bound.
     divergences = np.maximum.accumulate(ahead.reshape(overtake.size, tops.size)[::-1])[::-1] / (order - 1)
-    # The lead of a query is the one at which equal rivals win as likely as its union bound says.
-    per_rival = votes.union_bound(aggregation.overtake_probability(np.arange(votes.teachers + 1.0))) / rivals
-    cells = np.searchsorted(-overtake, -np.maximum(per_rival, MIN_MASS), side="right") - 1
+    cells = _lead_cells(aggregation, votes, overtake)
     top_cells = votes.top if has_check else np.zeros_like(cells)
-    return divergences, np.stack([np.clip(cells, 0, overtake.size - 1), top_cells])
+    return divergences, np.stack([cells, top_cells])
+
+
+def _overtake_by_lead(aggregation: Aggregation, teachers: int) -> Array:
+    """Return the probabilities that a rival overtakes leads 0, 1/4, 1/2, ... as far as they exceed MIN_MASS."""
+    leads = np.arange(teachers * _CELLS_PER_VOTE + 1) / _CELLS_PER_VOTE
+    overtake = aggregation.overtake_probability(leads)
+    # Leads at which overtaking is less likely than the smallest probability in use share the last cell.
+    return overtake[: max(1, int((overtake > MIN_MASS).sum()))]
+
+
+def _lead_cells(aggregation: Aggregation, votes: Votes, overtake: Array) -> IntArray:
+    """Return each query's index, rounded down, of the lead at which equal rivals win as likely as its union bound."""
+    per_rival = votes.union_bound(aggregation.overtake_probability(np.arange(votes.teachers + 1.0))) / (
+        votes.labels - 1
+    )
+    cells = np.searchsorted(-overtake, -np.maximum(per_rival, MIN_MASS), side="right") - 1
+    return np.clip(cells, 0, overtake.size - 1)
 
 
 def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) -> float:
@@ -245,7 +255,7 @@ GNMAX_ORDERS = np.concatenate([np.arange(2.0, 100.0, 0.5), np.geomspace(100.0, 5
 
 
 def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> tuple[Row, ...]:
-    """Return the papers' data-independent row and data-dependent row (valid=False); () for Confident-GNMax.
+    """Return the rows (data-independent, data-dependent with valid=False) as published; () for Confident-GNMax.
 
     Args:
         aggregation: with its noise.
@@ -313,7 +323,7 @@ def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
 
 
 def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
-    """Return GNMax's published log moments (queries, moments): Theorem 6 where it holds, at most the Gaussian's.
+    """Return GNMax's published log moments (queries, moments): Theorem 6 where it applies, at most the Gaussian's.
 
     Theorem 6 with the orders mu_2 = sigma sqrt(log(1/q)), mu_1 = mu_2 + 1 of Proposition 10, where its conditions hold;
     the data-independent bound where they do not, or where that is smaller.
@@ -404,7 +414,7 @@ class PateAnswer:
 
 
 def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = None) -> PateAnswer:
-    """Return all epsilons of an ensemble, that by votes None without any; with `rng` one to publish, which needs votes.
+    """Return all results for an ensemble, None without votes, target or `rng`; InputError for `rng` without votes.
 
     Args:
         question: the ensemble and what to evaluate.

@@ -76,19 +76,13 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
-    """Return fields of data-dependent epsilon, expected answers (Confident-GNMax), sanitised, published; some empty."""
-    question, sanitised = answer.question, answer.sanitised
-    answered = Field("answered")
-    if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
-        expected = float(question.aggregation.answer_probability(question.votes.top).sum())
-        value = {"private": True, "expected": expected}
-        words = f"about {expected:.4g} of {question.queries} queries on average ({PRIVATE})"
-        answered = Field("answered", value, plain=words, label="answered")
+    """Return fields of the data-dependent epsilon, expected answers, sanitised and published epsilons; some empty."""
+    sanitised = answer.sanitised
     drawn = None if sanitised is None else _sanitised_object(sanitised)
     text = "" if sanitised is None else _sanitised_text(sanitised, answer.by_number.epsilon)
     return (
         votes_field(answer.by_votes, Section.BOUND),
-        answered,
+        _answered_field(answer.question),
         Field("sanitised", drawn, plain=text, label="sanitised"),
         Field(
             "published",
@@ -97,6 +91,16 @@ def _votes_fields(answer: PateAnswer) -> Fields:
             label="published",
         ),
     )
+
+
+def _answered_field(question: PateQuestion) -> Field:
+    """Return the field of the expected number of answers, private; empty but for Confident-GNMax with votes."""
+    if not isinstance(question.aggregation, ConfidentGNMax) or question.votes is None:
+        return Field("answered")
+    expected = float(question.aggregation.answer_probability(question.votes.top).sum())
+    value = {"private": True, "expected": expected}
+    words = f"about {expected:.4g} of {question.queries} queries on average ({PRIVATE})"
+    return Field("answered", value, plain=words, label="answered")
 
 
 def plain_and_row(name: str, text: str | tuple[str, ...]) -> Field:

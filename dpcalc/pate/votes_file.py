@@ -44,13 +44,25 @@ class VotesFile:
 
 
 def read_votes(source: VotesFile) -> Votes:
-    """Return votes for each label of the first `queries` of a .npy, .csv or .tsv file; InputError if anything is wrong.
+    """Return votes of the first `queries` of a file, by its ending .npy, .csv or .tsv; InputError if anything is wrong.
 
     Raises:
         InputError: a file that is not regular or not readable, or a cell, row or size that is wrong; the message names
             the row and column, counted from 1.
     """
     path = source.path
+    table = _checked_table(path)
+    counts = table if source.classes is None else _counts_of_labels(source, table, source.classes)
+    if counts.shape[1] < 2:
+        raise InputError(f"{path}: expected a column for each of at least 2 labels, got {counts.shape[1]}")
+    if source.queries is not None and not 1 <= source.queries <= len(counts):
+        raise InputError(f"--queries: expected 1 to {len(counts)}, the queries in {path}, got {source.queries}")
+    counts = counts[: source.queries]
+    return Votes(counts=counts, teachers=_number_of_teachers(source, counts))
+
+
+def _checked_table(path: str) -> IntArray:
+    """Return a .npy, .csv or .tsv file's table; InputError: other ending, unreadable, a cell not in [0, 1,000,000]."""
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file *{', *'.join(_ENDINGS)}, got another ending")
     try:
@@ -63,17 +75,11 @@ def read_votes(source: VotesFile) -> Votes:
     if outside.any():
         row, column = np.unravel_index(int(outside.argmax()), table.shape)
         raise _cell_error(path, row, column, _COUNT, table[row, column])
-    counts = table if source.classes is None else _counts_of_labels(source, table, source.classes)
-    if counts.shape[1] < 2:
-        raise InputError(f"{path}: expected a column for each of at least 2 labels, got {counts.shape[1]}")
-    if source.queries is not None and not 1 <= source.queries <= len(counts):
-        raise InputError(f"--queries: expected 1 to {len(counts)}, the queries in {path}, got {source.queries}")
-    counts = counts[: source.queries]
-    return Votes(counts=counts, teachers=_number_of_teachers(source, counts))
+    return table
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return a row's votes: `teachers`, row 1's sum if None or with `classes`; InputError: rows differ, 0, too many."""
+    """Return each query's votes: `teachers`, query 1's sum if None or with `classes`; InputError: others, 0, > 1e6."""
     # Counted labels sum to the number of rows of the file, so that only counts given as such can be wrong.
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
@@ -218,7 +224,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 def _refuse_huge(path: str, cells: int) -> None:
-    """Raise InputError for more than _MAX_CELLS."""
+    """Raise InputError for more than 50,000,000 cells."""
     if cells > _MAX_CELLS:
         raise InputError(f"{path}: expected at most {_MAX_CELLS} numbers, got more")
 

@@ -74,7 +74,7 @@ class SkippedPlaces:
     first: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, kind: str, place: str) -> None:
-        """Count one more place of a kind, and keep it if it is among the first MAX_SHOWN of its kind.
+        """Count one more place of a kind, and keep it, escaped, if it is among the first three of its kind.
 
         Args:
             kind: one of the constants above.
@@ -87,9 +87,9 @@ class SkippedPlaces:
 
     def lines(self, *, faults: bool) -> tuple[str, ...]:
         """Return one line for each kind: of FAULTS if `faults`, else of all other kinds."""
-        return tuple(self._line(kind) for kind in self.counts if (kind in FAULTS) is faults)
+        return tuple(self._kind_line(kind) for kind in self.counts if (kind in FAULTS) is faults)
 
-    def _line(self, kind: str) -> str:
+    def _kind_line(self, kind: str) -> str:
         """Return "KIND: NUMBER (first places, ...)"."""
         count, shown = self.counts[kind], self.first[kind]
         return f"{kind}: {count} ({', '.join(shown)}{', ...' if count > len(shown) else ''})"
@@ -150,7 +150,7 @@ class Walk:
         return Folder(place=place, files=len(files), folders=tuple(folders))
 
     def _entries(self, path: str, place: str) -> tuple[list[str], list[str]]:
-        """Return (files to count, sorted folders) by name, but `excluded`; add others to `skipped`; OSError."""
+        """Return names (files to count, without `excluded`; sorted folders); add others to `skipped`; or OSError."""
         files, folders, others = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -203,6 +203,17 @@ def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts
             counted.
     """
     top = walk.folder()
+    _check_walk(walk)
+    depth = len(names) if names else max(walk.depths)
+    if set(walk.depths) != {depth}:
+        raise InputError(_depths_message(walk, depth if names else None))
+    # A level must mean the same everywhere, so that files at two depths are refused before anything is counted.
+    counts = _nested_counts(top, list(names or [""] * depth), walk.skipped)
+    return counts, tuple(name for name in names if name != SKIPPED) if names else None
+
+
+def _check_walk(walk: Walk) -> None:
+    """Raise InputError, with the skipped places, if a walk could not read some, or found no files to count."""
     faults = walk.skipped.lines(faults=True)
     if faults:
         lines = "".join(f"\n  {line}" for line in faults)
@@ -210,12 +221,6 @@ def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts
     if not walk.depths:
         lines = "".join(f"\n  {line}" for line in walk.skipped.lines(faults=False))
         raise InputError(f"{walk.top}: expected files to count, got none{lines}")
-    depth = len(names) if names else max(walk.depths)
-    if set(walk.depths) != {depth}:
-        raise InputError(_depths_message(walk, depth if names else None))
-    # A level must mean the same everywhere, so that files at two depths are refused before anything is counted.
-    counts = _nested_counts(top, list(names or [""] * depth), walk.skipped)
-    return counts, tuple(name for name in names if name != SKIPPED) if names else None
 
 
 def _depths_message(walk: Walk, depth: int | None) -> str:
@@ -364,7 +369,7 @@ def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> 
 
 
 def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Count a manifest by columns, default all levels but the last; as many as levels: equal rows count once."""
+    """Count a manifest by columns, default levels but the last; equal rows once if there are as many; or InputError."""
     if source.endings:
         raise InputError("--suffix: expected with a folder, got a file of rows")
     levels = source.levels or ((*source.columns, RECORD) if source.columns else ())

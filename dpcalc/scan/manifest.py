@@ -76,18 +76,9 @@ def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
 
 
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield each row's values of the columns, split at the first of , ; tab | that fits the header; InputError."""
-    # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
+    """Yield each row's values of the columns, empty rows skipped; InputError: row length, no value, quotes, header."""
     lines = _lines(path, stream)
-    first = next(lines, "")
-    headers = ((delimiter, next(csv.reader([first], delimiter=delimiter), [])) for delimiter in DELIMITERS)
-    fitting = [(delimiter, header) for delimiter, header in headers if set(columns) <= set(header)]
-    if not fitting:
-        raise InputError(f"{path}: expected columns {', '.join(columns)}, got {first.strip() or 'an empty file'}")
-    delimiter, header = fitting[0]
-    for column in columns:
-        if header.count(column) > 1:
-            raise InputError(f"{path}:1: expected one column `{column}`, got {header.count(column)}")
+    delimiter, header = _delimiter_and_header(path, next(lines, ""), columns)
     places = [header.index(column) for column in columns]
     chosen = itemgetter(*places) if len(places) > 1 else None
     # The header is read already, so that line_num counts from the second line of the file.
@@ -104,6 +95,20 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
             yield key
     except csv.Error as error:
         raise InputError(f"{path}:{reader.line_num + 1}: cannot be read as CSV: {error}") from error
+
+
+def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple[str, list[str]]:
+    """Return (first of , ; tab | that splits `line` into names with all columns, names); InputError: none, twice."""
+    # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
+    headers = ((delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in DELIMITERS)
+    fitting = [(delimiter, header) for delimiter, header in headers if set(columns) <= set(header)]
+    if not fitting:
+        raise InputError(f"{path}: expected columns {', '.join(columns)}, got {line.strip() or 'an empty file'}")
+    delimiter, header = fitting[0]
+    for column in columns:
+        if header.count(column) > 1:
+            raise InputError(f"{path}:1: expected one column `{column}`, got {header.count(column)}")
+    return delimiter, header
 
 
 def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:

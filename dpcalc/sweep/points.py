@@ -6,112 +6,42 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import product
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dpcalc.config.files import config_folder, refuse_outward_link
 from dpcalc.config.load import load_from_flags, load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import STDIN, ConfigError, decode, read_bytes
 from dpcalc.config.tree import split_path
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
+from dpcalc.errors import FIX_INPUT, NO_VERDICT, ConvergenceError, InputError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
-from dpcalc.guarantee import Kind, Row
+from dpcalc.guarantee import Kind
 from dpcalc.planner.compare import inversion_row
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.words import shared_facts
 from dpcalc.records import dataclass
+from dpcalc.sweep.numbers import parse_numbers, whole_numbers
 from dpcalc.work import SECOND, allowance
 
-# Ranges of numbers as users write them: `0.5:4:20`, `1e2:1e5:10:log`, `1,2,5`.
-
-MAX_NUMBERS = 1_000_000  # in one range: they are held in memory
-LOG = "log"
-_DIGITS = 6  # significant digits of the numbers between the ends
-_FORMS = "A:B:N (N numbers from A to B), A:B:N:log (by equal factors) or A,B,C"
-
-
-def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
-    """Return the numbers of `A:B:N[:log]` or `A,B,C` as texts, six digits between ends as written; or InputError.
-
-    Args:
-        text: `A:B:N`, `A:B:N:log` or `A,B,C`.
-        option: the option that it is from, for messages.
-
-    Returns:
-        Decimals in the order of the range; the ends as the user wrote them, others with six significant digits.
-
-    Raises:
-        InputError: the text has none of the three forms, or more than MAX_NUMBERS numbers.
-
-    Example:
-        >>> parse_numbers("1:2:3", option="--over")
-        ('1', '1.5', '2')
-        >>> parse_numbers("1:100:3:log", option="--over"), parse_numbers("5,7", option="--over")
-        (('1', '10', '100'), ('5', '7'))
-    """
-    if ":" not in text:
-        return tuple(_checked_number(part, text, option) for part in text.split(","))
-    parts = [part.strip() for part in text.split(":")]
-    if len(parts) not in {3, 4} or parts[3:] not in ([], [LOG]):
-        raise InputError(f"{option}: expected {_FORMS}, got `{text}`")
-    first, last = (_checked_number(part, text, option) for part in parts[:2])
-    low, high, is_log = float(first), float(last), bool(parts[3:])
-    count = _checked_count(parts[2], text, option)
-    if is_log and not (low > 0 and high > 0):
-        raise InputError(f"{option}: expected ends > 0 for equal factors, got `{text}`")
-    # The ends stay as they were written (1_000, 1e-5); between them six digits are what a person would write.
-    if count == 1:
-        return (first,)
-    shares = (index / (count - 1) for index in range(1, count - 1))
-    between = (low * (high / low) ** share if is_log else low + (high - low) * share for share in shares)
-    return (first, *(f"{value:.{_DIGITS}g}" for value in between), last)
-
-
-def whole_numbers(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the nearest whole numbers as texts, without repetitions."""
-    return tuple(dict.fromkeys(str(round(float(text))) for text in texts))
-
-
-def _checked_number(part: str, text: str, option: str) -> str:
-    """Return `part` stripped, a finite decimal; else InputError with the whole `text` of the option."""
-    try:
-        number = float(part)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{option}: expected {_FORMS}, got `{text}`")
-    return part.strip()
-
-
-def _checked_count(part: str, text: str, option: str) -> int:
-    """Return N of a range as int; InputError unless it is whole and from 1 to 1,000,000."""
-    value = float(_checked_number(part, text, option))
-    if not (value.is_integer() and 1 <= value <= MAX_NUMBERS):
-        expected = f"a whole number from 1 to {MAX_NUMBERS} of points"
-        raise InputError(f"{option}: expected {expected}, got `{part}` in `{text}`")
-    return math.trunc(value)
-
+if TYPE_CHECKING:
+    from distributed import Client
 
 # Epsilon at every point of a grid over config keys: the inversion estimate, certified bounds near the budget.
 
-MOST_POINTS = 1_000_000
-_ESTIMATE_WORK = (
-    1.5 * SECOND
-)  # for the estimate of a point; with more its certified bound is taken, which has its own limit
-NEAR = 0.01
+MAX_POINTS = 1_000_000
+_ESTIMATE_WORK = 1.5 * SECOND  # of one point; where more is needed its certified bound is taken, with its own limit
+NEAR_BUDGET = 0.01
 """Relative distance of an estimate from the budget within which a certified bound is computed instead.
 
 An estimate has no certificate, so that it must not decide whether a point is within its budget. A larger value costs
 time only; docs/solving.md states it."""
 _MAX_CHUNK, _MIN_CHUNKS = 50, 200  # points of a task at most; tasks of a large grid at least, to show progress
-FIX_INPUT = 2  # exit code of a point that is no valid config
 _SIZES = ("size", "at_most", "max_batch_size", "max_group_size", "count", "group_size", "batch_size", "examples")
-_WHOLE = frozenset((*_SIZES, "steps", "redraw_every", "tasks", "ways", "shots", "queries"))  # last names of whole keys
+_WHOLE_KEYS = frozenset((*_SIZES, "steps", "redraw_every", "tasks", "ways", "shots", "queries"))  # last names of keys
 Answers = Iterable[tuple[int, "tuple[Outcome, ...] | Exception"]]
 Pool = Callable[[Callable[["Chunk"], tuple["Outcome", ...]], Sequence["Chunk"]], Answers]
 
@@ -125,7 +55,7 @@ class InterruptedSweep(KeyboardInterrupt):
     """
 
     def __init__(self, outcomes: tuple["Outcome", ...], count: int) -> None:
-        """Store the finished part."""
+        """Store the outcomes and the count."""
         super().__init__()
         self.outcomes = outcomes
         self.count = count
@@ -227,7 +157,7 @@ class Chunk:
 
 
 def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config to sweep, read once (None: options alone, "-": stdin); InputError if unreadable or outside.
+    """Return the config to sweep, read once (None: options alone, "-": stdin); InputError: unreadable, a link outwards.
 
     Args:
         path: the file, "-" for standard input, None for a run given by options alone.
@@ -235,7 +165,7 @@ def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptCon
         overrides: options of the command line.
 
     Raises:
-        InputError: the file cannot be read, or lies outside the repository.
+        InputError: the file cannot be read, or is a link out of the repository.
     """
     if path is None:
         return SweptConfig(text=None, name="", place="", overrides=overrides)
@@ -246,9 +176,7 @@ def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptCon
 
 
 def parse_axis(text: str) -> GridAxis:
-    """Return the axis of `KEY=A:B:N[:log]`, rounded for whole-number keys, or `KEY=A,B,C` (words too); else InputError.
-
-    Values of keys that hold whole numbers are rounded; each value stands once.
+    """Return the axis of `KEY=VALUES`, a key as for `--set` and `_axis_values`; InputError for another form.
 
     Raises:
         InputError: the text is no KEY=A:B:N, KEY=A:B:N:log or KEY=A,B,C.
@@ -258,19 +186,23 @@ def parse_axis(text: str) -> GridAxis:
     names, read_to = split_path(key)
     if not separator or not names or read_to < len(key):
         raise InputError(f"--over: expected KEY=A:B:N, e.g. mechanism.noise_multiplier=0.5:4:20, got `{text}`")
-    if ":" not in numbers:  # words are allowed; the config refuses those that it does not know
-        values = tuple(part.strip() for part in numbers.split(","))
-        if "" in values:
-            raise InputError(f"--over: expected KEY=A,B,C or KEY=A:B:N, got `{text}`")
-        return GridAxis(key=key, values=tuple(dict.fromkeys(values)))
-    values = parse_numbers(numbers, option=f"--over {key}")
-    return GridAxis(key=key, values=whole_numbers(values) if names[-1].key in _WHOLE else tuple(dict.fromkeys(values)))
+    if ":" not in numbers and not all(part.strip() for part in numbers.split(",")):
+        raise InputError(f"--over: expected KEY=A,B,C or KEY=A:B:N, got `{text}`")
+    return GridAxis(key=key, values=_axis_values(numbers, key, is_whole=names[-1].key in _WHOLE_KEYS))
+
+
+def _axis_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
+    """Return values of `A,B,C` (words too) or of the range `A:B:N[:log]` (rounded if `is_whole`) once; InputError."""
+    if ":" not in text:  # words are allowed; the config refuses those that it does not know
+        return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    values = parse_numbers(text, option=f"--over {key}")
+    return whole_numbers(values) if is_whole else tuple(dict.fromkeys(values))
 
 
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return an outcome for each point, failed ones too, the last axis fastest; InputError if every config is wrong.
+    """Return each grid point's outcome, failed ones too, the last axis fastest; InputError if all configs are invalid.
 
     Args:
         base: the config.
@@ -286,29 +218,39 @@ def sweep(
         InputError: two axes have the same key, there are too many points, or no point is a valid config.
         InterruptedSweep: Ctrl-C was pressed; it holds the finished outcomes.
     """
-    keys = tuple(axis.key for axis in axes)
-    if len(set(keys)) < len(keys):
-        raise InputError(f"--over: expected every key once, got {', '.join(keys)}")
-    count = math.prod(len(axis.values) for axis in axes)
-    if count > MOST_POINTS:
-        raise InputError(f"--over: expected at most {MOST_POINTS} points, got {count}")
-    points = tuple(product(*(axis.values for axis in axes)))
-    # Large enough that starting a task costs little beside its points, small enough that progress is seen and that a
-    # fast process takes over what a slow one has not begun.
-    size = min(_MAX_CHUNK, max(1, count // _MIN_CHUNKS))
-    chunks = [Chunk(base=base, keys=keys, points=points[at : at + size]) for at in range(0, count, size)]
+    points = _grid_points(axes)
+    chunks = _chunks(base, tuple(axis.key for axis in axes), points)
     answers: dict[int, tuple[Outcome, ...] | Exception] = {}
     try:
         for number, answer in pool(chunk_outcomes, chunks):
             answers[number] = answer
             on_progress(len(answers) / len(chunks))
     except KeyboardInterrupt:
-        raise InterruptedSweep(_in_order(chunks, answers), count) from None
+        raise InterruptedSweep(_in_order(chunks, answers), len(points)) from None
     outcomes = _in_order(chunks, answers)
     # Where every point is a wrong config, the config itself most likely is: raise its error, with all findings.
     if all(outcome.code for outcome in outcomes) and outcomes[0].code == FIX_INPUT:
         _point_plan(chunks[0], points[0])
     return outcomes
+
+
+def _grid_points(axes: Sequence[GridAxis]) -> tuple[tuple[str, ...], ...]:
+    """Return the values of each point, the last axis fastest; InputError for a key twice or over 1,000,000 points."""
+    keys = [axis.key for axis in axes]
+    if len(set(keys)) < len(keys):
+        raise InputError(f"--over: expected every key once, got {', '.join(keys)}")
+    count = math.prod(len(axis.values) for axis in axes)
+    if count > MAX_POINTS:
+        raise InputError(f"--over: expected at most {MAX_POINTS} points, got {count}")
+    return tuple(product(*(axis.values for axis in axes)))
+
+
+def _chunks(base: SweptConfig, keys: tuple[str, ...], points: tuple[tuple[str, ...], ...]) -> list[Chunk]:
+    """Return the points as chunks of 1/200 of them each, rounded down, but of at least 1 and at most 50."""
+    # Large enough that starting a task costs little beside its points, small enough that progress is seen and that a
+    # fast process takes over what a slow one has not begun.
+    size = min(_MAX_CHUNK, max(1, len(points) // _MIN_CHUNKS))
+    return [Chunk(base=base, keys=keys, points=points[at : at + size]) for at in range(0, len(points), size)]
 
 
 def _in_order(chunks: Sequence[Chunk], answers: Mapping[int, "tuple[Outcome, ...] | Exception"]) -> tuple[Outcome, ...]:
@@ -319,7 +261,7 @@ def _in_order(chunks: Sequence[Chunk], answers: Mapping[int, "tuple[Outcome, ...
 def _outcomes_of(chunk: Chunk, answer: "tuple[Outcome, ...] | Exception") -> Iterator[Outcome]:
     """Yield the outcomes of a chunk; if its task raised, that error with exit code 3 for each point."""
     if isinstance(answer, Exception):
-        yield from (Outcome(values=values, error=str(answer), code=3) for values in chunk.points)
+        yield from (Outcome(values=values, error=str(answer), code=NO_VERDICT) for values in chunk.points)
     else:
         yield from answer
 
@@ -334,7 +276,7 @@ def _point_plan(chunk: Chunk, values: tuple[str, ...]) -> Plan:
 
 
 def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
-    """Return a point's outcome; ConfigError (first finding), InputError: code 2; ConvergenceError: 3; others raise."""
+    """Return a point's outcome; ConfigError (first finding), InputError: code 2; ConvergenceError: 3; raise others."""
     # What is wrong with one point is its outcome: the other points of the grid are computed all the same.
     try:
         plan = _point_plan(chunk, values)
@@ -344,42 +286,40 @@ def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
     except InputError as error:
         return Outcome(values=values, error=str(error), code=FIX_INPUT)
     except ConvergenceError as error:
-        return Outcome(values=values, error=str(error), code=3)
+        return Outcome(values=values, error=str(error), code=NO_VERDICT)
     budget = None if plan.budget is None else plan.budget.epsilon
     return Outcome(values=values, epsilon=epsilon, kind=kind, method=method, budget=budget)
 
 
 def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
-    """Return (epsilon, kind, method): an estimate for auto and pld away from a budget or without one, else a bound.
-
-    The bound is taken near the budget, without noise, for methods other than auto and pld, and where inversion fails.
+    """Return (epsilon, kind, method): of `_inversion_estimate`; without one, or within 1% of the budget, of the bound.
 
     Raises:
         ConvergenceError: the certified bound does not converge either.
     """
     # An estimate has no certificate: near the budget it may not decide whether the point fits.
     composition = composed(plan)
-    needs_bound = plan.method not in {"auto", "pld"} or is_noiseless(plan)
-    with suppress(UnsupportedError):  # best of several runs (tuning) has no estimate
-        row = None if needs_bound else _estimate(composition)
-        if row is not None and row.epsilon is not None and not _is_near(row.epsilon, plan):
-            return row.epsilon, row.kind, row.method
+    estimate = _inversion_estimate(plan, composition)
+    if estimate is not None and not _is_near_budget(estimate, plan):
+        return estimate, Kind.ESTIMATE, "inversion"
     main = guarantee(composition)
     return main.epsilon, main.kind, main.method
 
 
-def _estimate(composition: Composition) -> Row:
-    """Return the row of the inversion estimate, epsilon None if it takes too much work; UnsupportedError for tuning."""
+def _inversion_estimate(plan: Plan, composition: Composition) -> float | None:
+    """Return epsilon by inversion; None: other method than auto or pld, no noise, it fails, 1.5 s are not enough."""
+    if plan.method not in {"auto", "pld"} or is_noiseless(plan):
+        return None
     with allowance(_ESTIMATE_WORK):
-        return inversion_row(composition)
+        return inversion_row(composition).epsilon
 
 
-def _is_near(epsilon: float, plan: Plan) -> bool:
-    return plan.budget is not None and abs(epsilon - plan.budget.epsilon) <= NEAR * plan.budget.epsilon
+def _is_near_budget(epsilon: float, plan: Plan) -> bool:
+    return plan.budget is not None and abs(epsilon - plan.budget.epsilon) <= NEAR_BUDGET * plan.budget.epsilon
 
 
 def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
-    """Return "NAME: FACTS" (FACTS without a name) that the first and last valid points share; "" if none is valid.
+    """Return "NAME: FACTS" for a chart, facts that the first and last valid points share; "" if none is valid.
 
     Args:
         base: the config.
@@ -387,7 +327,7 @@ def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Out
         outcomes: outcomes of all points.
 
     Returns:
-        One line, after the name of the run; "" without a valid config.
+        One line; FACTS alone for a run without a name; "" without a valid config.
     """
     # The first and the last point differ in the value of every axis, so that two plans tell what the axes change.
     valid = [outcome for outcome in outcomes if outcome.code != FIX_INPUT]
@@ -408,7 +348,7 @@ R = TypeVar("R")
 
 
 def in_process(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
-    """Yield (task number from 0, result) of each task in order, computed here; an exception ends it.
+    """Yield (task number from 0, result) of each task in order, computed in this process; an exception ends it.
 
     Args:
         function: called for each task.
@@ -439,7 +379,7 @@ def processes(
 def dask(
     function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) from a Dask cluster as tasks finish; InputError if none is found.
+    """Yield (task number from 0, result or exception) as tasks finish on `_dask_client`'s cluster; InputError if none.
 
     Args:
         function: pure, importable by its name.
@@ -451,26 +391,32 @@ def dask(
         InputError: distributed is not installed, there is no cluster at the address, or a cluster would have to be
             started from a Python that was started with `-E` alone.
     """
-    try:
-        from distributed import Client, as_completed
-    except ImportError as error:
-        extra = "run `pip install distributed`, or leave --executor out"
-        raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
-    local = {} if scheduler else _local_options(memory)
-    try:
-        # Not the default: a Python program that calls dpcalc may have a client of its own.
-        client = Client(scheduler, timeout=10, set_as_default=False, **local)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error
-    with client:
+    with _dask_client(scheduler, memory) as client:
+        from distributed import as_completed
+
         numbers = {future: number for number, future in enumerate(client.map(function, tasks, pure=False))}
         for future in as_completed(list(numbers), loop=client.loop):
             # `result` alone would raise what a task raised, and end the sweep.
             yield numbers[future], future.exception() or future.result()
 
 
-def _local_options(memory: int | None) -> dict[str, object]:
-    """Return options for a Dask cluster here, and set PYTHONSAFEPATH=1; InputError if started with `-E` alone."""
+def _dask_client(scheduler: str | None, memory: int | None) -> "Client":
+    """Return a client of the cluster at `scheduler`, or (None) of a new local one; InputError if there is none."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        extra = "run `pip install distributed`, or leave --executor out"
+        raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
+    local = {} if scheduler else _local_cluster_options(memory)
+    try:
+        # Not the default: a Python program that calls dpcalc may have a client of its own.
+        return Client(scheduler, timeout=10, set_as_default=False, **local)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error
+
+
+def _local_cluster_options(memory: int | None) -> dict[str, object]:
+    """Return options of a Dask cluster of this machine, and set PYTHONSAFEPATH=1; InputError for `python -E` alone."""
     # Dask starts its processes, and later replacements of dead ones, with this process's environment: there is no
     # argument for `-P`, so that the variable is the only way.
     if sys.flags.ignore_environment and not sys.flags.safe_path:

@@ -7,7 +7,7 @@ import io
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,11 @@ from dpcalc.report.rounding import rounded_up
 from dpcalc.sweep.points import GridAxis, Outcome
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as DrawnAxis
     from matplotlib.figure import Figure
+
+    from dpcalc.arrays import Array
 
 COLUMNS = ("epsilon", "kind", "method", "budget", "fits", "error")
 """Fields of a point in CSV."""
@@ -31,7 +35,7 @@ _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithm
 
 
 def point_fields(outcome: Outcome) -> Fields:
-    """Return the fields of a point: epsilon (rounded up in texts), finite, kind, method, budget, fits, error."""
+    """Return fields epsilon (in texts rounded up, apart from the budget), finite, kind, method, budget, fits, error."""
     is_known = outcome.epsilon is not None
     return (
         Field("epsilon", outcome.epsilon, rounding=partial(rounded_up, apart_from=outcome.budget)),
@@ -45,27 +49,41 @@ def point_fields(outcome: Outcome) -> Fields:
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
-    """Return an aligned table of the points, errors behind their rows or, on a terminal (`width`), counted below.
+    """Return an aligned table of the points: for a pipe errors behind their rows, for a terminal of `width` below it.
 
     Args:
         axes: axes of the grid.
         outcomes: one for each point.
         width: columns of a terminal, to which the table is fitted, its errors below it; 0 for a pipe.
     """
-    rows: list[tuple[str, ...]] = [(*(axis.key for axis in axes), *SHOWN)]
-    for outcome in outcomes:
-        texts = ("-",) * len(SHOWN) if outcome.epsilon is None else cells(point_fields(outcome), SHOWN)
-        rows.append((*outcome.values, *texts))
+    keys = [axis.key for axis in axes]
+    rows: list[tuple[str, ...]] = [(*keys, *SHOWN), *map(_table_row, outcomes)]
     if width:
-        last_keys = [axis.key.rpartition(".")[2] for axis in axes]
-        short = (*(last_keys if len({*last_keys}) == len(last_keys) else rows[0][: len(axes)]), *SHOWN)
-        errors = Counter(visible(outcome.error) for outcome in outcomes if outcome.error)
-        causes = [f"{error} ({counted(count, 'point', ',')})" for error, count in errors.items()]
-        wrapped = (line for text in causes for line in textwrap.wrap(text, width, subsequent_indent="  "))
-        return "".join(f"{line}\n" for line in (*fitted(rows, short=short, width=width), *wrapped))
+        short = (*_short_keys(keys), *SHOWN)
+        lines = (*fitted(rows, short=short, width=width), *_error_lines(outcomes, width))
+        return "".join(f"{line}\n" for line in lines)
     # Errors stand behind the aligned columns, which their length would tear apart.
     notes = ["", *(f"  {visible(outcome.error)}" if outcome.error else "" for outcome in outcomes)]
     return "".join(f"{line}{note}\n" for line, note in zip(aligned(rows), notes, strict=True))
+
+
+def _table_row(outcome: Outcome) -> tuple[str, ...]:
+    """Return the values of a point and its fields SHOWN as texts, "-" for each of these without epsilon."""
+    texts = ("-",) * len(SHOWN) if outcome.epsilon is None else cells(point_fields(outcome), SHOWN)
+    return (*outcome.values, *texts)
+
+
+def _short_keys(keys: Sequence[str]) -> Sequence[str]:
+    """Return the last names of dotted keys if they differ from each other, else the keys."""
+    last_names = [key.rpartition(".")[2] for key in keys]
+    return last_names if len({*last_names}) == len(last_names) else keys
+
+
+def _error_lines(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
+    """Yield the lines of "ERROR (N points)" for each different error, wrapped to `width` columns."""
+    errors = Counter(visible(outcome.error) for outcome in outcomes if outcome.error)
+    for error, count in errors.items():
+        yield from textwrap.wrap(f"{error} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
 
 
 def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
@@ -98,7 +116,7 @@ def _csv_text(value: object) -> str:
 
 
 def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path: str, is_complete: bool) -> Output:
-    """Return the JSON result of `sweep`: the axes, if it is complete, and each finished point with its values.
+    """Return the JSON result of `sweep`: config, axes, if it is complete, each finished point's values and fields.
 
     Args:
         axes: axes of the grid.
@@ -145,7 +163,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
-    """Return the chart of a grid over one key: estimates and certified bounds as two lines, a common budget as limit.
+    """Return the chart of epsilon over one key, sorted: a line for each kind, a limit for a budget common to all.
 
     Args:
         axis: the axis; all its values are numbers.
@@ -154,24 +172,34 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
     """
     ordered = sorted(outcomes, key=lambda outcome: float(outcome.values[0]))
     xs = tuple(float(outcome.values[0]) for outcome in ordered)
-    # Near the budget certified bounds take the place of estimates: one line of both would mix two claims.
-    series = []
-    for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
-        if any(outcome.kind is kind and outcome.epsilon is not None for outcome in ordered):
-            ys = tuple(outcome.epsilon if outcome.kind is kind else None for outcome in ordered)
-            methods = {outcome.method for outcome in ordered if outcome.kind is kind and outcome.method}
-            method = methods.pop() if len(methods) == 1 else ""
-            series.append(Series(name=name, kind=kind, xs=xs, ys=ys, method=method))
     shown = [outcome.epsilon for outcome in ordered if outcome.epsilon is not None and 0 < outcome.epsilon < math.inf]
     budgets = {outcome.budget for outcome in ordered}
     return Chart(
         title=f"epsilon over {axis.key}",
         subtitle=subtitle,
-        x=Axis(name=axis.key, scale=LOG if min(xs) > 0 and max(xs) > _LOG_RATIO * min(xs) else LINEAR),
-        y=Axis(name="epsilon", scale=LOG if shown and max(shown) > _LOG_RATIO * min(shown) else LINEAR),
-        series=tuple(series) or (Series(name="no answer", kind=Kind.ESTIMATE, xs=xs, ys=(None,) * len(xs)),),
+        x=Axis(name=axis.key, scale=_scale(xs)),
+        y=Axis(name="epsilon", scale=_scale(shown)),
+        series=_kind_series(xs, ordered),
         limits=tuple(Limit(name="budget", value=limit) for limit in budgets if limit is not None and len(budgets) == 1),
     )
+
+
+def _kind_series(xs: tuple[float, ...], outcomes: Sequence[Outcome]) -> tuple[Series, ...]:
+    """Return the lines "inversion" of estimates and "certified" of bounds that have points; else "no answer", empty."""
+    # Near the budget certified bounds take the place of estimates: one line of both would mix two claims.
+    series = []
+    for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
+        if any(outcome.kind is kind and outcome.epsilon is not None for outcome in outcomes):
+            ys = tuple(outcome.epsilon if outcome.kind is kind else None for outcome in outcomes)
+            methods = {outcome.method for outcome in outcomes if outcome.kind is kind and outcome.method}
+            method = methods.pop() if len(methods) == 1 else ""
+            series.append(Series(name=name, kind=kind, xs=xs, ys=ys, method=method))
+    return tuple(series) or (Series(name="no answer", kind=Kind.ESTIMATE, xs=xs, ys=(None,) * len(xs)),)
+
+
+def _scale(values: Sequence[float]) -> str:
+    """Return LOG for numbers > 0 of which the largest is over 100 times the smallest, else LINEAR (also for none)."""
+    return LOG if values and min(values) > 0 and max(values) > _LOG_RATIO * min(values) else LINEAR
 
 
 # Grids over two keys as maps, for a terminal and as pictures.
@@ -191,12 +219,12 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 def heat_text(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
-    """Return a grid over two keys as a table, epsilon rounded up, "*" and red over the budget; thinned to fit `width`.
+    """Return a grid over two keys as a table of epsilons coloured by budget, thinned to 40 rows and `width`, and notes.
 
     Args:
         axes: (vertical axis, horizontal axis).
         outcomes: one for each point, the horizontal axis changing fastest.
-        width: columns of the terminal; rows and columns that do not fit are left out evenly.
+        width: columns of the terminal; cells that do not fit are left out evenly, the first and last ones shown.
         styled: True for colours.
         subtitle: facts that all points share; "" for none.
 
@@ -215,6 +243,7 @@ def heat_text(
         ((down[row], "bold"), *((texts[at], _STYLES[outcomes[at].fits]) for at in places))
         for row, places in ((row, [row * len(across) + column for column in columns]) for row in rows)
     )
+    # Below the table: what "*" means, how much of the grid is shown, facts of all points.
     notes = [f"{OVER_BUDGET} over the budget"] if any(outcome.fits is False for outcome in outcomes) else []
     if len(rows) < len(down) or len(columns) < len(across):
         notes.append(f"shown: {len(rows)} of {len(down)} rows, {len(columns)} of {len(across)} columns")
@@ -236,7 +265,7 @@ def _tick(text: str, number: float | str) -> str:
 
 
 def _cell(outcome: Outcome) -> str:
-    """Return epsilon rounded up to two significant digits, with "*" if it is over the budget; "-" without epsilon."""
+    """Return epsilon rounded up to two significant digits, then "*" if it is over the budget; "-" without epsilon."""
     if outcome.epsilon is None:
         return UNKNOWN
     return rounded_up(outcome.epsilon, digits=_DIGITS) + (OVER_BUDGET if outcome.fits is False else "")
@@ -252,7 +281,7 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
 def heat_picture(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = ""
 ) -> bytes:
-    """Return a heat map's file, axes (vertical, horizontal; the latter fastest), with a line where the budget ends.
+    """Return the bytes of a picture file (`ending`) with the heat map of `_draw_heat_map`.
 
     Args:
         axes: (vertical axis, upwards; horizontal axis).
@@ -268,17 +297,14 @@ def heat_picture(
 
 
 def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], subtitle: str) -> None:
-    """Draw cells (numbers if at most 150), colour bar, budget border, ticks; empty where epsilon is 0, inf or None."""
+    """Draw the coloured cells of a grid (up, across), colour bar, numbers, border of the budget, title and ticks."""
     import numpy as np
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LogNorm
 
     up, across = axes
-    width = len(across.values)
-    finite = (each.epsilon for each in outcomes)
-    cells = [math.nan if epsilon is None or not 0 < epsilon < math.inf else epsilon for epsilon in finite]
+    epsilons = _epsilon_grid(outcomes, len(across.values))
     # Logarithmic colours: epsilon often spans decades. Without two different numbers there is nothing to scale by.
-    epsilons = np.array(cells).reshape(len(up.values), width)
     shown = epsilons[np.isfinite(epsilons)]
     # A cell without a finite epsilon has no colour, and must not stretch the scale of the others.
     norm = LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None
@@ -288,22 +314,48 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
     label = "epsilon: " + " or ".join(KINDS[kind] for kind in KINDS if kind in kinds)
     figure.colorbar(mesh, label=label, format=lambda number, _: tick_text(number)).ax.yaxis.set_minor_formatter("")
     if epsilons.size <= _MAX_NUMBERS:
-        for (row, column), value in np.ndenumerate(epsilons):
-            if math.isfinite(value):
-                style = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 1.0}
-                plot.text(column, row, rounded_up(value), ha="center", va="center", fontsize=7, bbox=style)
+        _write_numbers(plot, epsilons)
+    width = len(across.values)
+    edges = _budget_edges([[each.fits for each in outcomes[at : at + width]] for at in range(0, len(outcomes), width)])
+    plot.add_collection(LineCollection(edges, colors="black", linewidths=2, gid="budget"))
+    set_titles(plot, f"epsilon{_budget_note(outcomes, has_edges=bool(edges))}", subtitle)
+    _set_ticks(plot.xaxis, across)
+    _set_ticks(plot.yaxis, up)
+    plot.set_xlabel(plain_text(across.key))
+    plot.set_ylabel(plain_text(up.key))
+
+
+def _epsilon_grid(outcomes: Sequence[Outcome], width: int) -> Array:
+    """Return the epsilons in rows of `width`; NaN, for an empty cell, where epsilon is None, 0 or infinite."""
+    import numpy as np
+
+    known = (each.epsilon for each in outcomes)
+    cells = [math.nan if epsilon is None or not 0 < epsilon < math.inf else epsilon for epsilon in known]
+    return np.array(cells).reshape(-1, width)
+
+
+def _write_numbers(plot: Axes, epsilons: Array) -> None:
+    """Write each finite epsilon, rounded up, into its cell, on white."""
+    import numpy as np
+
+    style = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 1.0}
+    for (row, column), value in np.ndenumerate(epsilons):
+        if math.isfinite(value):
+            plot.text(column, row, rounded_up(value), ha="center", va="center", fontsize=7, bbox=style)
+
+
+def _budget_note(outcomes: Sequence[Outcome], *, has_edges: bool) -> str:
+    """Return "; line: budget B" ("; budget B" without edges) for the title; "" unless one budget is common to all."""
     budgets = {each.budget for each in outcomes if each.epsilon is not None}
     # A budget that is swept itself has no single border to name.
     budget = next(iter(budgets)) if len(budgets) == 1 else None
-    edges = _budget_edges([[each.fits for each in outcomes[at : at + width]] for at in range(0, len(outcomes), width)])
-    plot.add_collection(LineCollection(edges, colors="black", linewidths=2, gid="budget"))
-    note = "" if budget is None else f"; line: budget {budget!r}" if edges else f"; budget {budget!r}"
-    set_titles(plot, f"epsilon{note}", subtitle)
-    for axis, values, numbers in ((plot.xaxis, across.values, across.numbers), (plot.yaxis, up.values, up.numbers)):
-        ticks = range(0, len(values), max(1, math.ceil(len(values) / _MAX_TICKS)))
-        axis.set_ticks(list(ticks), [_tick(values[at], (numbers or values)[at]) for at in ticks])
-    plot.set_xlabel(plain_text(across.key))
-    plot.set_ylabel(plain_text(up.key))
+    return "" if budget is None else f"; line: budget {budget!r}" if has_edges else f"; budget {budget!r}"
+
+
+def _set_ticks(drawn: DrawnAxis, axis: GridAxis) -> None:
+    """Label at most 12 evenly spaced cells along an axis of a picture with the values of the grid's axis."""
+    ticks = range(0, len(axis.values), max(1, math.ceil(len(axis.values) / _MAX_TICKS)))
+    drawn.set_ticks(list(ticks), [_tick(axis.values[at], (axis.numbers or axis.values)[at]) for at in ticks])
 
 
 def _budget_edges(fits: Sequence[Sequence[bool | None]]) -> list[list[tuple[float, float]]]:

@@ -11,6 +11,7 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.sweep import points
+from dpcalc.sweep.numbers import parse_numbers, whole_numbers
 from dpcalc.sweep.points import (
     GridAxis,
     InterruptedSweep,
@@ -18,9 +19,7 @@ from dpcalc.sweep.points import (
     SweptConfig,
     chunk_outcomes,
     parse_axis,
-    parse_numbers,
     sweep,
-    whole_numbers,
 )
 
 TEXT = """\
