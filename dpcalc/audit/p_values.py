@@ -102,7 +102,7 @@ def log_tail(count: Count) -> float:
     observed, trials = count.observed, count.trials
     expected = min(max(count.expected, 0.0), trials)
     failures, expected_failures = trials - observed, trials - expected
-    if (observed > 0 and expected == 0) or (failures > 0 and expected_failures == 0):
+    if failures < 0 or (observed > 0 and expected == 0) or (failures > 0 and expected_failures == 0):
         return -math.inf
     total = observed * math.log(observed / expected) if observed else 0.0
     if failures:

@@ -4,6 +4,7 @@ import ast
 import json
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -103,10 +104,10 @@ def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
 
 
 def number_value(number: float | Fraction) -> Fraction | float:
-    """Return an exact fraction, the float 0.1 as 1/10, infinity as a float; InputError for NaN or over 4096 bits.
+    """Return an exact fraction, 0.1 as 1/10, infinity as a float; InputError for NaN, over 4096 bits, or no float.
 
     Raises:
-        InputError: it is NaN, or has too many digits.
+        InputError: it is NaN, has too many digits, or is above the largest float.
     """
     if isinstance(number, float):
         if math.isnan(number):
@@ -116,6 +117,8 @@ def number_value(number: float | Fraction) -> Fraction | float:
     exact = Fraction(number)
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MAX_BITS:
         raise InputError("expected numbers of a run, got one with more than a thousand digits")
+    if abs(exact) > sys.float_info.max:
+        raise InputError(f"expected numbers of a run, got one above {sys.float_info.max:.3g}")
     return exact
 
 

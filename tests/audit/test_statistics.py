@@ -34,6 +34,7 @@ def test_the_bound_is_above_both_binomial_tails_and_not_far(trials, rate):
 def test_impossible_and_certain_counts():
     assert log_tail(Count(observed=1, expected=0, trials=5)) == -math.inf
     assert log_tail(Count(observed=4, expected=5, trials=5)) == -math.inf
+    assert log_tail(Count(observed=6, expected=2, trials=5)) == -math.inf  # more than there are, once an exception
     assert log_tail(Count(observed=0, expected=0, trials=0)) == 0
     assert log_tail(Count(observed=5, expected=5, trials=5)) == 0
 

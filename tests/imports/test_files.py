@@ -170,6 +170,8 @@ DEEP = 100_000
         '{"history": [[1.1, 0.1, 10]], "mechanism": "mine"}',
         "GaussianDpEvent(nan)",
         "GaussianDpEvent(inf)",
+        f"GaussianDpEvent({'9' * 400})",
+        f"compute_noise(n=60000, batch_size=256, target_epsilon={'9' * 400}, epochs=15, delta=1e-5, noise_lbd=1e-5)",
         "GaussianDpEvent(__import__('os').getpid())",
         "GaussianDpEvent(sigma)",
         "SelfComposedDpEvent(GaussianDpEvent(1), 2.5)",
