@@ -211,7 +211,7 @@ def _draw_size_errors(
             yield error(fault.code, size.anchor, f"`{size.path}` {fault.problem}", f"{fault.hint}{advice}")
     number = scalars.number_of(expected)
     if expected is not None and number is not None:
-        # The rate of a Poisson draw refers to the largest parent, see build._scheme; a step draws from one group.
+        # The rate of a Poisson draw refers to the largest parent, see `build`; a step draws from one group.
         group = largest / (scalars.number_of(entry(draw, "groups")) or Fraction(1))
         for fault in size_faults(name, number, group, group):
             yield error(fault.code, expected.anchor, f"`{expected.path}` {fault.problem}", fault.hint)
