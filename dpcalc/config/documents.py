@@ -320,7 +320,7 @@ class References:
         return node
 
 
-def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
+def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
     """Yield an error for each scalar that is a wrong reference, `???`, empty or a number beyond limits.
 
     Args:
