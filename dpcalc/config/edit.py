@@ -344,7 +344,7 @@ def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
 
 
 def _stated_amount(run: Run, level: str) -> Scalar | None:
-    """Return the scalar that states a draw's size (or its at_most), rate, expected, batch_size, bins, times; or None."""
+    """Return the scalar that states a draw's size (or at_most), rate, expected, batch_size, bins, times; or None."""
     paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,), ("bins",), ("times",))
     nodes = (_stated_scalar(run, ("sampling", level, *keys)) for keys in paths)
     return next((node for node in nodes if node), None)
