@@ -3,14 +3,15 @@
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 
 from dpcalc.config import scalars
-from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS
-from dpcalc.config.schema import SCHEMES, SECTIONS, keys_in, mechanism_keys
+from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
+from dpcalc.config.schema import SCHEMES, SECTIONS, Episodes, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
 from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join, node_at
 from dpcalc.errors import KeyedInputError, listed
-from dpcalc.keys import WrongValueError
+from dpcalc.keys import WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS, mechanism_class
 from dpcalc.records import dataclass
 
@@ -349,6 +350,41 @@ def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
         yield unknown_key_error(draw, key, draw.entries[key])
     if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
         yield missing_key_error(draw, "scheme")
+
+
+def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
+    """Return the error (DPC107) for a draw in the place of draws by level: beside the only level, or with several.
+
+    Args:
+        sampling: the section, of the file or a phase.
+        names: names of the levels, at least one.
+    """
+    many = f", but the data have {len(names)} levels ({', '.join(names)})"
+    both = f" and names the level `{names[0]}` as well"
+    message = f"`{sampling.path}` describes a draw directly{many if len(names) > 1 else both}"
+    hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
+    # What the command line added to the section is more likely the mistake than what the file says.
+    added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
+    mark = next((each.key or each.anchor for each in added), sampling.anchor)
+    return error("DPC107", mark, message, hint)
+
+
+def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
+    """Return the error (DPC101) for the first key of `sampling` that is nearly `episodes` or a key of it; else None.
+
+    Args:
+        sampling: the section; its first MAX_COMPARED keys are compared.
+        names: names of the levels; a key that is near one of them means that level.
+    """
+    known = keys_in("sampling")
+    for key, value in islice(sampling.entries.items(), MAX_COMPARED):
+        if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
+            continue
+        near = nearest(key, (*known, *keys_of(Episodes)))
+        if near == EPISODES or near in keys_of(Episodes):
+            hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
+            return error("DPC101", value.key or value.anchor, f"unknown key `{key}` in `{sampling.path}`", hint)
+    return None
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
