@@ -157,7 +157,7 @@ def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
 
 
 def _property_schema(declared: Key) -> Schema:
-    """Return the JSON Schema of a key with meaning and default; also a reference, quotient or grouped digits; no null."""
+    """Return the JSON Schema of a key with meaning and default; also a reference, quotient, grouped digits; no null."""
     kind = declared.kind
     about: Schema = {"description": declared.meaning}
     is_shown = isinstance(declared.default, bool | int | float | str) and declared.default != math.inf

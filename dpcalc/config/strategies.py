@@ -156,7 +156,7 @@ def _npy_entries(content: bytes) -> "Array":
         return np.ascontiguousarray(numbers, dtype=np.float64)
 
 
-def _npy_header(stream: io.BytesIO) -> tuple[tuple[object, ...], bool, Any]:
+def _npy_header(stream: io.BytesIO) -> tuple[Any, bool, Any]:
     """Return (shape, True if by columns, dtype) of a .npy stream, read up to its body; Refusal unless real numbers."""
     from numpy.lib import format as npy  # noqa: PLC0415  only configs with a strategy need it
 
