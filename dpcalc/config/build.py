@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of sections without errors; ConfigError if Plan refuses a value, or no bound covers the run.
+    """Return the plan of sections without errors; ConfigError for wrong parts or values, or if no bound covers the run.
 
     Returns:
         The plan; rates are exact, epochs are rounded up to whole steps.
@@ -50,13 +50,25 @@ def build(config: Sections) -> Plan:
             this sampling, or the plan refuses its values.
         LookupError: a section is None, which callers exclude.
     """
+    _refuse_wrong_parts(config)
+    plan = _plan_of_values(config)
+    # Asked of the whole plan: whether a theorem covers a phase depends on unit, adjacency and group size too.
+    _refuse_uncovered_phases(plan, config.runs)
+    stated_group = node_at(config.root, "privacy", "group_size")
+    if stated_group is not None and plan.group_size > 1:
+        _refuse_uncovered_group(plan, stated_group)
+        _refuse_oversized_group(plan, stated_group)
+    return plan
+
+
+def _plan_of_values(config: Sections) -> Plan:
+    """Return a Plan of the sections' values, unit 1 and add-remove by default; ConfigError (DPC106) if refused."""
     data, privacy, accounting, partition = config.data, config.privacy, config.accounting, config.partition
     if data is None or privacy is None or accounting is None:
         raise LookupError("build: expected sections without errors, got a missing one")
     names = [level.name for level in data.levels]
-    _refuse_wrong_parts(config)
     try:
-        plan = Plan(
+        return Plan(
             name=_text(entry(config.root, "name")),
             phases=tuple(_phase(run, number, config) for number, run in enumerate(config.runs, start=1)),
             unit=names.index(privacy.unit) + 1 if privacy.unit else 1,
@@ -74,30 +86,30 @@ def build(config: Sections) -> Plan:
         raise
     except InputError as cause:
         raise whole_file(config.root.mark.source.path, "DPC106", str(cause), "") from cause
-    # Asked of the whole plan: whether a theorem covers a phase depends on unit, adjacency and group size too.
-    _refuse_mechanisms(plan, config.runs)
-    _refuse_group(plan, node_at(config.root, "privacy", "group_size"))
-    return plan
 
 
-def _refuse_group(plan: Plan, node: Node | None) -> None:
-    """Raise ConfigError at `node` if a stated group above 1 has no theorem (DPC104) or too few units (DPC106)."""
+def _refuse_uncovered_group(plan: Plan, node: Node) -> None:
+    """Raise ConfigError (DPC104) at `node` if no theorem covers the group, or the sampling may part its members."""
     size, phases = plan.group_size, [phase.hierarchy for phase in plan.phases]
-    if size == 1 or node is None:
-        return
     why = group_refusal(size, phases, unit=plan.unit) or (plan.parting and f"expected 1 {plan.parting}, got {size}")
     if why:
         message = f"`{node.path}`: {why}"
         raise ConfigError([error("DPC104", node.anchor, message, "nothing is proved for such a group; lower it")])
+
+
+def _refuse_oversized_group(plan: Plan, node: Node) -> None:
+    """Raise ConfigError (DPC106) at `node` if a group has more units than exist or, for add-remove, draws can spare."""
     # For add-remove the group is removed as a whole, and each step must still find what it draws.
+    phases = [phase.hierarchy for phase in plan.phases]
     max_size = max_group_size(phases, unit=plan.unit, adjacency=plan.adjacency)
-    if size > max_size:
-        removed = plan.adjacency is Adjacency.ADD_REMOVE
-        left = max(min_units_left(phase, unit=plan.unit) for phase in phases) if removed else 0
-        message = f"`{node.path}` is {size}, but at most {max_size} of level `{plan.unit_name}` can be "
-        message += "removed together" if left else "protected together: there are no more"
-        hint = f"a step must find {left} of those that are left; " if left else ""
-        raise ConfigError([error("DPC106", node.anchor, message, f"{hint}lower it, or check the counts")])
+    if plan.group_size <= max_size:
+        return
+    removed = plan.adjacency is Adjacency.ADD_REMOVE
+    left = max(min_units_left(phase, unit=plan.unit) for phase in phases) if removed else 0
+    message = f"`{node.path}` is {plan.group_size}, but at most {max_size} of level `{plan.unit_name}` can be "
+    message += "removed together" if left else "protected together: there are no more"
+    hint = f"a step must find {left} of those that are left; " if left else ""
+    raise ConfigError([error("DPC106", node.anchor, message, f"{hint}lower it, or check the counts")])
 
 
 def _budget(budget: schema.Budget | None) -> Budget | None:
@@ -111,28 +123,42 @@ def _budget(budget: schema.Budget | None) -> Budget | None:
 def _refuse_wrong_parts(config: Sections) -> None:
     """Raise ConfigError for the first repeated part name, unknown `part` of a phase, or `expected` draw from a part."""
     names = () if config.partition is None else tuple(part.name for part in config.partition.parts)
+    _refuse_repeated_part(config.root, names)
+    for run in config.runs:
+        part = entry(run.run.at, "part") if run.run.path else None
+        if isinstance(part, Scalar):
+            _refuse_unknown_part(part, names)
+            _refuse_expected_number(run, config.data)
+
+
+def _refuse_repeated_part(root: Section, names: tuple[str, ...]) -> None:
+    """Raise ConfigError (DPC105) at `partition` for the first name that two parts have."""
     twice = next((name for name in names if names.count(name) > 1), None)
-    section = config.root.entries.get("partition")
+    section = root.entries.get("partition")
     if twice is not None and section is not None:
         message = f"two parts are called `{twice}`"
         raise ConfigError([error("DPC105", section.anchor, message, "give each part its own name")])
-    for run in config.runs:
-        part = entry(run.run.at, "part") if run.run.path else None
-        if not isinstance(part, Scalar):
-            continue
-        if part.text not in names:
-            hint = f"the parts are {', '.join(names)}" if names else "add `partition` with its `rule` and its `parts`"
-            message = f"`{part.path}`: there is no part `{part.text}`"
-            raise ConfigError([error("DPC108", part.anchor, message, hint)])
-        outermost = entry(run.node("sampling"), config.data.levels[0].name) if config.data else None
-        amount = entry(outermost, "expected") if isinstance(outermost, Section) else None
-        if amount is not None:
-            message = f"`{amount.path}` gives no rate: how many units a part holds is not known"
-            raise ConfigError([error("DPC107", amount.anchor, message, "state `rate`")])
+
+
+def _refuse_unknown_part(part: Scalar, names: tuple[str, ...]) -> None:
+    """Raise ConfigError (DPC108), which lists the names, if the `part` of a phase is none of them."""
+    if part.text not in names:
+        hint = f"the parts are {', '.join(names)}" if names else "add `partition` with its `rule` and its `parts`"
+        message = f"`{part.path}`: there is no part `{part.text}`"
+        raise ConfigError([error("DPC108", part.anchor, message, hint)])
+
+
+def _refuse_expected_number(run: RunSections, data: schema.Data | None) -> None:
+    """Raise ConfigError (DPC107) if a phase in a part, of unknown size, draws its outermost level by `expected`."""
+    outermost = entry(run.node("sampling"), data.levels[0].name) if data else None
+    amount = entry(outermost, "expected")
+    if amount is not None:
+        message = f"`{amount.path}` gives no rate: how many units a part holds is not known"
+        raise ConfigError([error("DPC107", amount.anchor, message, "state `rate`")])
 
 
 def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
-    """Return the law of the number of tuning runs: Poisson, or negative binomial (geometric is shape 1), or None."""
+    """Return the law of the number of tuning runs; geometric and logarithmic are negative binomial, shape 1 and 0."""
     if tuning is None:
         return None
     from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial  # noqa: PLC0415  it loads numpy
@@ -146,66 +172,77 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
-    """Return phase `number` (from 1), named as stated, else "phase N", "training" if alone; default clip: records."""
-    data, count_ranges = config.data, config.count_ranges
-    if run.sampling is None or run.mechanism is None or run.training is None or data is None or count_ranges is None:
+    """Return phase `number` (from 1), called "training" without `phases`, "phase N" without name; clip: records."""
+    if run.mechanism is None or run.training is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
-    pairs = zip((level.name for level in data.levels), count_ranges, strict=True)
-    levels = tuple(
-        replace(
-            level_of(name, run.sampling.get(name), counts, steps=run.training.steps),
-            is_assumed=has_assumed_sizes(config.root),
-        )
-        for name, counts in pairs
-    )
-    built = Episodes(**asdict(run.episodes)) if run.episodes else None
-    hierarchy = Hierarchy(levels=levels, tree=config.tree, episodes=built)
-    # Clipping is counted in levels from the outermost, 0 for the whole batch; records are clipped if nothing is stated.
-    clip = run.clip
+    hierarchy = _hierarchy(run, run.training, config)
     name = _text(entry(run.run.at, "name")) or f"phase {number}"
     phase = Phase(
         name=name if run.run.path else SINGLE_PHASE,
         hierarchy=hierarchy,
         mechanism=run.mechanism,
-        clip=len(levels),
+        clip=len(hierarchy.levels),
         steps=_steps(run, run.training, hierarchy),
         votes=run.votes,
         part=_text(entry(run.run.at, "part")) if run.run.path else "",
     )
-    return phase if clip is None else replace(phase, clip=phase.clip_names.index(clip))
+    # Clipping is counted in levels from the outermost, 0 for the whole batch; records are clipped if nothing is stated.
+    return phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip))
 
 
-def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
-    """Raise ConfigError for the first phase whose mechanism (plain Gaussian always passes) has no bound as sampled."""
+def _hierarchy(run: RunSections, training: Training, config: Sections) -> Hierarchy:
+    """Return a phase's levels with draws and counts (marked if assumed), the tree of counts, and its episodes."""
+    data, count_ranges = config.data, config.count_ranges
+    if run.sampling is None or data is None or count_ranges is None:
+        raise LookupError("hierarchy: expected sections without errors, got a missing one")
+    pairs = zip((level.name for level in data.levels), count_ranges, strict=True)
+    levels = tuple(
+        replace(
+            level_of(name, run.sampling.get(name), counts, steps=training.steps),
+            is_assumed=has_assumed_sizes(config.root),
+        )
+        for name, counts in pairs
+    )
+    episodes = Episodes(**asdict(run.episodes)) if run.episodes else None
+    return Hierarchy(levels=levels, tree=config.tree, episodes=episodes)
+
+
+def _refuse_uncovered_phases(plan: Plan, runs: tuple[RunSections, ...]) -> None:
+    """Raise ConfigError for the first phase without a bound: correlated noise, draws over steps, PATE, a response."""
     for phase, run in zip(plan.phases, runs, strict=True):
-        _refuse_correlated(phase, run)
-        if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
-            continue
-        from dpcalc.amplification.phase import randomized_response_refusal  # noqa: PLC0415  likewise
-        from dpcalc.amplification.schedule import ensemble_refusal  # noqa: PLC0415  likewise
-        from dpcalc.mechanisms.pate import PateMechanism  # noqa: PLC0415  it loads numpy
-
-        if isinstance(phase.mechanism, PateMechanism):
-            why = ensemble_refusal(phase.mechanism, phase.hierarchy)
-        else:
-            why = randomized_response_refusal(
-                phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency
-            )
-        node = run.node("mechanism")
+        if phase.is_correlated or phase.hierarchy.spans_steps:
+            _refuse_epochs_of_any_order(run, phase.hierarchy)
+            _refuse_uncovered_correlation(phase, run)
+        why, node = _mechanism_refusal(phase, plan), run.node("mechanism")
         if why and node is not None:
             raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])
 
 
-def _refuse_correlated(phase: Phase, run: RunSections) -> None:
-    """Raise ConfigError if correlated noise, or draws that span steps, have no bound; also `epochs` with any-order."""
-    if not phase.is_correlated and not phase.hierarchy.spans_steps:
-        return
-    from dpcalc.amplification.correlated import correlated_fault, length_fault  # noqa: PLC0415  it loads numpy
+def _mechanism_refusal(phase: Phase, plan: Plan) -> str:
+    """Return why PATE or randomized response has no bound as a phase samples; "" for Gaussian and correlated noise."""
+    if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
+        return ""
+    from dpcalc.amplification.phase import randomized_response_refusal  # noqa: PLC0415  it loads numpy
+    from dpcalc.amplification.schedule import ensemble_refusal  # noqa: PLC0415  likewise
+    from dpcalc.mechanisms.pate import PateMechanism  # noqa: PLC0415  likewise
 
+    if isinstance(phase.mechanism, PateMechanism):
+        return ensemble_refusal(phase.mechanism, phase.hierarchy)
+    return randomized_response_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
+
+
+def _refuse_epochs_of_any_order(run: RunSections, hierarchy: Hierarchy) -> None:
+    """Raise ConfigError (DPC107) if a phase states `epochs` and draws its outermost level in any order: no passes."""
     epochs = run.node("training", "epochs")
-    if epochs is not None and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
+    if epochs is not None and isinstance(hierarchy.level(1).scheme, AnyOrder):
         message = f"`{epochs.path}` is no number of steps: batches in any order make no passes"
         raise ConfigError([error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")])
+
+
+def _refuse_uncovered_correlation(phase: Phase, run: RunSections) -> None:
+    """Raise ConfigError if no theorem covers correlated noise with these draws, or the strategy with these steps."""
+    from dpcalc.amplification.correlated import correlated_fault, length_fault  # noqa: PLC0415  it loads numpy
+
     fault = correlated_fault(phase.mechanism, phase.hierarchy, phase.steps)
     fault = fault or length_fault(phase.mechanism, phase.steps)
     if fault is not None:
@@ -250,7 +287,7 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
 
 
 def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
-    """Return a draw's scheme; rate as stated, else expected / count (times groups if cyclic); All without an amount."""
+    """Return a draw's scheme; no rate: expected / count (times groups if cyclic); no steps: `times`; no amount: All."""
     scheme: Scheme = All()
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):

@@ -86,17 +86,21 @@ class _Cell:
 
 
 def _rdp_points(node: Node, files: Files) -> Points:
-    """Return the (order, epsilon) pairs of a `curve`, given inline or as a CSV file; ConfigError for wrong ones."""
-    # Orders are above 1 and rise, epsilons are >= 0 and never fall.
+    """Return the (order, epsilon) pairs of a `curve`, given inline or as `{file: CSV}`; ConfigError for wrong ones."""
     if isinstance(node, Section):
         return _curve_from_file(file_name(node, "CSV"), files)
-    if not isinstance(node, Items):
-        raise ConfigError([wrong_type_error(node, _CURVE_SHAPE)])
-    rows = [_inline_row(item) for item in node.items]
-    wrong = [item for item, row in zip(node.items, rows, strict=True) if row is None]
+    if isinstance(node, Items):
+        return _inline_points(node)
+    raise ConfigError([wrong_type_error(node, _CURVE_SHAPE)])
+
+
+def _inline_points(curve: Items) -> Points:
+    """Return the points of a list of [order, epsilon]; ConfigError for the first MAX_FAULTS other items, or values."""
+    rows = [_inline_row(item) for item in curve.items]
+    wrong = [item for item, row in zip(curve.items, rows, strict=True) if row is None]
     if wrong:
         raise ConfigError(wrong_type_error(item, "[order, epsilon]") for item in wrong[:MAX_FAULTS])
-    return _checked_points([row for row in rows if row], node.anchor, node.path)
+    return _checked_points([row for row in rows if row], curve.anchor, curve.path)
 
 
 def _inline_row(node: Node) -> tuple[_Cell, _Cell] | None:
@@ -112,14 +116,24 @@ def _inline_row(node: Node) -> tuple[_Cell, _Cell] | None:
 
 
 def _curve_from_file(name: Scalar, files: Files) -> Points:
-    """Return the points of a CSV with header `order,epsilon`, split at , ; or tab, blank and # lines skipped."""
-    # Blank lines and those that begin with `#` are skipped; the separator is a comma, a semicolon or a tab.
+    """Return the points of a CSV file with a header; ConfigError at `name` if it is unreadable, else in its lines."""
     with errors_at(name):
         source = _csv_source(name, files)
+    rows = _csv_rows(source)
+    _refuse_wrong_columns(rows, source)
+    return _checked_points([(order, epsilon) for order, epsilon in rows[1:]], rows[0][0].mark, "the curve")
+
+
+def _csv_rows(source: Source) -> list[list[_Cell]]:
+    """Return each CSV line's cells, blank and # lines skipped, split at the first one's ; or tab, else at commas."""
     lines = [(number, line) for number, line in enumerate(source.lines, 1) if line.strip() and line.strip()[0] != "#"]
     # Spreadsheets in many languages write `;`, since their decimal point is a comma.
     delimiter = next((sign for sign in ";\t" if lines and sign in lines[0][1]), ",")
-    rows = [_cells_of_line(source, number, line, delimiter) for number, line in lines]
+    return [_cells_of_line(source, number, line, delimiter) for number, line in lines]
+
+
+def _refuse_wrong_columns(rows: list[list[_Cell]], source: Source) -> None:
+    """Raise ConfigError (DPC102) unless the first row is `order,epsilon` and every other one has two cells."""
     if not rows or tuple(cell.text.lower() for cell in rows[0]) != HEADER:
         mark = rows[0][0].mark if rows else Mark(source, 1, 1)
         raise ConfigError([error("DPC102", mark, "the first line must be `order,epsilon`", _CSV_HINT)])
@@ -127,12 +141,10 @@ def _curve_from_file(name: Scalar, files: Files) -> Points:
     if odd:
         message = "a line must hold an order and an epsilon, got {} cells"
         raise ConfigError(error("DPC102", row[0].mark, message.format(len(row)), _CSV_HINT) for row in odd[:MAX_FAULTS])
-    return _checked_points([(order, epsilon) for order, epsilon in rows[1:]], rows[0][0].mark, "the curve")
 
 
 def _csv_source(name: Scalar, files: Files) -> Source:
-    """Return the text of a CSV file, relative to the config; Refusal: missing, not .csv, outside the repository."""
-    # In messages the file has its path relative to the user's directory, not to that of the config.
+    """Return a CSV file's text, its path in messages from the user's folder; Refusal: no .csv, missing, outside git."""
     place = files.locate(name.text, "") if name.text.lower().endswith(".csv") else ""
     if not place.lower().endswith(".csv"):
         raise Refusal("DPC110", "is no CSV file", _CSV_HINT)
@@ -141,7 +153,7 @@ def _csv_source(name: Scalar, files: Files) -> Source:
 
 
 def _cells_of_line(source: Source, line_number: int, line: str, delimiter: str) -> list[_Cell]:
-    """Return the stripped cells of a CSV line, each with its column and exact number, None if its text is no number."""
+    """Return a CSV line's cells (order, epsilon, then `cell`): stripped text, its column, exact number or None."""
     cells, start = [], 0
     # Cells are split by hand: a CSV reader does not tell the columns at which errors point, and no cell has quotes.
     for text, name in zip(line.split(delimiter), (*HEADER, *("cell",) * line.count(delimiter)), strict=False):
@@ -155,7 +167,6 @@ def _cells_of_line(source: Source, line_number: int, line: str, delimiter: str) 
 
 def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> Points:
     """Return (order, epsilon) cells as floats; ConfigError for wrong cells or, at `mark`, not 1 to MAX_POINTS rows."""
-    # An error about the number of rows is at `mark` and calls the curve `name`.
     if not 1 <= len(rows) <= MAX_POINTS:
         raise ConfigError([error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")])
     wrong = tuple(islice(_point_errors(rows), MAX_FAULTS))
@@ -165,35 +176,41 @@ def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> P
 
 
 def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
-    """Yield an error for each cell that is no number or out of range, falling epsilon, and order that does not rise."""
+    """Yield each pair's errors: of its cells; if none, one if order or epsilon does not follow the last valid pair."""
     previous: tuple[Fraction, Fraction] | None = None
     for order, epsilon in rows:
-        is_valid = True
-        for cell, lower_end in ((order, 1), (epsilon, 0)):
-            if cell.number is None:
-                hint = (
-                    _EVERY_ORDER_HINT
-                    if re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
-                    else "a decimal number, e.g. 0.1"
-                )
-                yield error("DPC102", cell.mark, f"{cell.name} must be a number, got `{cell.text[:40]}`", hint)
-            elif not (lower_end < cell.number or lower_end == cell.number == 0) or cell.number > 10**9:
-                ends = "above 1 and at most 1e9" if lower_end else "from 0 to 1e9"
-                yield error("DPC106", cell.mark, f"{cell.name} must be {ends}, got `{cell.text[:40]}`")
-            else:
-                continue
-            is_valid = False
-        if not is_valid or order.number is None or epsilon.number is None:
+        wrong = [each for each in (_cell_error(order, lower_end=1), _cell_error(epsilon, lower_end=0)) if each]
+        yield from wrong
+        if wrong or order.number is None or epsilon.number is None:
             continue
-        # Orders are compared as floats, which the bounds use: two that round to one float are one order.
-        if previous and float(order.number) <= float(previous[0]):
-            yield error(
-                "DPC106", order.mark, f"{order.name} must be above the order before it, got `{order.text[:40]}`"
-            )
-        elif previous and epsilon.number < previous[1]:
-            message = f"{epsilon.name} must not be below that of the order before it, got `{epsilon.text[:40]}`"
-            yield error("DPC106", epsilon.mark, message, "Renyi divergences never fall with their order")
+        misplaced = _sequence_error(previous, order, epsilon) if previous else None
+        if misplaced:
+            yield misplaced
         previous = order.number, epsilon.number
+
+
+def _cell_error(cell: _Cell, *, lower_end: int) -> Diagnostic | None:
+    """Return the error of a cell without number (DPC102), or not in (1, 1e9] or, for lower end 0, [0, 1e9] (DPC106)."""
+    if cell.number is None:
+        is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
+        hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
+        return error("DPC102", cell.mark, f"{cell.name} must be a number, got `{cell.text[:40]}`", hint)
+    if (lower_end < cell.number or lower_end == cell.number == 0) and cell.number <= 10**9:
+        return None
+    ends = "above 1 and at most 1e9" if lower_end else "from 0 to 1e9"
+    return error("DPC106", cell.mark, f"{cell.name} must be {ends}, got `{cell.text[:40]}`")
+
+
+def _sequence_error(previous: tuple[Fraction, Fraction], order: _Cell, epsilon: _Cell) -> Diagnostic | None:
+    """Return the error (DPC106) of an order not above the previous (order, epsilon) as a float, or a fallen epsilon."""
+    # Orders are compared as floats, which the bounds use: two that round to one float are one order.
+    if float(order.number or 0) <= float(previous[0]):
+        message = f"{order.name} must be above the order before it, got `{order.text[:40]}`"
+        return error("DPC106", order.mark, message)
+    if (epsilon.number or 0) < previous[1]:
+        message = f"{epsilon.name} must not be below that of the order before it, got `{epsilon.text[:40]}`"
+        return error("DPC106", epsilon.mark, message, "Renyi divergences never fall with their order")
+    return None
 
 
 # `data.tree`: nested counts in the config itself or in a JSON file.
@@ -336,24 +353,23 @@ class MechanismFiles:
     _read: dict[int, object] = field(default_factory=dict)
 
     def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
-        """Return {key: content} of stated `curve`, `strategy`, `votes` (name), read once; ConfigError: the first wrong.
+        """Return {key: content} of a section's stated `curve`, `strategy`, `votes` (name); ConfigError: first wrong.
 
         Args:
             keys: the keys that the mechanism's type takes; others are not read.
             mechanism: its section.
         """
-        values = {}
-        for key, reader in _READERS.items():
-            node = entry(mechanism, key)
-            if key not in keys or node is None:
-                continue
-            if id(node) not in self._read:
-                try:
-                    self._read[id(node)] = reader(node, self.files)
-                except ConfigError as cause:
-                    self._read[id(node)] = cause
-            value = self._read[id(node)]
-            if isinstance(value, ConfigError):
-                raise value
-            values[key] = value
-        return values
+        stated = {key: entry(mechanism, key) for key in _READERS if key in keys}
+        return {key: self._content(node, _READERS[key]) for key, node in stated.items() if node is not None}
+
+    def _content(self, node: Node, reader: Callable[[Node, Files], object]) -> object:
+        """Return what a reader makes of a node, read once for each node; a ConfigError is kept and raised each time."""
+        if id(node) not in self._read:
+            try:
+                self._read[id(node)] = reader(node, self.files)
+            except ConfigError as cause:
+                self._read[id(node)] = cause
+        content = self._read[id(node)]
+        if isinstance(content, ConfigError):
+            raise content
+        return content

@@ -79,7 +79,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     # In the long form, where two ways to write the same thing do not differ.
     pairs = tuple(_pairs((), old.tree, new.tree, new.tree))
     changes = [_difference(keys, before, after, parent, new) for keys, before, after, parent in pairs]
-    for keys in dict.fromkeys(_changed_files(old, new, tuple(change.keys for change in changes))):
+    for keys in dict.fromkeys(_changed_file_keys(old, new, tuple(change.keys for change in changes))):
         node = node_at(new.tree, *keys)
         if node is not None:
             whole = _difference(keys, node, node, node, new)
@@ -87,26 +87,31 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     return tuple(changes)
 
 
-def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield the paths whose data files changed: `data`, then curves and strategies; not what `reported` covers."""
-    before, after = old.plan.phases, new.plan.phases
-    if before[0].hierarchy.data != after[0].hierarchy.data and not any(keys[0] == "data" for keys in reported):
+def _changed_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
+    """Yield paths where only a data file changed: `data` if no path in `reported` is in it, then curves, strategies."""
+    before, after = old.plan.phases[0].hierarchy, new.plan.phases[0].hierarchy
+    if before.data != after.data and not any(keys[0] == "data" for keys in reported):
         yield ("data",)
-    if len(before) != len(after):  # then `phases` is a difference, and a claim
-        return
-    for (number, (earlier, later)), key in product(enumerate(zip(before, after, strict=True)), _FILE_KEYS):
-        contents = [getattr(phase.mechanism, key, None) for phase in (earlier, later)]
-        if None in contents or contents[0] == contents[1]:
-            continue
-        own: Keys = ("phases", number, "mechanism", key)
-        place = own if node_at(new.tree, *own) else ("mechanism", key)
+    for place in _mechanism_file_keys(old, new):
         # What the configs state themselves explains a difference of the plans: the same part, one above or below it.
         if not any(keys[: len(place)] == place[: len(keys)] for keys in reported):
             yield place
 
 
+def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
+    """Yield, for each phase, the paths of a `curve` or `strategy` that differs; none if the number of phases does."""
+    before, after = old.plan.phases, new.plan.phases
+    if len(before) != len(after):  # then `phases` is a difference, and a claim
+        return
+    for (number, (earlier, later)), key in product(enumerate(zip(before, after, strict=True)), _FILE_KEYS):
+        contents = [getattr(phase.mechanism, key, None) for phase in (earlier, later)]
+        if None not in contents and contents[0] != contents[1]:
+            own: Keys = ("phases", number, "mechanism", key)
+            yield own if node_at(new.tree, *own) else ("mechanism", key)
+
+
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the old config's plan with one difference to the new taken over; ConfigError if that is not valid.
+    """Return the old plan with one difference made, from the new one's data files; ConfigError if it is not valid.
 
     Args:
         old: as for `differences`.
@@ -132,22 +137,29 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
 def _pairs(
     keys: Keys, old: Node | None, new: Node | None, parent: Node
 ) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old, new, new parent) of each difference; a list of new length, or a draw of new keys, is one."""
+    """Yield (path, old, new, new parent) of each difference, as deep as keys and items can be compared one by one."""
     if isinstance(old, Section) and isinstance(new, Section):
-        names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
-        # Sections are compared key by key only if each key means something alone. A draw with other keys is one
-        # difference: a plan with half of the old and half of the new draw is no plan that anybody wrote.
-        are_independent = _has_independent_keys(keys) and (EPISODES in old.entries) == (EPISODES in new.entries)
-        if are_independent or {*names} <= old.entries.keys() & new.entries.keys():
+        names = _comparable_keys(keys, old, new)
+        if names is not None:
             for name in names:
-                if keys or name not in _LABELS:
-                    yield from _pairs((*keys, name), old.entries.get(name), new.entries.get(name), new)
+                yield from _pairs((*keys, name), old.entries.get(name), new.entries.get(name), new)
             return
     if isinstance(old, Items) and isinstance(new, Items) and len(old.items) == len(new.items):
         for number, (before, after) in enumerate(zip(old.items, new.items, strict=True)):
             yield from _pairs((*keys, number), before, after, new)
     elif not _are_equal(old, new):
         yield keys, old, new, parent
+
+
+def _comparable_keys(keys: Keys, old: Section, new: Section) -> list[str] | None:
+    """Return the keys of two sections without labels, new ones first; None if one lacks a key that needs the others."""
+    names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
+    # Sections are compared key by key only if each key means something alone. A draw with other keys is one
+    # difference: a plan with half of the old and half of the new draw is no plan that anybody wrote.
+    are_independent = _has_independent_keys(keys) and (EPISODES in old.entries) == (EPISODES in new.entries)
+    if not are_independent and not {*names} <= old.entries.keys() & new.entries.keys():
+        return None
+    return [name for name in names if keys or name not in _LABELS]
 
 
 def _are_equal(old: Node | None, new: Node | None) -> bool:
@@ -190,14 +202,22 @@ def _changed_mark(old: Node | None, new: Node) -> Mark:
 
 
 def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
-    """Return True for a change of data, parts, tuning, scheme, clipping, curve, strategy, type; not of mere amounts."""
+    """Return True if a change is of data, tuning, parts, number of phases, clipping, a mechanism's or draw's kind."""
     # Another number of phases may hide any of these; `also` and curves count too.
     if keys[0] in {"data", "tuning", "partition"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS:
         return True
     if "mechanism" in keys[:3] and ("curve" in keys or "strategy" in keys or keys[-1] == "type"):
         return True
-    changed = any(_one_line(entry(old, key)) != _one_line(entry(new, key)) for key in _DRAW_KEYS)
-    return "sampling" in keys[:3] and (old is None or new is None or changed)
+    return "sampling" in keys[:3] and _draws_in_another_way(old, new)
+
+
+def _draws_in_another_way(old: Node | None, new: Node | None) -> bool:
+    """Return True if a draw differs in a key of _DRAW_KEYS (all but its amount), or is in one of the configs only."""
+    return (
+        old is None
+        or new is None
+        or any(_one_line(entry(old, key)) != _one_line(entry(new, key)) for key in _DRAW_KEYS)
+    )
 
 
 def _one_line(node: Node | None) -> str:

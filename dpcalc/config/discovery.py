@@ -99,12 +99,7 @@ def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
     if not path.is_file():
         return None
     shown = relative_name(path, current)
-    try:
-        data = read_bytes(str(path))
-    except ConfigError as cause:
-        first = cause.diagnostics[0]
-        raise whole_file(shown, first.code, first.message, "--no-config does without it") from None
-    patterns = config_patterns(data, shown)
+    patterns = config_patterns(_pyproject_bytes(path, shown), shown)
     if not patterns:
         return None
     # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
@@ -116,6 +111,15 @@ def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
     )
 
 
+def _pyproject_bytes(path: Path, shown: str) -> bytes:
+    """Return the bytes of a pyproject.toml; ConfigError of `read_bytes`, under its shown name and with another hint."""
+    try:
+        return read_bytes(str(path))
+    except ConfigError as cause:
+        first = cause.diagnostics[0]
+        raise whole_file(shown, first.code, first.message, "--no-config does without it") from None
+
+
 def config_patterns(data: bytes, shown: str) -> list[str]:
     """Return `tool.dpcalc.configs` of a pyproject.toml, [] if unstated; ConfigError: no TOML, no name list, too many.
 
@@ -123,15 +127,7 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
         data: content of the file.
         shown: its name in messages.
     """
-    try:
-        content = parse_toml(decode(data, shown))
-    except ConfigError:
-        raise  # it is a ValueError too
-    except Refusal as cause:
-        raise whole_file(shown, cause.code, cause.message, "--no-config does without it") from None
-    except (ValueError, RecursionError) as cause:
-        raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", "--no-config does without it") from None
-    patterns = dpcalc_table(content).get("configs", [])
+    patterns = dpcalc_table(_parsed_pyproject(data, shown)).get("configs", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         message = "`tool.dpcalc.configs` must be a list of file names"
         raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
@@ -143,6 +139,18 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
             message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {number}"
             raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
     return patterns
+
+
+def _parsed_pyproject(data: bytes, shown: str) -> dict[str, object]:
+    """Return TOML bytes as dictionaries; ConfigError if they are no text, no TOML, nested too deeply or too large."""
+    try:
+        return parse_toml(decode(data, shown))
+    except ConfigError:
+        raise  # it is a ValueError too
+    except Refusal as cause:
+        raise whole_file(shown, cause.code, cause.message, "--no-config does without it") from None
+    except (ValueError, RecursionError) as cause:
+        raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", "--no-config does without it") from None
 
 
 def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
@@ -263,8 +271,6 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
 def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
     """Yield paths below `top` that match, in no order; follows links for `*`, not `**`; InputError above MAX_LINKS.
 
-    Symbolic links to directories are followed for `*`, never for `**`. A directory that may not be read holds nothing.
-
     Args:
         top: the directory.
         parts: parts of the pattern, at least one.
@@ -273,14 +279,7 @@ def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
     pending = [(top, _reachable_parts({0}, parts))]
     while pending:
         folder, states = pending.pop()
-        try:
-            with os.scandir(folder) as scan:
-                entries = list(scan)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            continue
-        except OSError as error:
-            raise InputError(f"{visible(str(folder))}: cannot be read: {system_message(error)}") from None
-        for entry in entries:
+        for entry in _entries_of(folder):
             ahead = _parts_after_match(states, entry.name, parts)
             if len(parts) in ahead:
                 yield folder / entry.name
@@ -293,6 +292,17 @@ def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
                 if links > MAX_LINKS:
                     raise InputError(f"{visible(str(top))}: expected at most {MAX_LINKS} links to folders, got more")
                 pending.append((folder / entry.name, _reachable_parts(below, parts)))
+
+
+def _entries_of(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what a directory holds; [] if it is none, is not there or may not be read, InputError for other faults."""
+    try:
+        with os.scandir(folder) as scan:
+            return list(scan)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    except OSError as error:
+        raise InputError(f"{visible(str(folder))}: cannot be read: {system_message(error)}") from None
 
 
 def _is_wild(part: str) -> bool:
@@ -316,5 +326,5 @@ def _parts_after_match(states: set[int], name: str, parts: Sequence[str]) -> set
 
 
 def _any_depth_parts(states: set[int], parts: Sequence[str]) -> set[int]:
-    """Return the `**` among the parts; they match this directory and stay possible below it."""
+    """Return the indices of `states` at a `**`: it matches this directory and stays possible below it."""
     return {at for at in states if at < len(parts) and parts[at] == ANY_DEPTH}

@@ -66,7 +66,7 @@ class Table(dict[str, object]):
 
 
 def read_document(source: Source, suffix: str) -> Document:
-    """Return a referenced file as a tree, read as JSON or TOML by its suffix, else as YAML; Refusal if malformed.
+    """Return a referenced file as a tree, read as JSON or TOML by suffix, else YAML; Refusal (DPC110, DPC111) if bad.
 
     Args:
         source: its text.
@@ -136,9 +136,13 @@ class _TreeBuilder:
         if isinstance(value, list):
             items = tuple(self.build(below, f"{path}[{index}]", depth + 1) for index, below in enumerate(value))
             return Items(items=items, mark=self._mark, key=None, path=path)
-        plain = value is None or isinstance(value, Number | bool | int)
+        return self._scalar(value, path)
+
+    def _scalar(self, value: object, path: str) -> Scalar:
+        """Return a JSON or TOML word as YAML writes it: null as "", true, false, numbers; texts as if quoted."""
+        is_plain = value is None or isinstance(value, Number | bool | int)
         text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        return Scalar(text=text, plain=plain, mark=self._mark, key=None, path=path)
+        return Scalar(text=text, plain=is_plain, mark=self._mark, key=None, path=path)
 
 
 def _too_large() -> Refusal:
@@ -178,27 +182,38 @@ def config_part(tree: Node, key: str) -> ConfigPart:
         tree: the whole file.
         key: value of `--key`; "" for a `dpcalc:` section at the top, or else the whole file.
     """
-    keys: tuple[str | int, ...] = ()
-    node: Node = tree
+    section = entry(tree, SECTION)
     if key:
-        source = source_of(key, KEY)
-        keys, marks = parse_path(source.text, source)
-        for step, mark in zip(keys, marks, strict=True):
-            below = node_at(node, step)
-            if below is None:
-                message = f"there is no {step_text(step)} in {f'`{node.path}`' if node.path else 'the file'}"
-                raise ConfigError([error("DPC103", mark, message, "--key names a section of the file")])
-            node = below
-    elif entry(tree, SECTION) is not None:
-        keys, node = (SECTION,), entry(tree, SECTION) or tree
+        node, keys = _named_part(tree, key)
+    else:
+        node, keys = (tree, ()) if section is None else (section, (SECTION,))
     if not isinstance(node, Section):
-        wrong = wrong_type_error(node, "a mapping of keys")
-        if not node.path:
-            wrong = replace(wrong, hint="write `version: 1` and sections below it; `dpcalc init` writes a config")
-        is_toml = isinstance(node, Scalar) and _TOML.match(node.text)
-        raise ConfigError([replace(wrong, hint=NO_TOML) if is_toml else wrong])
+        raise ConfigError([_no_mapping_error(node)])
     root = replace(node, path="", entries={key: with_path(value, key) for key, value in node.entries.items()})
     return ConfigPart(root=root, keys=keys, path=node.path)
+
+
+def _named_part(tree: Node, key: str) -> tuple[Node, tuple[str | int, ...]]:
+    """Return (node, its path as keys) at the dotted path in `--key`; ConfigError: no path (DPC100), nothing there."""
+    source = source_of(key, KEY)
+    keys, marks = parse_path(source.text, source)
+    node = tree
+    for step, mark in zip(keys, marks, strict=True):
+        below = node_at(node, step)
+        if below is None:
+            message = f"there is no {step_text(step)} in {f'`{node.path}`' if node.path else 'the file'}"
+            raise ConfigError([error("DPC103", mark, message, "--key names a section of the file")])
+        node = below
+    return node, keys
+
+
+def _no_mapping_error(node: Node) -> Diagnostic:
+    """Return the error (DPC102) of a config that is no mapping; hint: no TOML, or for a whole file how to begin."""
+    wrong = wrong_type_error(node, "a mapping of keys")
+    if isinstance(node, Scalar) and _TOML.match(node.text):
+        return replace(wrong, hint=NO_TOML)
+    beginning = "write `version: 1` and sections below it; `dpcalc init` writes a config"
+    return wrong if node.path else replace(wrong, hint=beginning)
 
 
 # References `${...}` in a config: to values in the same file or in another one of the repository.
@@ -297,7 +312,7 @@ class References:
         return read_document(text_of(self._files, place), PurePosixPath(place).suffix.lower())
 
     def _scalar_at(self, place: str, path: str) -> Scalar:
-        """Return the scalar at a path of an open file ("": the config); Refusal: none, mapping, empty, `???`, tag."""
+        """Return the scalar at a path of an open file ("": the config); Refusal: no path, none, tag, no value."""
         document = self._documents[place]
         steps, read = split_path(path)
         if path.startswith("."):
@@ -311,17 +326,22 @@ class References:
             )
             if current in document.tagged:
                 raise Refusal("DPC110", f"`{current}` has a tag, which is not followed", "remove the `!...` there")
-        if not isinstance(node, Scalar):
-            raise Refusal("DPC110", f"it leads to {scalars.describe(node)}, not to one value", "refer to a key in it")
-        if node.text == "???":
-            raise Refusal("DPC110", "it leads to `???`, a value still to be given", "write the value there")
-        if MARKER not in node.text and scalars.value(node) is None:
-            raise Refusal("DPC110", "it leads to nothing: no value is written there", "write the value there")
-        return node
+        return _scalar_with_value(node)
 
 
-def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield an error for each scalar that is a wrong reference, `???`, empty or a number beyond limits.
+def _scalar_with_value(node: Node) -> Scalar:
+    """Return a referenced node itself; Refusal unless it is a scalar with a value or a further reference, not `???`."""
+    if not isinstance(node, Scalar):
+        raise Refusal("DPC110", f"it leads to {scalars.describe(node)}, not to one value", "refer to a key in it")
+    if node.text == "???":
+        raise Refusal("DPC110", "it leads to `???`, a value still to be given", "write the value there")
+    if MARKER not in node.text and scalars.value(node) is None:
+        raise Refusal("DPC110", "it leads to nothing: no value is written there", "write the value there")
+    return node
+
+
+def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield the error of each scalar that is a wrong reference, `???`, a number beyond limits, or empty.
 
     Args:
         root: the tree; values of `x-` keys are skipped.

@@ -76,7 +76,7 @@ class TextPositions:
     """Character positions of the scalars and mappings of a YAML text, by line and column."""
 
     def __init__(self, source: Source) -> None:
-        """Record the positions of all scalars and mappings.
+        """Record the span of every scalar and mapping, with the repeated YAML anchor on or around it.
 
         Args:
             source: a text that `yaml_text.parse_yaml` accepts, and so is within its limits.
@@ -115,9 +115,7 @@ class TextPositions:
         # After the first entry, not at the end: the end of a block mapping is hard to tell from comments that follow
         # it.
         if mapping.flow:
-            offset = mapping.start + 1 if mapping.first is None else mapping.first
-            text = f", {entry}" if mapping.first is not None else entry if mapping.empty else f"{entry}, "
-            return Edit(start=offset, stop=offset, text=text)
+            return _braced_insertion(mapping, entry)
         between = self._line_separator() + " " * mapping.indent
         if mapping.first is None:
             return Edit(start=mapping.start, stop=mapping.start, text=f"{entry}{between}")
@@ -151,6 +149,14 @@ class TextPositions:
         """Return the line break of the text, that of its first line."""
         match = _LINE_END.search(self._text)
         return match.group() if match and match.group() else "\n"
+
+
+def _braced_insertion(mapping: MappingSpan, entry: str) -> Edit:
+    """Return the edit that adds "key: value" to a mapping in braces: after a scalar first entry, else before it."""
+    if mapping.first is not None:
+        return Edit(start=mapping.first, stop=mapping.first, text=f", {entry}")
+    offset = mapping.start + 1
+    return Edit(start=offset, stop=offset, text=entry if mapping.empty else f"{entry}, ")
 
 
 def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
@@ -241,17 +247,22 @@ def write(rewrite: Rewrite) -> tuple[str, ...]:
     """
     data = read_bytes(rewrite.path)
     source = decode(data, rewrite.path)
-    assumed = Overrides(assumed=rewrite.assumed)
+    _refuse_options(source, rewrite)
+    text, written = edited(source.text, rewrite)
+    mark = data[: len(data) - len(source.text.encode())]  # of the byte order
+    save(rewrite.path, mark + text.encode())
+    return written
+
+
+def _refuse_options(source: Source, rewrite: Rewrite) -> None:
+    """Raise InputError unless the file by itself, with assumed values, states the plan `rewrite.before`."""
     # With options the plan is not what the file states; writing the solution alone would then state a third plan.
+    assumed = Overrides(assumed=rewrite.assumed)
     if load_text(source.text, path=rewrite.path, key=rewrite.key, overrides=assumed).plan != rewrite.before:
         raise InputError(
             f"--write: {visible(rewrite.path)}: expected a file that means this run by itself, got one that options "
             "change; put them into the file first, or leave out --write"
         )
-    text, written = edited(source.text, rewrite)
-    mark = data[: len(data) - len(source.text.encode())]  # of the byte order
-    save(rewrite.path, mark + text.encode())
-    return written
 
 
 def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
@@ -262,10 +273,7 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
         rewrite: the plan.
     """
     source = decode(text.encode(), rewrite.path)
-    tree, _ = parse_yaml(source)
-    root, _, _ = long_form(config_part(tree, rewrite.key).root, Changes())
-    pairs = zip(runs(root), rewrite.before.phases, rewrite.after.phases, strict=True)
-    changes = [change for run, old, new in pairs for change in _SECTIONS[rewrite.section](run, old, new)]
+    changes = _number_changes(source, rewrite)
     try:
         edits, written = _edits(changes, TextPositions(source))
         fresh = _require_plan(_apply_edits(source.text, edits), rewrite)
@@ -273,6 +281,14 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
         where, advice = visible(rewrite.path), _manual_advice(changes, rewrite.key)
         raise InputError(f"--write: {where}: {cause}; nothing was changed. {advice}") from cause
     return fresh, tuple(f"{rewrite.path}:{line}: {words}" for line, words in written)
+
+
+def _number_changes(source: Source, rewrite: Rewrite) -> list[_NumberChange]:
+    """Return the numbers of `rewrite.section` in each phase of a file, changed or not, with those of the new plan."""
+    tree, _ = parse_yaml(source)
+    root, _, _ = long_form(config_part(tree, rewrite.key).root, Changes())
+    pairs = zip(runs(root), rewrite.before.phases, rewrite.after.phases, strict=True)
+    return [change for run, old, new in pairs for change in _SECTIONS[rewrite.section](run, old, new)]
 
 
 class _Refusal(Exception):  # noqa: N818  the sentence becomes part of an InputError
@@ -314,21 +330,24 @@ def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
     if old.hierarchy != new.hierarchy and epochs is not None and new.hierarchy.steps_of(epochs) != new.steps:
         yield from (replace(change, changed=True) for change in _length_changes(run, old, new))
     for before, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
-        above = ("sampling", level.name)
-        paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,), ("bins",), ("times",))
-        nodes = (_stated_scalar(run, (*above, *keys)) for keys in paths)
-        node = next((node for node in nodes if node), None)
-        if node is None and isinstance(level.scheme, All):
-            continue
-        key, amount = _draw_amount(level)
-        yield _NumberChange(
-            run=run,
-            keys=(*above, key),
-            node=node,
-            amount=amount,
-            count=Fraction(level.count, getattr(level.scheme, "groups", 1)),
-            changed=before.scheme != level.scheme,
-        )
+        node = _stated_amount(run, level.name)
+        if node is not None or not isinstance(level.scheme, All):
+            key, amount = _draw_amount(level)
+            yield _NumberChange(
+                run=run,
+                keys=("sampling", level.name, key),
+                node=node,
+                amount=amount,
+                count=Fraction(level.count, getattr(level.scheme, "groups", 1)),
+                changed=before.scheme != level.scheme,
+            )
+
+
+def _stated_amount(run: Run, level: str) -> Scalar | None:
+    """Return the scalar that states a draw's size (or at_most), rate, expected, batch_size, bins, times; or None."""
+    paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,), ("bins",), ("times",))
+    nodes = (_stated_scalar(run, ("sampling", level, *keys)) for keys in paths)
+    return next((node for node in nodes if node), None)
 
 
 _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
@@ -358,26 +377,10 @@ def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:
 
 
 def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list[Edit], list[tuple[int, str]]]:
-    """Return (edits, (line, text) of each number); a scalar that phases share is replaced only if all change alike."""
-    # Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
-    # phase gets an entry of its own.
-    shared: dict[ScalarSpan, list[_NumberChange]] = {}
-    made: list[tuple[_NumberChange, ScalarSpan | None]] = []  # scalar to replace, None to insert an entry
-    for change in changes:
-        scalar = None if change.node is None else positions.scalar(change.node.mark)
-        if scalar is not None:
-            shared.setdefault(scalar, []).append(change)
-        elif change.node is None:
-            made.append((change, None))
-    for scalar, users in shared.items():
-        changed = [change for change in users if change.changed]
-        if len(changed) == len(users) and len({change.amount for change in changed}) == 1:
-            made.append((changed[0], scalar))
-        else:
-            made += [(change, None) for change in changed]
+    """Return (edits, (line, "key: value" and the old number) of each), which replace a number or insert an entry."""
     edits: list[Edit] = []
     written: list[tuple[int, str]] = []
-    for change, scalar in made:
+    for change, scalar in _places(changes, positions):
         node = change.node
         if scalar is None or node is None:
             edits.append(_insertion_edit(change, positions))
@@ -387,6 +390,27 @@ def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list
             key, text = _stated_text(change, node)
             written.append((node.mark.line, f"{key}: {text} (was {node.path.rpartition('.')[2]}: {node.text})"))
     return edits, written
+
+
+def _places(changes: list[_NumberChange], positions: TextPositions) -> list[tuple[_NumberChange, ScalarSpan | None]]:
+    """Return (change, scalar to replace or None to insert); a shared scalar only if all its phases change alike."""
+    # Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
+    # phase gets an entry of its own.
+    shared: dict[ScalarSpan, list[_NumberChange]] = {}
+    places: list[tuple[_NumberChange, ScalarSpan | None]] = []
+    for change in changes:
+        scalar = None if change.node is None else positions.scalar(change.node.mark)
+        if scalar is not None:
+            shared.setdefault(scalar, []).append(change)
+        elif change.node is None:
+            places.append((change, None))
+    for scalar, users in shared.items():
+        changed = [change for change in users if change.changed]
+        if len(changed) == len(users) and len({change.amount for change in changed}) == 1:
+            places.append((changed[0], scalar))
+        else:
+            places += [(change, None) for change in changed]
+    return places
 
 
 def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, positions: TextPositions) -> list[Edit]:
@@ -406,7 +430,7 @@ def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, 
 
 
 def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
-    """Return (key, value) to write over a number, as `expected` or `batch_size` if it was; `epochs` become `steps`."""
+    """Return (key, value) to write: a whole `expected`, or `batch_size`, if stated so; `steps` for `epochs`."""
     key = node.path.rpartition(".")[2]
     amount = change.amount
     if change.keys[-1] == "rate" and key in {BATCH_SIZE, "expected"}:

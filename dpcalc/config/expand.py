@@ -104,21 +104,26 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     if names is not None and len(names) != 1:
         return run
     name = names[0] if names else DEFAULT_LEVEL
-    sampling, training = run.entries.get("sampling"), run.entries.get("training")
+    sampling = run.entries.get("sampling")
     if isinstance(sampling, Section) and is_direct_draw(sampling, names):
         if name in sampling.entries:
             return run  # a draw and a level name: two statements, for `sections` to refuse
-        sampling = replace(sampling, entries={name: sampling})
-        run = with_entries(run, {"sampling": sampling})
+        run = with_entries(run, {"sampling": replace(sampling, entries={name: sampling})})
+    return _with_batch_size_in_draw(run, name)
+
+
+def _with_batch_size_in_draw(run: Section, level: str) -> Section:
+    """Return a file or phase with `training.batch_size` moved into the level's draw, made if there is none."""
+    sampling, training = run.entries.get("sampling"), run.entries.get("training")
     size = entry(training, BATCH_SIZE)
     if not isinstance(training, Section) or size is None:
         return run
     mark = size.key or size.mark
     sampling = sampling or Section(entries={}, mark=mark, key=mark, path="sampling")
-    draw_section = entry(sampling, name) or Section(entries={}, mark=mark, key=mark, path="sampling")
-    if not isinstance(sampling, Section) or not isinstance(draw_section, Section):
+    draw = entry(sampling, level) or Section(entries={}, mark=mark, key=mark, path="sampling")
+    if not isinstance(sampling, Section) or not isinstance(draw, Section):
         return run
-    sampling = with_entries(sampling, {name: with_entries(draw_section, {BATCH_SIZE: size})})
+    sampling = with_entries(sampling, {level: with_entries(draw, {BATCH_SIZE: size})})
     return with_entries(run, {"sampling": sampling, "training": without_keys(training, BATCH_SIZE)})
 
 
@@ -196,19 +201,33 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
         root: the file as written.
         changes: keys to remove, values to set, and values to assume where they are still missing.
     """
+    root, problems = _without_unset(root, changes.unset)
+    root, done, unmade = _with_settings(_long_data(root), changes.settings)
+    root = _long_phases(_with_assumed(root, changes.assumed), level_names(root))
+    return _with_count_ranges(root), done, (*problems, *unmade)
+
+
+def _without_unset(root: Section, unset: Sequence[Assignment]) -> tuple[Section, list[Diagnostic]]:
+    """Return (file without the keys of `--unset`, an error (DPC103) for each that it lacks)."""
     problems: list[Diagnostic] = []
-    done: list[Assignment] = []
-    for item in changes.unset:
+    for item in unset:
         lost = _first_missing(root, item.keys)
-        if lost is not None:
-            hint = "--unset names a key as the file writes it"
-            message = f"there is no {step_text(item.keys[lost])} to take out"
-            problems.append(error("DPC103", item.marks[lost], message, hint))
-        else:
+        if lost is None:
             root = _as_section(remove_at(root, item.keys))
-    root = _long_data(root)
+        else:
+            message = f"there is no {step_text(item.keys[lost])} to take out"
+            problems.append(error("DPC103", item.marks[lost], message, "--unset names a key as the file writes it"))
+    return root, problems
+
+
+def _with_settings(
+    root: Section, settings: Sequence[Assignment]
+) -> tuple[Section, tuple[Assignment, ...], list[Diagnostic]]:
+    """Return (file with short forms written out and settings made, `data` first; those made; errors of the others)."""
+    done: list[Assignment] = []
+    problems: list[Diagnostic] = []
     # The levels decide what a short form means, so they are settled first.
-    for item in sorted(changes.settings, key=lambda item: item.keys[0] != "data"):
+    for item in sorted(settings, key=lambda item: item.keys[0] != "data"):
         names = level_names(root)
         changed = _assign(_long_phases(root, names) if item.keys[0] != "data" else root, item, names)
         if isinstance(changed, Section):
@@ -216,8 +235,7 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
             done.append(item)
         else:
             problems.append(changed)
-    root = _long_phases(_with_assumed(root, changes.assumed), level_names(root))
-    return _with_count_ranges(root), tuple(done), tuple(problems)
+    return root, tuple(done), problems
 
 
 def runs(root: Section) -> tuple[Run, ...]:
@@ -244,7 +262,7 @@ def base_run(root: Section) -> Run:
 
 
 def _merge(base: Section, over: Section) -> Section:
-    """Return `over` completed by `base`, mappings deeply; keys of `over` drop inherited rivals (`steps`: `epochs`)."""
+    """Return `over` completed by `base`, mappings deeply; keys of `over` drop inherited rivals (`steps`, `epochs`)."""
     # Lists and scalars are replaced as a whole; the merged section stands at the place of `over`.
     entries = dict(_kept_entries(base, over))
     for key, value in over.entries.items():
@@ -258,29 +276,30 @@ def _merge(base: Section, over: Section) -> Section:
 def ineffective_errors(
     assignments: Sequence[Assignment], used: Sequence[Node], *, has_phases: bool
 ) -> Iterator[Diagnostic]:
-    """Yield an error (DPC107) for each command-line setting that something more specific overrides.
+    """Yield an error (DPC107) for each command-line setting whose value did not reach the plan.
 
     Args:
         assignments: values set by the command line.
         used: the trees that the plan is built from.
         has_phases: True if the file has phases, whose own values win over the top level.
-
-    Yields:
-        The errors; two options that state the same thing are named together.
     """
     # Merging keeps the node objects, so that identity tells whether a value reached the plan.
     used_nodes = {id(node) for tree in used for _, node in walk(tree, "")}
-    ineffective = [item for item in assignments if not _is_used(item, used_nodes)]
-    for item in ineffective:
-        rival = next((other for other in assignments if other is not item and _state_same_thing(item, other)), None)
-        if rival is not None:
-            subject = "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
-            message = f"{_option_text(item)} and {_option_text(rival)} both set {subject}"
-            yield error("DPC107", item.marks[0], message, "keep one of them")
-            continue
-        message = f"setting `{item.path}` has no effect: something else overrides it"
-        hint = f"a phase's own value wins: set it there, e.g. `--set phases[0].{item.path}=...`"
-        yield error("DPC107", item.marks[0], message, hint if has_phases else "another setting excludes it; keep one")
+    for item in assignments:
+        if not _is_used(item, used_nodes):
+            rival = next((other for other in assignments if other is not item and _state_same_thing(item, other)), None)
+            yield _ineffective_error(item, rival, has_phases=has_phases)
+
+
+def _ineffective_error(item: Assignment, rival: Assignment | None, *, has_phases: bool) -> Diagnostic:
+    """Return the error (DPC107) that names a setting and its rival; without one, that a phase or a setting wins."""
+    if rival is not None:
+        subject = "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
+        message = f"{_option_text(item)} and {_option_text(rival)} both set {subject}"
+        return error("DPC107", item.marks[0], message, "keep one of them")
+    message = f"setting `{item.path}` has no effect: something else overrides it"
+    hint = f"a phase's own value wins: set it there, e.g. `--set phases[0].{item.path}=...`"
+    return error("DPC107", item.marks[0], message, hint if has_phases else "another setting excludes it; keep one")
 
 
 def _is_used(item: Assignment, used_nodes: set[int]) -> bool:
@@ -290,7 +309,7 @@ def _is_used(item: Assignment, used_nodes: set[int]) -> bool:
 
 
 def _state_same_thing(item: Assignment, other: Assignment) -> bool:
-    """Return True if two settings state the length of one phase, or the amount of one draw, in two ways."""
+    """Return True if two settings state the length of one phase, or one draw's amount, by two of the exclusive keys."""
     for group in _EXCLUSIVE_KEYS:
         if not {item.keys[-1], other.keys[-1]} <= group:
             continue
@@ -324,25 +343,31 @@ def _finish_sections(sections: Section) -> Section:
 
 
 def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
-    """Yield (key, value) of `base` that stay: no rivals of keys in `over`, none that its scheme or new type refuses.
-
-    Of another mechanism type only keys that all types have are kept.
-    """
+    """Yield (key, value) of `base` that `over` inherits: no rivals of its keys, none its scheme or type refuses."""
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
-    scheme, mechanism = over.entries.get("scheme"), over.entries.get("type")
-    # Another scheme takes other keys: what it does not take is not inherited, so that a phase can change it in one
-    # line.
-    if isinstance(scheme, Scalar) and scheme.text in SCHEMES:
-        kept = {"scheme", *SCHEMES[scheme.text]}
-        excluded |= {*DRAW_KEYS, BATCH_SIZE} - kept - ({BATCH_SIZE} if AMOUNT_KEYS & kept else set())
+    excluded |= _keys_excluded_by_scheme(over) | _keys_excluded_by_type(base, over)
     if base.path.rpartition(".")[2] == "sampling":
         excluded |= _keys_excluded_by_sampling(base, over)
-    inherited = base.entries.get("type")
-    before = inherited.text if isinstance(inherited, Scalar) else "gaussian"
-    if isinstance(mechanism, Scalar) and mechanism.text != before:
-        excluded |= base.entries.keys() - _COMMON_MECHANISM_KEYS
     yield from ((key, value) for key, value in base.entries.items() if key not in excluded)
+
+
+def _keys_excluded_by_scheme(draw: Section) -> set[str]:
+    """Return the draw keys that a stated scheme does not take (`batch_size`: if it has no amount); none without."""
+    # So that a phase can change the scheme in one line.
+    scheme = draw.entries.get("scheme")
+    if not isinstance(scheme, Scalar) or scheme.text not in SCHEMES:
+        return set()
+    kept = {"scheme", *SCHEMES[scheme.text]}
+    return {*DRAW_KEYS, BATCH_SIZE} - kept - ({BATCH_SIZE} if AMOUNT_KEYS & kept else set())
+
+
+def _keys_excluded_by_type(base: Section, over: Section) -> set[str]:
+    """Return the keys of `base` that not all mechanisms have, if `over` states another type (default gaussian)."""
+    inherited, stated = base.entries.get("type"), over.entries.get("type")
+    before = inherited.text if isinstance(inherited, Scalar) else "gaussian"
+    is_other = isinstance(stated, Scalar) and stated.text != before
+    return set(base.entries.keys() - _COMMON_MECHANISM_KEYS) if is_other else set()
 
 
 def _keys_excluded_by_sampling(base: Section, over: Section) -> set[str]:
@@ -362,12 +387,11 @@ def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
     """Return the file with assumed values where it states none; `data` only without any, draws only for one level."""
     for item in assumed:
         names = level_names(root)
-        if item.keys[0] == "data" and "data" in root.entries:
-            continue
-        if item.keys[0] == "sampling" and names is not None and len(names) > 1:
-            continue  # a draw without a level is for data with one
-        assumption = _long_phases(_long_data(_overlay(replace(root, entries={}), item)), names)
-        root = _merge(_with_stated_type(assumption, root), _long_phases(root, names))
+        is_stated = item.keys[0] == "data" and "data" in root.entries
+        is_without_level = item.keys[0] == "sampling" and names is not None and len(names) > 1
+        if not is_stated and not is_without_level:
+            assumption = _long_phases(_long_data(_overlay(replace(root, entries={}), item)), names)
+            root = _merge(_with_stated_type(assumption, root), _long_phases(root, names))
     return root
 
 
@@ -383,22 +407,23 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
 
 
 def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the file with one setting made, or its error; `data.examples` sets the count of the only level."""
-    keys, marks = item.keys, item.marks
+    """Return the file with one setting made, or its error: no such place, or `data.examples` for several levels."""
     levels = entry(entry(root, "data"), "levels")
-    if keys == ("data", "examples") and isinstance(levels, Items):
+    if item.keys == ("data", "examples") and isinstance(levels, Items):
         if len(levels.items) != 1:
             message = f"`data.examples` sets the only level, and these data have {len(levels.items)}"
-            return error("DPC107", marks[-1], message, "set `data.levels[0].count`")
-        keys, marks = ("data", "levels", 0, "count"), (marks[0], marks[1], marks[1], marks[1])
-    lost = _unindexed_key(root, keys)
+            return error("DPC107", item.marks[-1], message, "set `data.levels[0].count`")
+        keys = ("data", "levels", 0, "count")
+        item = replace(item, keys=keys, marks=(item.marks[0], item.marks[1], item.marks[1], item.marks[1]))
+    lost = _unindexed_key(root, item.keys)
     if lost:
-        return error("DPC103", marks[0], f"there is no {step_text(lost)} to set", "list items are numbered from [0]")
-    return _with_value(root, replace(item, keys=keys, marks=marks), names)
+        message = f"there is no {step_text(lost)} to set"
+        return error("DPC103", item.marks[0], message, "list items are numbered from [0]")
+    return _with_value(root, item, names)
 
 
 def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return a tree with one value merged in at its path, with new keys; error DPC103 if a list index leads nowhere."""
+    """Return a tree with one value merged in at its path, short draws written out; error (DPC103) for a wrong index."""
     # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)

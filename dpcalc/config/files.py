@@ -225,15 +225,20 @@ def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
     try:
-        end = time.monotonic() + max_wait
-        # Polling, since a blocking lock cannot be given a time limit without signals.
-        while not _try_lock(folder):
-            if time.monotonic() > end:
-                raise InputError(f"{path}: expected it to be free within {max_wait:g} s, another dpcalc is changing it")
-            time.sleep(_POLL_INTERVAL)
+        _wait_for_lock(folder, path, max_wait)
         yield
     finally:
         os.close(folder)
+
+
+def _wait_for_lock(descriptor: int, path: str, max_wait: float) -> None:
+    """Lock an open folder as soon as it is free; InputError, about `path`, after `max_wait` seconds."""
+    end = time.monotonic() + max_wait
+    # Polling, since a blocking lock cannot be given a time limit without signals.
+    while not _try_lock(descriptor):
+        if time.monotonic() > end:
+            raise InputError(f"{path}: expected it to be free within {max_wait:g} s, another dpcalc is changing it")
+        time.sleep(_POLL_INTERVAL)
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -255,15 +260,20 @@ def save(path: str, data: bytes) -> None:
     try:
         target = Path(os.path.realpath(path, strict=True))
         status = target.stat()
-        if not stat.S_ISREG(status.st_mode):  # a device or a pipe would be gone for every process of the machine
-            kind = "a folder" if target.is_dir() else "a device or a pipe"
-            raise InputError(f"{path}: expected a file, got {kind}; nothing was changed")
-        if not status.st_mode & 0o222 or not os.access(target, os.W_OK):  # replacing would not ask
-            raise InputError(f"{path}: expected a file that may be written, got a read-only one; nothing was changed")
+        _refuse_unwritable(target, status, path)
         with _temporary_file(target, data, like=status) as fresh:
             fresh.replace(target)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}; nothing was changed") from error
+
+
+def _refuse_unwritable(target: Path, status: os.stat_result, path: str) -> None:
+    """Raise InputError, about `path`, if a target is no regular file, or is read-only for all or for this process."""
+    if not stat.S_ISREG(status.st_mode):  # a device or a pipe would be gone for every process of the machine
+        kind = "a folder" if target.is_dir() else "a device or a pipe"
+        raise InputError(f"{path}: expected a file, got {kind}; nothing was changed")
+    if not status.st_mode & 0o222 or not os.access(target, os.W_OK):  # replacing would not ask
+        raise InputError(f"{path}: expected a file that may be written, got a read-only one; nothing was changed")
 
 
 def create(path: str, data: bytes) -> bool:

@@ -102,7 +102,7 @@ def _mechanism_requirements() -> Schema:
 
 
 def _scheme_conditions() -> Schema:
-    """Return, as JSON Schema, which keys go with each scheme, and never both `rate` and `expected`."""
+    """Return, as JSON Schema, which keys go with each scheme (`at_most`: fixed), and not both `rate`, `expected`."""
     rules: list[Schema] = [_not_both("rate", "expected")]
     for name, keys in SCHEMES.items():
         others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in keys]
@@ -157,7 +157,7 @@ def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
 
 
 def _property_schema(declared: Key) -> Schema:
-    """Return the JSON Schema of a key as users write it: also as reference, quotient or with underscores; no null."""
+    """Return the JSON Schema of a key with meaning and default; also a reference, quotient, grouped digits; no null."""
     kind = declared.kind
     about: Schema = {"description": declared.meaning}
     is_shown = isinstance(declared.default, bool | int | float | str) and declared.default != math.inf

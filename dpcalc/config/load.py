@@ -9,7 +9,15 @@ from fractions import Fraction
 from dpcalc._version import __version__
 from dpcalc.config import scalars
 from dpcalc.config.build import build, refused_passes
-from dpcalc.config.documents import HYDRA_HINT, NO_TOML, ConfigPart, Document, References, config_part, unresolved
+from dpcalc.config.documents import (
+    HYDRA_HINT,
+    NO_TOML,
+    ConfigPart,
+    Document,
+    References,
+    config_part,
+    unresolved_errors,
+)
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
 from dpcalc.config.files import Files, config_folder, refuse_outward_link
 from dpcalc.config.messages import (
@@ -32,7 +40,7 @@ from dpcalc.config.overrides import (
 from dpcalc.config.rules import consistency_errors, remarks
 from dpcalc.config.scalars import AMOUNT_KEYS
 from dpcalc.config.schema import REQUIREMENT, SCHEMES, keys_in
-from dpcalc.config.sections import read_sections
+from dpcalc.config.sections import Sections, read_sections
 from dpcalc.config.source import (
     STDIN,
     ConfigError,
@@ -53,22 +61,22 @@ from dpcalc.records import dataclass
 VERSION = 1
 SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")
 _SCHEMES = f"how the loader draws: {listed(tuple(SCHEMES))}"
+# (section, keys of which it needs one, the key that an example gets if it has none, its value)
+_EXAMPLE_VALUES = (
+    ("data", {"examples", "levels", "tree"}, "examples", "60_000"),
+    ("sampling", {"scheme"}, "scheme", "poisson"),
+    ("mechanism", {"noise_multiplier", "type"}, "noise_multiplier", "1.1"),
+    ("training", {"steps", "epochs"}, "steps", "10_000"),
+    ("privacy", {"delta"}, "delta", "1e-5"),
+)
 MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile file could else make hours of work
 
 
-def _not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield one error if a file is for another dpcalc, of Hydra or lacks sections; one if phases inherit too much."""
-    version, requires = root.entries.get("version"), root.entries.get("requires")
-    if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
-        message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
-        yield error("DPC104", requires.mark, message, "use a version that it names, or change `requires`")
-    elif isinstance(defaults := root.entries.get("defaults"), Items):
-        yield error("DPC110", defaults.anchor, "`defaults` names other files that are not read here", HYDRA_HINT)
-    elif isinstance(version, Scalar) and isinstance(number := scalars.value(version), Fraction) and number != VERSION:
-        message = f"version {version.text} of the config file {NOT_YET}"
-        yield error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
-    elif _lacks_sections(root):
-        yield _no_sections_error(root)
+def _wrong_file_errors(root: Section) -> Iterator[Diagnostic]:
+    """Yield the error of a file that is no config for this dpcalc, and DPC111 if phases inherit too much in all."""
+    wrong = _other_kind_error(root)
+    if wrong is not None:
+        yield wrong
     phases = root.entries.get("phases")
     # Each phase gets a copy of all that it inherits, so that the work is the product; the limit on events bounds the
     # file only.
@@ -78,13 +86,27 @@ def _not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
         yield error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?")
 
 
+def _other_kind_error(root: Section) -> Diagnostic | None:
+    """Return the error of a file for another dpcalc (`requires`), of Hydra, another `version` or without sections."""
+    version, requires = root.entries.get("version"), root.entries.get("requires")
+    if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
+        message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
+        return error("DPC104", requires.mark, message, "use a version that it names, or change `requires`")
+    if isinstance(defaults := root.entries.get("defaults"), Items):
+        return error("DPC110", defaults.anchor, "`defaults` names other files that are not read here", HYDRA_HINT)
+    if isinstance(version, Scalar) and isinstance(number := scalars.value(version), Fraction) and number != VERSION:
+        message = f"version {version.text} of the config file {NOT_YET}"
+        return error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
+    return _no_sections_error(root) if _lacks_sections(root) else None
+
+
 def _is_unknown(key: str) -> bool:
     """Return True for a top-level key that is neither dpcalc's nor marked as the user's own."""
     return key not in keys_in("") and not key.startswith(USER_KEY)
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has no section, and its unknown keys misspell none, or one beside keys like no section."""
+    """Return True if a file has unknown keys and no section, even misspelt (a near miss among unlike keys is none)."""
     if not {*SECTIONS, "phases"}.isdisjoint(root.entries):
         return False
     meant = {key_suggestion("", key).key for key in root.entries if _is_unknown(key)}
@@ -94,8 +116,17 @@ def _lacks_sections(root: Section) -> bool:
 
 def _no_sections_error(root: Section) -> Diagnostic:
     """Return the error (DPC101) for a file without sections, with an example that has the file's keys in sections."""
-    # What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a
-    # file.
+    sections = _keys_by_section(root)
+    given = {section: keys for section, keys in sections.items() if keys}
+    written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
+    hint = f"write {written}" if written else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
+    message = f"the file has none of the sections of a dpcalc config: {', '.join(SECTIONS)}"
+    finding = error("DPC101", root.anchor, message, hint)
+    return replace(finding, example=tuple(_example_lines(sections))) if written else finding
+
+
+def _keys_by_section(root: Section) -> dict[str, dict[str, str]]:
+    """Return {section: {key: YAML}} of a file's keys where they belong, {} for none; {"": YAML} of a section it has."""
     sections: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for key, node in root.entries.items():
         meant = key_suggestion("", key) if _is_unknown(key) else Suggestion()
@@ -103,30 +134,19 @@ def _no_sections_error(root: Section) -> Diagnostic:
             sections.setdefault(meant.section, {})[meant.key] = _flow(node)
         elif not _is_unknown(key) and key != "version" and not key.startswith(USER_KEY):
             sections[key] = {"": _flow(node)}
-    given = {section: keys for section, keys in sections.items() if keys}
-    written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
-    hint = f"write {written}" if written else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
-    message = f"the file has none of the sections of a dpcalc config: {', '.join(SECTIONS)}"
-    finding = error("DPC101", root.anchor, message, hint)
-    return replace(finding, example=tuple(_nested_lines(sections))) if written else finding
+    return sections
 
 
-def _nested_lines(sections: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield `version` and a `section: {keys}` line each; rate and required keys are filled in, with a comment."""
-    sections = {section: dict(keys) for section, keys in sections.items()}
-    is_sized = not AMOUNT_KEYS.isdisjoint({*sections["sampling"], *sections["training"]})
-    needed = (
-        ("data", {"examples", "levels", "tree"}, "examples", "60_000"),
-        ("sampling", {"scheme"}, "scheme", "poisson"),
-        ("mechanism", {"noise_multiplier", "type"}, "noise_multiplier", "1.1"),
-        ("training", {"steps", "epochs"}, "steps", "10_000"),
-        ("privacy", {"delta"}, "delta", "1e-5"),
-    )
+def _example_lines(given: dict[str, dict[str, str]]) -> Iterator[str]:
+    """Yield the lines `version: 1` and `section: {keys}`; a missing rate or required key is added, with a comment."""
+    # What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a
+    # file.
+    sections = {section: dict(keys) for section, keys in given.items()}
     remarks: dict[str, list[str]] = {}
-    if not is_sized:
+    if AMOUNT_KEYS.isdisjoint({*sections["sampling"], *sections["training"]}):
         sections["sampling"]["rate"] = "0.01"
         remarks["sampling"] = ["rate is not in your file"]
-    for section, choices, key, value in needed:
+    for section, choices, key, value in _EXAMPLE_VALUES:
         if choices.isdisjoint(sections[section]):
             sections[section] = {key: value, **sections[section]}
             remarks.setdefault(section, []).append(_SCHEMES if key == "scheme" else f"{key} is not in your file")
@@ -150,15 +170,18 @@ def _flow(node: Node) -> str:
 
 
 def _version_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield errors for a missing or malformed `version` (unless misspelt) and a malformed `requires`."""
-    # Another version than this one is reported by `_not_a_config_errors`.
-    version, requires = root.entries.get("version"), root.entries.get("requires")
+    """Yield an error for a `version` that is missing (DPC103; not for a misspelt one) or no number (DPC102)."""
+    # Another version than this one is reported by `_other_kind_error`, a misspelt key by `read_sections`.
+    version = root.entries.get("version")
     if version is None and "version" not in sections_meant(root.entries):
         yield missing_key_error(root, "version")
-    elif version is None:
-        pass  # a misspelt `version`, which read_sections reports
-    elif not isinstance(version, Scalar) or not isinstance(scalars.value(version), Fraction):
+    elif version is not None and (not isinstance(version, Scalar) or not isinstance(scalars.value(version), Fraction)):
         yield wrong_type_error(version, f"the number {VERSION}")
+
+
+def _requires_errors(root: Section) -> Iterator[Diagnostic]:
+    """Yield an error for a stated `requires` that is no text (DPC102) or no comparisons with versions (DPC104)."""
+    requires = root.entries.get("requires")
     if requires is None:
         return
     if not isinstance(requires, Scalar) or not isinstance(scalars.value(requires), str):
@@ -301,7 +324,7 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
-    """Load a run of options alone; unstated sampling (Poisson) and size are assumed, each with a note; ConfigError.
+    """Load a run of options alone, unstated sampling (Poisson) and size assumed with a note each; ConfigError if wrong.
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
@@ -343,52 +366,65 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)
     part = config_part(tree, key)
-    changed, unreadable = parse_overrides(overrides)
-    main = Document(tree=replace_at(tree, part.keys, apply_changes(part.root, changed)), tagged=tagged_paths(flaws))
+    written, unreadable = parse_overrides(overrides)
+    main = Document(tree=replace_at(tree, part.keys, apply_changes(part.root, written)), tagged=tagged_paths(flaws))
     references = References(main, files)
     resolved = references.resolved(part.root)
-    sources = _alias_targets(tree, part.path, source) | references.ends
-    assigned = tuple(replace(item, value=references.resolved(item.value)) for item in changed.settings)
-    root, settings, lost = long_form(
-        resolved if isinstance(resolved, Section) else part.root, replace(changed, settings=assigned)
-    )
+    sources = _alias_targets(tree, part.path, source) | references.ends  # of the file, not of settings
+    changes = replace(written, settings=_resolved_settings(written.settings, references))
+    root, settings, lost = long_form(resolved if isinstance(resolved, Section) else part.root, changes)
     # In a file of another kind every key is wrong: one error says so, instead of one for each key.
-    refusals = tuple(_not_a_config_errors(root))
+    refusals = tuple(_wrong_file_errors(root))
     if refusals:
         raise ConfigError(refusals)
-    reference_errors = tuple(unresolved(root, references.faults))
+    reference_errors = tuple(unresolved_errors(root, references.faults))
     syntax = (flaw.diagnostic for flaw in flaws if within(part.path, flaw.path))
-    errors = (*syntax, *unreadable, *reference_errors, *_not_at_places_of(lost, reference_errors))
     return _OpenedConfig(
-        part=part, root=root, settings=settings, errors=errors, reference_errors=reference_errors, sources=sources
+        part=part,
+        root=root,
+        settings=settings,
+        errors=(*syntax, *unreadable, *reference_errors, *_not_at_places_of(lost, reference_errors)),
+        reference_errors=reference_errors,
+        sources=sources,
     )
+
+
+def _resolved_settings(settings: Sequence[Assignment], references: References) -> tuple[Assignment, ...]:
+    """Return the settings of the command line with references in their values replaced, faults kept by the reader."""
+    return tuple(replace(item, value=references.resolved(item.value)) for item in settings)
 
 
 def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
     """Load a text; ConfigError with all errors in file order, but one on an unbounded batch size is in `refusal`."""
     opened = _open(source, key, overrides, files)
-    part, root = opened.part, opened.root
-    config, section_errors = read_sections(root, files)
-    # All rules run on what could be read, so that one call reports every error; those that only follow from a broken
-    # reference are dropped.
-    idle = ineffective_errors(opened.settings, tuple(_plan_trees(root)), has_phases="phases" in root.entries)
-    errors = (*_version_errors(root), *section_errors, *consistency_errors(config), *idle)
-    errors = (*opened.errors, *_not_at_places_of(errors, opened.reference_errors))
-    if errors:
-        raise ConfigError(_sorted_diagnostics(errors, source.path))
+    config = _sections_without_errors(opened, source, files)
     plan = build(config)
     return Loaded(
         plan=plan,
         path=source.path,
-        section=part.path,
+        section=opened.part.path,
         diagnostics=_sorted_diagnostics(remarks(config), source.path),
         config_hash=fingerprint(plan),
-        marks=_positions(source, part.root, root),
-        tree=root,
+        marks=_positions(source, opened.part.root, opened.root),
+        tree=opened.root,
         files=files,
         sources=opened.sources,
         refusal=refused_passes(plan, config),
     )
+
+
+def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files) -> Sections:
+    """Return the sections of an opened config; ConfigError with all errors of text, options, sections and rules."""
+    root = opened.root
+    config, section_errors = read_sections(root, files)
+    # All rules run on what could be read, so that one call reports every error; those that only follow from a broken
+    # reference are dropped.
+    idle = ineffective_errors(opened.settings, tuple(_plan_trees(root)), has_phases="phases" in root.entries)
+    errors = (*_version_errors(root), *_requires_errors(root), *section_errors, *consistency_errors(config), *idle)
+    errors = (*opened.errors, *_not_at_places_of(errors, opened.reference_errors))
+    if errors:
+        raise ConfigError(_sorted_diagnostics(errors, source.path))
+    return config
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[str, str]]:
@@ -397,6 +433,17 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}
     outside: dict[tuple[int, int], str] = {}
+    for scalar, is_user_data in _every_scalar(tree):
+        place = (scalar.mark.line, scalar.mark.column)
+        if scalar.mark.source is source and within(section, scalar.path) and not is_user_data:
+            inside[scalar.path.removeprefix(prefix)] = place
+        elif scalar.mark.source is source:
+            outside.setdefault(place, scalar.path)
+    return {path: ("", outside[place]) for path, place in inside.items() if place in outside}
+
+
+def _every_scalar(tree: Node) -> Iterator[tuple[Scalar, bool]]:
+    """Yield (scalar, True if it is below an `x-` key) for each scalar of a tree, the last one first."""
     # A loop and not `walk`: values of `x-` keys are anchors too, to which an alias in the config may lead.
     waiting = [(tree, False)]
     while waiting:
@@ -405,11 +452,8 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
             waiting += [(value, is_user_data or key.startswith(USER_KEY)) for key, value in node.entries.items()]
         elif isinstance(node, Items):
             waiting += [(item, is_user_data) for item in node.items]
-        elif node.mark.source is source and within(section, node.path) and not is_user_data:
-            inside[node.path.removeprefix(prefix)] = (node.mark.line, node.mark.column)
-        elif node.mark.source is source:
-            outside.setdefault((node.mark.line, node.mark.column), node.path)
-    return {path: ("", outside[place]) for path, place in inside.items() if place in outside}
+        else:
+            yield node, is_user_data
 
 
 def _plan_trees(root: Section) -> Iterator[Node]:

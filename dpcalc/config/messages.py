@@ -3,14 +3,15 @@
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 
 from dpcalc.config import scalars
-from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS
-from dpcalc.config.schema import SCHEMES, SECTIONS, keys_in, mechanism_keys
+from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
+from dpcalc.config.schema import SCHEMES, SECTIONS, Episodes, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
 from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join, node_at
 from dpcalc.errors import KeyedInputError, listed
-from dpcalc.keys import WrongValueError
+from dpcalc.keys import WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS, mechanism_class
 from dpcalc.records import dataclass
 
@@ -141,39 +142,53 @@ def key_suggestion(section: str, key: str) -> Suggestion:
     Args:
         section: kind of section that holds the unknown key, as of `section_kind`.
         key: the unknown key as written.
-
-    Returns:
-        The suggestion. The first that applies: a synonym in this kind of section, a setting that is not covered, a
-        general synonym, a key of another section, a near spelling; else the allowed keys as the hint, and no key.
     """
-    # From what is surely meant to what is only near.
-    word = key.lower().replace("-", "_")
-    keys = tuple(keys_in(section))
-    top = section.partition(".")[0]
+    # From what is surely meant to what is only near. A key that is right elsewhere is more likely misplaced than
+    # misspelt, so this comes before the near spellings.
+    likely = _synonym_suggestion(section, key) or _misplaced_suggestion(key) or _misspelling_suggestion(section, key)
+    if likely is not None:
+        return likely
+    allowed = ", ".join(keys_in(section))
+    return Suggestion(hint=f"allowed here: {allowed}; your own data may stand under `x-...` keys" if allowed else "")
+
+
+def _synonym_suggestion(section: str, key: str) -> Suggestion | None:
+    """Return our key for another tool's, those of the section's kind first; for a setting without bound only a hint."""
+    word, top = key.lower().replace("-", "_"), section.partition(".")[0]
     if word in _SECTION_SYNONYMS.get(section, {}):
         name = _SECTION_SYNONYMS[section][word]
         return Suggestion(hint=f"dpcalc calls this `{name}`", key=name, section=top)
     if word in _NOT_COVERED:
         return Suggestion(hint=_NOT_COVERED[word])
     ours = _CANONICAL.get(word)
+    if ours is None:
+        return None
     if ours == "sampling.size" and section == "sampling.episodes":
         ours = "sampling.episodes.tasks"
-    if ours:
-        home, _, name = ours.rpartition(".")
-        is_same_section = name in keys and home.partition(".")[0] == top
-        hint = f"dpcalc calls this `{name if is_same_section else ours}`"
-        return Suggestion(hint=hint, key=name, section=ours.partition(".")[0])
-    # A key that is right elsewhere is more likely misplaced than misspelt, so this comes before the near spellings.
+    home, _, name = ours.rpartition(".")
+    is_same_section = name in keys_in(section) and home.partition(".")[0] == top
+    hint = f"dpcalc calls this `{name if is_same_section else ours}`"
+    return Suggestion(hint=hint, key=name, section=ours.partition(".")[0])
+
+
+def _misplaced_suggestion(key: str) -> Suggestion | None:
+    """Return the suggestion to move a key to the first kind of section that has it, _LAST_HOMES last; None without."""
     homes = [home for home in SECTIONS if home not in {"", "phases[]", "sampling.*"} and key in keys_in(home)]
     homes.sort(key=lambda home: _LAST_HOMES.index(home) if home in _LAST_HOMES else -1)
-    if homes:
-        return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key, section=homes[0].partition(".")[0])
-    near = nearest(key, keys)
-    if near:
-        target = top if section not in {"", "phases[]"} else near
-        return Suggestion(hint=f"did you mean `{near}`?", key=near, section=target)
-    allowed = ", ".join(keys)
-    return Suggestion(hint=f"allowed here: {allowed}; your own data may stand under `x-...` keys" if allowed else "")
+    if not homes:
+        return None
+    return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key, section=homes[0].partition(".")[0])
+
+
+def _misspelling_suggestion(section: str, key: str) -> Suggestion | None:
+    """Return the section's key that is spelt most like an unknown one; None if none is near."""
+    near = nearest(key, tuple(keys_in(section)))
+    if not near:
+        return None
+    is_section = section in {"", "phases[]"}  # whose keys are sections
+    return Suggestion(
+        hint=f"did you mean `{near}`?", key=near, section=near if is_section else section.partition(".")[0]
+    )
 
 
 def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
@@ -245,7 +260,7 @@ def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
 
 
 def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
-    """Return the error "`key` must be ..., got ..." for a value that its type refuses, with the code of `cause`.
+    """Return the error "`key` must be ..., got ..." of a value that its type refuses, with its code; hint for DPC102.
 
     Args:
         node: the value.
@@ -272,7 +287,7 @@ _RANGE = re.compile(r"([0-9_]{1,20}) *(?:-|\.\.|to) *([0-9_]{1,20})")
 
 
 def wrong_type_error(node: Node, expected: str) -> Diagnostic:
-    """Return the error (DPC102) for a value of the wrong type, with a hint how to write it.
+    """Return the error (DPC102) "... must be `expected`, got ..." for a value of the wrong type, with a hint.
 
     Args:
         node: the value.
@@ -280,13 +295,17 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
     """
     name = f"`{node.path}`" if node.path else "the file"
     message = f"{name} must be {expected}, got {scalars.describe(node)}"
-    hint = scalars.number_hint(node) if "number" in expected else ""
+    return error("DPC102", node.anchor, message, _type_hint(node, expected))
+
+
+def _type_hint(node: Node, expected: str) -> str:
+    """Return how to write a value: in quotes a text, an inner level's "5-64" as {min, max}, a number; "" if unknown."""
+    if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
+        return "quote it to make it a text"
     inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # units of one level may differ in size
     if inner and isinstance(node, Scalar) and (ends := _RANGE.fullmatch(node.text)):
-        hint = f"for units that differ in size write {{min: {ends[1]}, max: {ends[2]}}}"
-    if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
-        hint = "quote it to make it a text"
-    return error("DPC102", node.anchor, message, hint)
+        return f"for units that differ in size write {{min: {ends[1]}, max: {ends[2]}}}"
+    return scalars.number_hint(node) if "number" in expected else ""
 
 
 def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
@@ -303,7 +322,7 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return the error for a value that is no allowed word: DPC102 if it is no text, else DPC104 with a suggestion.
+    """Return the error for a value that is no allowed word: DPC102 if no text, else DPC104, a suggestion or why not.
 
     Args:
         key: the key whose value it is.
@@ -333,6 +352,41 @@ def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
         yield missing_key_error(draw, "scheme")
 
 
+def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
+    """Return the error (DPC107) for a draw in the place of draws by level: beside the only level, or with several.
+
+    Args:
+        sampling: the section, of the file or a phase.
+        names: names of the levels, at least one.
+    """
+    many = f", but the data have {len(names)} levels ({', '.join(names)})"
+    both = f" and names the level `{names[0]}` as well"
+    message = f"`{sampling.path}` describes a draw directly{many if len(names) > 1 else both}"
+    hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
+    # What the command line added to the section is more likely the mistake than what the file says.
+    added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
+    mark = next((each.key or each.anchor for each in added), sampling.anchor)
+    return error("DPC107", mark, message, hint)
+
+
+def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
+    """Return the error (DPC101) for the first key of `sampling` that is nearly `episodes` or a key of it; else None.
+
+    Args:
+        sampling: the section; its first MAX_COMPARED keys are compared.
+        names: names of the levels; a key that is near one of them means that level.
+    """
+    known = keys_in("sampling")
+    for key, value in islice(sampling.entries.items(), MAX_COMPARED):
+        if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
+            continue
+        near = nearest(key, (*known, *keys_of(Episodes)))
+        if near == EPISODES or near in keys_of(Episodes):
+            hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
+            return error("DPC101", value.key or value.anchor, f"unknown key `{key}` in `{sampling.path}`", hint)
+    return None
+
+
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
     """Return the error for a key that the scheme, type or another key excludes (DPC107), or that is unknown (DPC101).
 
@@ -341,26 +395,37 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
         key: the extra key.
         value: its value.
     """
-    scheme, mechanism = entry(section, "scheme"), entry(section, "type")
-    mark = value.key or value.anchor
     if key == "examples" and section.path == "data":
         message = "`examples` and `levels` in `data` both say what there is"
-        return error("DPC107", mark, message, "`examples: N` is short for one level; keep one of them")
+        hint = "`examples: N` is short for one level; keep one of them"
+        return error("DPC107", value.key or value.anchor, message, hint)
     if section_kind(section.path) == "mechanism" and key in keys_in("mechanism"):
-        name = mechanism.text if isinstance(mechanism, Scalar) else "gaussian"
-        fields = mechanism_keys(name) if name in MECHANISMS else ()
-        allowed = ", ".join(f"`{field}`" for field in fields if field != "type")
-        message = f"`{key}` does not go with type `{name}`"
-        return error("DPC107", mark, message, f"`{name}` takes {allowed}" if allowed else "")
+        return _other_type_error(section, key, value)
     # A known key in the wrong place deserves an answer about the place; only then is it looked up as a misspelling.
-    if not isinstance(scheme, Scalar) or key not in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
-        return unknown_key_error(section, key, value)
-    others = [name for name in ("size", "expected", "rate") if name in section.entries]
-    if key == BATCH_SIZE and scheme.text != "all" and others:
+    scheme = entry(section, "scheme")
+    if isinstance(scheme, Scalar) and key in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
+        return _other_scheme_error(section, key, value, scheme.text)
+    return unknown_key_error(section, key, value)
+
+
+def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
+    """Return the error (DPC107) for a key of another mechanism type, with the keys that the stated type takes."""
+    stated = entry(mechanism, "type")
+    name = stated.text if isinstance(stated, Scalar) else "gaussian"
+    fields = mechanism_keys(name) if name in MECHANISMS else ()
+    allowed = ", ".join(f"`{field}`" for field in fields if field != "type")
+    hint = f"`{name}` takes {allowed}" if allowed else ""
+    return error("DPC107", value.key or value.anchor, f"`{key}` does not go with type `{name}`", hint)
+
+
+def _other_scheme_error(draw: Section, key: str, value: Node, scheme: str) -> Diagnostic:
+    """Return the error (DPC107) for a draw's key that its scheme excludes, or `batch_size` beside another amount."""
+    mark = value.key or value.anchor
+    others = [name for name in ("size", "expected", "rate") if name in draw.entries]
+    if key == BATCH_SIZE and scheme != "all" and others:
         message = f"`batch_size` and `{others[0]}` both say how many are drawn"
         return error("DPC107", mark, message, "keep one of them")
-    message = f"`{key}` does not go with scheme `{scheme.text}`"
-    return error("DPC107", mark, message, _extra_key_hint(key, scheme.text))
+    return error("DPC107", mark, f"`{key}` does not go with scheme `{scheme}`", _extra_key_hint(key, scheme))
 
 
 # By key of a draw, and the scheme that it does not go with; "" for every other one.
@@ -385,6 +450,6 @@ _TAKES = {
 
 
 def _extra_key_hint(key: str, scheme: str) -> str:
-    """Return the advice for a key of a draw that does not go with its scheme: what to write, or what it takes."""
+    """Return the advice for a draw's key that its scheme excludes: of key and scheme, or key, or what it takes."""
     hint = _EXTRA_KEY_HINTS.get((key, scheme)) or _EXTRA_KEY_HINTS.get((key, ""))
     return hint or f"`{scheme}` {_TAKES.get(scheme, 'takes `size`')}"

@@ -13,7 +13,7 @@ from dpcalc.config.expand import runs
 from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.scalars import EPISODES
 from dpcalc.config.source import Mark, source_of
-from dpcalc.config.tree import Node, Scalar, Section, entry
+from dpcalc.config.tree import Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
@@ -26,6 +26,7 @@ from dpcalc.sampling.schemes import (
     Fixed,
     Poisson,
     RandomAllocation,
+    Scheme,
     Shuffle,
     WithReplacement,
 )
@@ -113,32 +114,39 @@ def _nested_counts_text(tree: Tree) -> str:
 
 
 def _run_lines(phase: Phase) -> Iterator[str]:
-    """Yield the lines of a phase's sampling, mechanism, training; in a part, an outermost Poisson draw has a rate."""
-    hierarchy, clip = phase.hierarchy, phase.clip_names[phase.clip]
-    mechanism = phase.mechanism
+    """Yield the lines of a phase's sampling, mechanism and training."""
     yield "sampling:"
-    if hierarchy.episodes is None:
-        # In a part, whose size is not known, an expected number of units would mean no rate.
-        outermost = hierarchy.level(1)
-        if phase.part and outermost.count > 1:
-            outermost = replace(outermost, min_count=1)
-        levels = (outermost, *hierarchy.levels[1:])
-        for level in levels:
-            amount, remark = _amount_and_remark(level)
-            period = f", redraw_every: {level.redraw_every}" if level.redraw_every > 1 else ""
-            draw = f"{{scheme: {level.scheme.name}{amount}{period}}}"
-            yield f"  {quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
-    else:
-        built = asdict(hierarchy.episodes)
-        yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
+    yield from (f"  {line}" for line in _sampling_lines(phase))
+    yield f"mechanism: {_mechanism_text(phase)}"
+    yield f"training: {{steps: {phase.steps}}}"
+
+
+def _sampling_lines(phase: Phase) -> Iterator[str]:
+    """Yield the line of `episodes`, or a draw for each level, with a remark; in a part the outermost one has a rate."""
+    if phase.hierarchy.episodes is not None:
+        built = asdict(phase.hierarchy.episodes)
+        yield f"{EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
+        return
+    outermost, *others = phase.hierarchy.levels
+    # In a part, whose size is not known, an expected number of units would mean no rate.
+    if phase.part and outermost.count > 1:
+        outermost = replace(outermost, min_count=1)
+    for level in (outermost, *others):
+        amount, remark = _amount_and_remark(level)
+        period = f", redraw_every: {level.redraw_every}" if level.redraw_every > 1 else ""
+        draw = f"{{scheme: {level.scheme.name}{amount}{period}}}"
+        yield f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
+
+
+def _mechanism_text(phase: Phase) -> str:
+    """Return a phase's mechanism in braces: type, finite parameters, `also`, votes, and what is clipped if anything."""
+    mechanism, clip = phase.mechanism, phase.clip_names[phase.clip]
     values = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
     known = "".join(f", {key}: {_parameter_text(value)}" for key, value in values.items())
     others = [f"{{noise_multiplier: {_float_text(noise)}}}" for noise in getattr(mechanism, "also", ())]
     known += f", also: [{', '.join(others)}]" if others else ""
     known += f", votes: {quoted(phase.votes)}" if phase.votes else ""
-    clipped = f", clip: {quoted(clip)}" if phase.clips else ""
-    yield f"mechanism: {{type: {mechanism.name}{known}{clipped}}}"
-    yield f"training: {{steps: {phase.steps}}}"
+    return f"{{type: {mechanism.name}{known}{f', clip: {quoted(clip)}' if phase.clips else ''}}}"
 
 
 def _parameter_text(value: object) -> str:
@@ -170,10 +178,10 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one f
             cap = f", max_batch_size: {poisson.max_batch_size}" if isinstance(poisson, CappedPoisson) else ""
             return f"{amount}{cap}", remark
         case CyclicPoisson(probability=rate) as cyclic:
-            stated, remark = _rate_and_remark(replace(level, scheme=Poisson(probability=rate)), rate)
-            if stated.startswith(", expected"):  # that of all groups: a step draws from one
-                stated, remark = f", rate: {scalars.probability_text(rate) or rate}", ""
             groups = "".join(f", {key}: {value}" for key, value in _group_keys(cyclic).items())
+            stated, remark = _rate_and_remark(level, rate)
+            if stated.startswith(", expected"):  # that of all groups: a step draws from one
+                return f", rate: {scalars.probability_text(rate) or rate}{groups}", ""
             return f"{stated}{groups}", remark and f"of all groups {remark}"
 
 
@@ -184,22 +192,24 @@ def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (", expected: N" or ", rate: R", a whole N first, then a decimal; the other as comment); InputError."""
+    """Return (", expected: N", comment) if N is whole or the rate no decimal; else (", rate: R", comment)."""
+    if not level.is_equal:  # where an expected number has no meaning
+        return f", rate: {_rate_text(level, rate)}", ""
     # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is exact
     # is written, and the other one as a remark.
     expected = rate * level.count
-    stated = scalars.decimal_text(rate)
-    if stated is not None and not level.is_equal:
-        return f", rate: {stated}", ""
-    if stated is not None and expected.denominator != 1:
-        return f", rate: {stated}", f"expected {_rounded_text(expected)}"
-    stated = scalars.decimal_text(expected) if level.is_equal else None
-    if stated is not None:
+    stated = scalars.decimal_text(expected)
+    if stated is not None and (expected.denominator == 1 or scalars.decimal_text(rate) is None):
         return f", expected: {stated}", f"rate {_rounded_text(rate)}"
+    return f", rate: {_rate_text(level, rate)}", f"expected {_rounded_text(expected)}"
+
+
+def _rate_text(level: Level, rate: Fraction) -> str:
+    """Return the decimal, or else the quotient, that is exactly a level's rate; InputError if it is too long."""
     stated = scalars.probability_text(rate)
     if stated is None:
         raise InputError(f"level {level.name}: expected a rate of at most {scalars.MAX_DIGITS} characters, got {rate}")
-    return f", rate: {stated}", f"expected {_rounded_text(expected)}" if level.is_equal else ""
+    return stated
 
 
 def quoted(word: str) -> str:
@@ -280,15 +290,6 @@ def _exact_value(value: object) -> object:
 def _level_content(level: Level) -> dict[str, object]:
     """Return what of a level is hashed: name, counts, scheme with exact rate, period; defaults are left out."""
     scheme = level.scheme
-    amount: int | str | None = None
-    if isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
-        amount = scheme.size
-    elif isinstance(scheme, Poisson | CappedPoisson | CyclicPoisson):
-        amount = str(Fraction(scheme.probability))
-    elif isinstance(scheme, BallsInBins):
-        amount = scheme.bins
-    elif isinstance(scheme, RandomAllocation):
-        amount = scheme.times
     fewest = {} if level.is_equal else {"least": level.min_count}
     period = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
     dropped = {"drop_last": True} if isinstance(scheme, Shuffle) and scheme.drop_last else {}
@@ -296,8 +297,22 @@ def _level_content(level: Level) -> dict[str, object]:
     capped = {"max_batch_size": scheme.max_batch_size} if isinstance(scheme, CappedPoisson) else {}
     grouped = _group_keys(scheme) if isinstance(scheme, CyclicPoisson) else {}
     assigned = {"assignment": "held"} if isinstance(scheme, BallsInBins) and scheme.is_held else {}
-    drawn = {"scheme": scheme.name, "amount": amount, **limited, **capped, **period, **dropped, **grouped, **assigned}
+    options = {**limited, **capped, **period, **dropped, **grouped, **assigned}
+    drawn = {"scheme": scheme.name, "amount": _hashed_amount(scheme), **options}
     return {"name": level.name, "count": level.count, **fewest, **drawn}
+
+
+def _hashed_amount(scheme: Scheme) -> int | str | None:
+    """Return the size, bins or times of a scheme, or its rate as an exact quotient; None for the other schemes."""
+    match scheme:
+        case Fixed(size=number) | WithReplacement(size=number) | Shuffle(size=number):
+            return number
+        case BallsInBins(bins=number) | RandomAllocation(times=number):
+            return number
+        case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
+            return str(Fraction(poisson.probability))
+        case _:
+            return None
 
 
 # The terms in which a config states sizes and lengths, so that a solver answers in the same terms.
@@ -326,14 +341,21 @@ def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerm
         hierarchy: its levels.
     """
     sections = runs(root)[number].sections
-    epochs = _stated_number(entry(sections.entries.get("training"), "epochs"))
     level = next((level for level in hierarchy.levels if not isinstance(level.scheme, All)), None)
-    node = entry(entry(sections.entries.get("sampling"), level.name), "expected") if level else None
+    return StatedTerms(
+        amount=_amount_key(sections, level) if level is not None else "",
+        epochs=_stated_number(node_at(sections, "training", "epochs")),
+    )
+
+
+def _amount_key(sections: Section, level: Level) -> str:
+    """Return "batch_size" or "expected" if the user states a whole number by it for a Poisson draw; else ""."""
+    if not isinstance(level.scheme, (Poisson, CappedPoisson, CyclicPoisson)):
+        return ""
+    node = node_at(sections, "sampling", level.name, "expected")
     stated = _stated_number(node)
-    drawn = level.scheme if level is not None else All()
-    if not isinstance(drawn, (Poisson, CappedPoisson, CyclicPoisson)) or not isinstance(node, Scalar) or stated is None:
-        return StatedTerms(amount="", epochs=epochs)
-    return StatedTerms(amount=node.path.rpartition(".")[2] if stated.denominator == 1 else "", epochs=epochs)
+    # The value keeps the path at which the user wrote it.
+    return node.path.rpartition(".")[2] if node is not None and stated is not None and stated.denominator == 1 else ""
 
 
 def assumes_in_phases(root: Section, section: str, name: str) -> tuple[bool, ...]:

@@ -99,11 +99,11 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
     settings += [partial(_assignment, text, OVER) for text in overrides.swept]
     settings += [partial(_flag, option, text) for option, text in overrides.flags]
     assumed = [partial(_assignment, text, ASSUMED) for text in overrides.assumed]
-    unset, set_values, assumed_values = (_one_a_key(each, problems) for each in (removals, settings, assumed))
+    unset, set_values, assumed_values = (_first_for_each_key(each, problems) for each in (removals, settings, assumed))
     return Changes(unset=unset, settings=set_values, assumed=assumed_values), tuple(problems)
 
 
-def _one_a_key(
+def _first_for_each_key(
     parsers: Iterable[Callable[[], tuple[Assignment, tuple[Flaw, ...]]]], problems: list[Diagnostic]
 ) -> tuple[Assignment, ...]:
     """Return the first assignment to each key; add parse errors, and DPC105 for a key set again, to `problems`."""
@@ -218,28 +218,30 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options that a run without a file lacks, at most one on draws (none for an unknown scheme)."""
+    """Return the options that a run without a file lacks: at most one on draws, then noise, length and delta."""
     given = _given_keys(overrides)
-    needed = []
-    takes = SCHEMES.get(given.scheme or "poisson", ())
+    needed = [
+        ("--noise-multiplier", given.has("mechanism.noise_multiplier", "mechanism.type")),
+        ("--steps", given.has("training.steps", "training.epochs")),
+        ("--delta", given.has("privacy.delta")),
+    ]
+    draw_flag = _missing_draw_flag(given)
+    return (*((draw_flag,) if draw_flag else ()), *(option for option, is_given in needed if not is_given))
+
+
+def _missing_draw_flag(given: _GivenKeys) -> str:
+    """Return the option that gives the scheme's amount, else the number of examples if it matters; "" if none lacks."""
     if given.scheme and given.scheme not in SCHEMES:
-        pass  # which of the next four it needs is not known
-    elif "size" in takes and not given.has("sampling.size", "training.batch_size"):
-        needed.append("--batch-size")
-    elif given.scheme in _CHOOSING_STEPS:
-        if not given.has(_CHOOSING_STEPS[given.scheme]):
-            needed.append(f"--set {_CHOOSING_STEPS[given.scheme]}=N")
-    elif "rate" in takes and not given.has(*_AMOUNTS):
-        needed.append("--sample-rate")
-    elif not given.needs_no_size and not given.states(_SIZE):
-        needed.append("--dataset-size")
-    if not given.has("mechanism.noise_multiplier", "mechanism.type"):
-        needed.append("--noise-multiplier")
-    if not given.has("training.steps", "training.epochs"):
-        needed.append("--steps")
-    if not given.has("privacy.delta"):
-        needed.append("--delta")
-    return tuple(needed)
+        return ""  # which of the next four it needs is not known
+    takes = SCHEMES.get(given.scheme or "poisson", ())
+    if "size" in takes and not given.has("sampling.size", "training.batch_size"):
+        return "--batch-size"
+    if given.scheme in _CHOOSING_STEPS:
+        key = _CHOOSING_STEPS[given.scheme]
+        return "" if given.has(key) else f"--set {key}=N"
+    if "rate" in takes and not given.has(*_AMOUNTS):
+        return "--sample-rate"
+    return "" if given.needs_no_size or given.states(_SIZE) else "--dataset-size"
 
 
 def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic, ...]]:
@@ -256,13 +258,18 @@ def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic,
         hint = "`--scheme fixed` if batches have a fixed size; then also --batch-size and --dataset-size"
         notes.append(_note(message, hint))
     if not given.states(_SIZE):
-        # Epsilon of Poisson draws depends on the rate alone, but a plan needs a number of examples.
-        rate = given.texts.get(_RATE) or given.assumed.get(_RATE, "1")
-        fitting = _fitting_size("1" if given.scheme == "all" else rate)
-        assumed.append(f"{_SIZE}={max(fitting, _group_size(given.texts.get(_GROUP, '1')))}")
+        assumed.append(f"{_SIZE}={_assumed_size(given)}")
         message = "the number of examples is not stated; a number that fits the rate is shown"
         notes.append(_note(message, "the result depends on the rate only; --dataset-size states the number"))
     return replace(overrides, assumed=tuple(assumed)), tuple(notes)
+
+
+def _assumed_size(given: _GivenKeys) -> int:
+    """Return the fewest examples of which a step draws one on average (scheme all: 1) and that make up a group."""
+    # Epsilon of Poisson draws depends on the rate alone, but a plan needs a number of examples.
+    rate = given.texts.get(_RATE) or given.assumed.get(_RATE, "1")
+    fitting = _fitting_size("1" if given.scheme == "all" else rate)
+    return max(fitting, _group_size(given.texts.get(_GROUP, "1")))
 
 
 def _given_keys(overrides: Overrides) -> _GivenKeys:

@@ -10,6 +10,7 @@ from dpcalc.config.build import has_assumed_sizes, level_of
 from dpcalc.config.messages import key_suggestion, keyed_error, missing_key_error, nearest
 from dpcalc.config.scalars import AT_MOST, BATCH, EPISODES, EVERY
 from dpcalc.config.schema import SCHEMES, Draw, Privacy, mechanism_keys
+from dpcalc.config.schema import Episodes as EpisodesSection
 from dpcalc.config.schema import Level as LevelSection
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding
@@ -71,27 +72,41 @@ def _no_passes_errors(run: RunSections, reason: str) -> Iterator[Diagnostic]:
 
 
 def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield faults of periods, passes, allocations and tasks, even without counts; not from a misread draw on."""
+    """Yield the faults of each phase's draws (periods, passes, allocations) and of its tasks, as far as it was read."""
     for run in config.runs:
         sampling = run.node("sampling")
         if run.sampling is None or sampling is None:
             continue
-        levels = []
-        for name, count_range in zip(config.names, config.counts, strict=True):
-            if name not in run.sampling and entry(sampling, name) is not None and not run.episodes:
-                break
-            # Without counts the rules about periods and passes still hold: any large count stands for a missing one.
-            draw = run.sampling.get(name, Draw(scheme="all"))
-            levels.append(_fitting_level(name, draw, count_range or (MAX_COUNT, MAX_COUNT)))
+        levels = _read_levels(run, run.sampling, config)
         steps = None if run.training is None else run.training.steps
         yield from (keyed_error(sampling, fault) for fault in draw_faults(levels, steps))
-        try:
-            tasks = run.episodes and Episodes(**asdict(run.episodes))
-        except KeyedInputError as cause:
-            yield keyed_error(sampling, cause)
-            tasks = run.episodes and Episodes(**(asdict(run.episodes) | {"shots": 1}))  # for the other errors
-        if tasks and levels:
-            yield from (keyed_error(sampling, fault) for fault in episode_faults(tasks, levels, config.tree))
+        if run.episodes:
+            yield from _task_errors(sampling, run.episodes, levels, config.tree)
+
+
+def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> list[Level]:
+    """Return a phase's levels with draws, up to the first draw with errors; a large count stands for a missing one."""
+    levels = []
+    for name, count_range in zip(config.names, config.counts, strict=True):
+        if name not in draws and run.node("sampling", name) is not None and not run.episodes:
+            break
+        # Without counts the rules about periods and passes still hold: any large count stands for a missing one.
+        draw = draws.get(name, Draw(scheme="all"))
+        levels.append(_fitting_level(name, draw, count_range or (MAX_COUNT, MAX_COUNT)))
+    return levels
+
+
+def _task_errors(
+    sampling: Node, episodes: EpisodesSection, levels: list[Level], tree: Tree | None
+) -> Iterator[Diagnostic]:
+    """Yield the error of episodes that their constructor refuses, then the faults of their numbers over the levels."""
+    try:
+        tasks = Episodes(**asdict(episodes))
+    except KeyedInputError as cause:
+        yield keyed_error(sampling, cause)
+        tasks = Episodes(**(asdict(episodes) | {"shots": 1}))  # for the other errors
+    if levels:
+        yield from (keyed_error(sampling, fault) for fault in episode_faults(tasks, levels, tree))
 
 
 def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level:
@@ -110,21 +125,24 @@ def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level
 def _size_errors(config: Sections) -> Iterator[Diagnostic]:
     """Yield the errors about counts: missing or stated twice, too many records, draws or epochs that do not fit."""
     yield from _size_statement_errors(config)
-    count_ranges = config.count_ranges
-    # Every count may be valid while their product is not.
-    if count_ranges and max_units(config, len(count_ranges)) > MAX_RECORDS:
-        yield error(
-            "DPC106", _last_size_mark(config.root), f"more than {MAX_RECORDS:.0e} records in all", "check the counts"
-        )
+    yield from _record_number_errors(config)
     for run in config.runs:
-        sampling = run.node("sampling")
         for number, (name, count_range) in enumerate(zip(config.names, config.counts, strict=True), start=1):
             if count_range:
-                draw = entry(sampling, name)
                 parent = config.tree.smallest_parent(number) if config.tree else ""
+                draw = entry(run.node("sampling"), name)
                 yield from _draw_size_errors(draw, name, count_range, parent)
-        if count_ranges:
-            yield from _epoch_errors(run, config.names, count_ranges, config.tree)
+                yield from _expected_errors(draw, name, count_range)
+        if config.count_ranges and config.tree is None:
+            yield from _epoch_errors(run, config.names, config.count_ranges)
+
+
+def _record_number_errors(config: Sections) -> Iterator[Diagnostic]:
+    """Yield DPC106 if all counts are known and their product, or the tree's sum, exceeds MAX_RECORDS."""
+    # Every count may be valid while their product is not.
+    if config.count_ranges and max_units(config, len(config.count_ranges)) > MAX_RECORDS:
+        message = f"more than {MAX_RECORDS:.0e} records in all"
+        yield error("DPC106", _last_size_mark(config.root), message, "check the counts")
 
 
 def max_units(config: Sections, depth: int) -> int:
@@ -150,23 +168,27 @@ def _last_size_mark(root: Section) -> Mark:
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
     """Yield errors for levels without a size, or with two: `count` beside `min`, `max`, any of them beside a tree."""
     levels = node_at(config.root, "data", "levels")
-    tree = node_at(config.root, "data", "tree")
     if not isinstance(levels, Items):
         return
     for level in levels.items:
         if not isinstance(level, Section):
             continue
         stated = {key: level.entries[key] for key in level.entries if key in _SIZE_KEYS}
-        if tree is not None:
-            for key, node in stated.items() if len(levels.items) > 1 else ():
-                message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
-                yield error("DPC107", node.key or node.anchor, message, "with a tree the levels have names only")
+        if node_at(config.root, "data", "tree") is not None:
+            yield from _size_beside_tree_errors(level, stated if len(levels.items) > 1 else {})
         elif isinstance(stated.get("count"), Scalar) and len(stated) > 1:
             node = stated["count"]
             message = f"`count` and {' and '.join(f'`{key}`' for key in stated if key != 'count')} in `{level.path}`"
             yield error("DPC107", node.key or node.anchor, f"{message} both say how many there are", "keep one of them")
         elif "count" not in stated and keys_of(LevelSection).keys() >= _own_keys(level):
             yield from _range_errors(level, stated)
+
+
+def _size_beside_tree_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnostic]:
+    """Yield DPC107 for each stated size of a level, all of which `data.tree` gives."""
+    for key, node in stated.items():
+        message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
+        yield error("DPC107", node.key or node.anchor, message, "with a tree the levels have names only")
 
 
 def _own_keys(section: Section) -> set[str]:
@@ -192,7 +214,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield errors: `size` above the smallest parent (not with replacement); `expected` above a group or for a range.
+    """Yield errors for the `size` of a draw, not with replacement, that exceeds the smallest or the largest parent.
 
     Args:
         draw: the draw in the file, or None.
@@ -200,44 +222,54 @@ def _draw_size_errors(
         count_range: (fewest, most) units under one parent.
         smallest_parent: dotted path of the smallest parent in `data.tree`, "" without a tree.
     """
-    fewest, largest = count_range
-    scheme = entry(draw, "scheme")
+    scheme, size = entry(draw, "scheme"), entry(draw, "size")
     kind = scheme.text if isinstance(scheme, Scalar) else ""
-    size, expected = entry(draw, "size"), entry(draw, "expected")
     number = scalars.number_of(size)
     if size is not None and number is not None and kind != WithReplacement.name:
         advice = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if kind == Fixed.name else ""
-        for fault in size_faults(name, number, fewest, largest, smallest_parent=smallest_parent):
+        for fault in size_faults(name, number, *count_range, smallest_parent=smallest_parent):
             yield error(fault.code, size.anchor, f"`{size.path}` {fault.problem}", f"{fault.hint}{advice}")
+
+
+def _expected_errors(draw: Node | None, name: str, count_range: tuple[int, int]) -> Iterator[Diagnostic]:
+    """Yield errors for `expected` above largest parent / groups, and DPC107 for any where parents differ in size."""
+    fewest, largest = count_range
+    expected = entry(draw, "expected")
     number = scalars.number_of(expected)
-    if expected is not None and number is not None:
-        # The rate of a Poisson draw refers to the largest parent, see build._scheme; a step draws from one group.
+    if expected is None:
+        return
+    if number is not None:
+        # The rate of a Poisson draw refers to the largest parent, see `build`; a step draws from one group.
         group = largest / (scalars.number_of(entry(draw, "groups")) or Fraction(1))
         for fault in size_faults(name, number, group, group):
             yield error(fault.code, expected.anchor, f"`{expected.path}` {fault.problem}", fault.hint)
-    if expected is not None and fewest < largest:
+    if fewest < largest:
         message = f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one parent"
         hint = "state `rate`, which is the same for all of them"
         yield error("DPC107", expected.key or expected.anchor, message, hint)
 
 
 def _epoch_errors(
-    run: RunSections, names: tuple[str, ...], count_ranges: tuple[tuple[int, int], ...], tree: Tree | None
+    run: RunSections, names: tuple[str, ...], count_ranges: tuple[tuple[int, int], ...]
 ) -> Iterator[Diagnostic]:
-    """Yield DPC107 for `epochs` over random allocation, or over varying counts without tree, Poisson or bins."""
-    if tree is not None or run.sampling is None:
-        return
+    """Yield DPC107 for `epochs` if the outermost level not drawn whole is one whose passes have no known length."""
     for name, (fewest, largest) in zip(names, count_ranges, strict=True):
-        draw = run.sampling.get(name)
-        if draw is None and entry(run.node("sampling"), name) is not None:
+        draw = (run.sampling or {}).get(name)
+        if run.sampling is None or (draw is None and run.node("sampling", name) is not None):
             return  # a wrong draw
-        if draw is None or draw.scheme == "all":
-            continue
-        if draw.scheme == "random-allocation":
-            yield from _no_passes_errors(run, "random-allocation chooses among steps, not passes")
-        elif draw.scheme not in {"poisson", "balls-in-bins"} and fewest < largest:
-            yield from _no_passes_errors(run, f"nobody knows how many of level `{name}` there are")
-        return
+        if draw is not None and draw.scheme != "all":
+            reason = _no_passes_reason(draw.scheme, name, is_range=fewest < largest)
+            yield from _no_passes_errors(run, reason) if reason else ()
+            return
+
+
+def _no_passes_reason(scheme: str, name: str, *, is_range: bool) -> str:
+    """Return why a level has no passes: random allocation, or a range of counts without Poisson or bins; else ""."""
+    if scheme == "random-allocation":
+        return "random-allocation chooses among steps, not passes"
+    if is_range and scheme not in {"poisson", "balls-in-bins"}:
+        return f"nobody knows how many of level `{name}` there are"
+    return ""
 
 
 # Rules between sections, for every config.
@@ -297,30 +329,43 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
     Args:
         config: the sections, none of them None where the file has it.
     """
-    root, data, privacy = config.root, config.data, config.privacy
-    section = root.entries.get("privacy")
-    if data is None or privacy is None or section is None:
+    section = config.root.entries.get("privacy")
+    if config.data is None or config.privacy is None or section is None:
         return
+    yield from _adjacency_notes(config.root, section, config.privacy)
+    yield from _delta_warnings(config, [level.name for level in config.data.levels], config.privacy)
+    for run in config.runs:
+        yield from _shuffle_notes(run, config)
+        yield from _zero_noise_warnings(run)
+
+
+def _adjacency_notes(root: Section, section: Node, privacy: Privacy) -> Iterator[Diagnostic]:
+    """Yield the note DPC204, at `privacy` or for an option at the file, if no adjacency is stated."""
     if privacy.adjacency is None:
         hint = "add `adjacency: add-remove`, or replace-one or zero-out"
         in_file = section.mark.source is root.mark.source  # else the section exists only because of a flag
         place = section.anchor if in_file else root.anchor
         yield finding(Severity.NOTE, "DPC204", place, "adjacency not stated, add-remove assumed", hint)
-    names = [level.name for level in data.levels]
+
+
+def _delta_warnings(config: Sections, names: list[str], privacy: Privacy) -> Iterator[Diagnostic]:
+    """Yield the warning DPC203 if delta is at least 1 / number of protected units, none of whose counts is assumed."""
     depth = names.index(privacy.unit) + 1 if privacy.unit else 1
     units = max_units(config, depth)
-    delta = entry(section, "delta")
-    if delta is not None and not has_assumed_sizes(root) and privacy.delta * units >= 1:
+    delta = node_at(config.root, "privacy", "delta")
+    if delta is not None and not has_assumed_sizes(config.root) and privacy.delta * units >= 1:
         message = f"delta is at least 1 / {units}, the number of protected units ({names[depth - 1]})"
         hint = "such a delta allows publishing a whole unit; choose one well below"
         yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)
-    for run in config.runs:
-        yield from _shuffle_notes(run, config)
-        noise = run.node("mechanism", "noise_multiplier")
-        is_noisy = isinstance(run.mechanism, Gaussian) or getattr(run.mechanism, "is_correlated", False)
-        if is_noisy and getattr(run.mechanism, "noise_multiplier", 1) == 0 and noise is not None:
-            message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
-            yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
+
+
+def _zero_noise_warnings(run: RunSections) -> Iterator[Diagnostic]:
+    """Yield the warning DPC207 if a phase states Gaussian or correlated noise with a multiplier of 0."""
+    noise = run.node("mechanism", "noise_multiplier")
+    is_noisy = isinstance(run.mechanism, Gaussian) or getattr(run.mechanism, "is_correlated", False)
+    if is_noisy and getattr(run.mechanism, "noise_multiplier", 1) == 0 and noise is not None:
+        message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
+        yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
 
 
 def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
@@ -364,22 +409,27 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield errors: draws of unknown levels, else no outermost one; `rate`, `expected` not once. Not for episodes."""
+    """Yield errors: draws of unknown levels or no outermost one; `rate`, `expected` not once. None with episodes."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return
-    unknown = [key for key in sampling.entries if key not in names and not key.startswith(USER_KEY)]
     if run.sampling is not None:
-        for key in unknown:
-            node = sampling.entries[key]
-            near = nearest(key, names)
-            hint = f"did you mean `{near}`?" if near else f"the levels are {', '.join(names)}"
-            yield error("DPC108", node.key or node.anchor, f"`{sampling.path}.{key}`: there is no level `{key}`", hint)
-        if names[0] not in sampling.entries and not unknown:
-            message = f"`{sampling.path}.{names[0]}` is missing: how the outermost level is drawn is never assumed"
-            yield error("DPC103", sampling.anchor, message, f"e.g. `{names[0]}: {{scheme: poisson, rate: 0.01}}`")
+        yield from _drawn_level_errors(sampling, names)
     for name in names:
         yield from _rate_errors(run, name)
+
+
+def _drawn_level_errors(sampling: Section, names: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """Yield DPC108 for each draw of an unknown level; without any, DPC103 if the outermost level has no draw."""
+    unknown = [key for key in sampling.entries if key not in names and not key.startswith(USER_KEY)]
+    for key in unknown:
+        node = sampling.entries[key]
+        near = nearest(key, names)
+        hint = f"did you mean `{near}`?" if near else f"the levels are {', '.join(names)}"
+        yield error("DPC108", node.key or node.anchor, f"`{sampling.path}.{key}`: there is no level `{key}`", hint)
+    if names[0] not in sampling.entries and not unknown:
+        message = f"`{sampling.path}.{names[0]}` is missing: how the outermost level is drawn is never assumed"
+        yield error("DPC103", sampling.anchor, message, f"e.g. `{names[0]}: {{scheme: poisson, rate: 0.01}}`")
 
 
 def _rate_errors(run: RunSections, name: str) -> Iterator[Diagnostic]:

@@ -1,6 +1,6 @@
 """The sections of config version 1: every key declared once, with its type, range, meaning, default and advice.
 
-`sections` validates a file by these declarations, `json_schema` describes them to editors, and `vocabulary` compares
+`sections` validates a file by these declarations, `json_schema` describes them to editors, and `messages` compares
 misspelt keys with them. Rules between sections are in `rules`. The keys of `mechanism` are declared by the mechanisms
 themselves (`dpcalc.mechanisms.kinds`).
 """

@@ -1,11 +1,10 @@
 """Validation of every section of a file by its declaration; errors in one section hide no errors in another one."""
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dpcalc.config import scalars
 from dpcalc.config.data_files import MechanismFiles, data_tree
@@ -13,12 +12,12 @@ from dpcalc.config.expand import Run, base_run, is_direct_draw, level_names, run
 from dpcalc.config.files import Files
 from dpcalc.config.messages import (
     DRAW_FORM,
-    MAX_COMPARED,
+    direct_draw_error,
     extra_key_error,
     key_suggestion,
     keyed_error,
     missing_key_error,
-    nearest,
+    misspelt_episodes_error,
     scheme_errors,
     section_kind,
     sections_meant,
@@ -105,7 +104,7 @@ def _is_explained(missing: str, extra: Collection[str], section: Section) -> boo
 
 
 def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
-    """Return the checked value of the key `name`, a Structure as its node; raise ConfigError if its type refuses it."""
+    """Return key `name`'s checked value, a Structure as its node, `at_most` as AtMost; ConfigError if it is wrong."""
     if isinstance(kind, Structure):
         return node
     if isinstance(kind, ListOf):
@@ -152,6 +151,48 @@ def _read_draw(node: Node) -> Draw:
     if not isinstance(word, str) or word not in SCHEMES:
         raise ConfigError(scheme_errors(node))
     return Draw(**_read_values(draw_keys(word), node))
+
+
+class _MechanismParts(NamedTuple):
+    """A mechanism, the name of its clipping level (None: not stated), and its votes file ("": none)."""
+
+    mechanism: Mechanism | None
+    clip: str | None
+    votes: str
+
+
+def _mechanism_parts(node: Node, data: MechanismFiles) -> _MechanismParts:
+    """Return the parts that a `mechanism` section states; ConfigError for a wrong type, value, file or combination."""
+    kind = _mechanism_type(node)
+    values = _mechanism_values(kind, node, data)
+    clip, votes = values.pop("clip", None), values.pop("votes", "")
+    try:
+        return _MechanismParts(mechanism_class(kind).of(**values), clip, votes)
+    except KeyedInputError as cause:
+        raise ConfigError([keyed_error(node, cause)]) from None
+
+
+def _mechanism_type(node: Node) -> str:
+    """Return the `type` of a mechanism section, gaussian without one; ConfigError if there is no such type."""
+    stated = entry(node, "type")
+    if stated is None:
+        return "gaussian"
+    if not isinstance(stated, Scalar) or stated.text not in MECHANISMS:
+        raise ConfigError([wrong_word_error("type", stated, tuple(MECHANISMS))])
+    return stated.text
+
+
+def _mechanism_values(kind: str, node: Node, data: MechanismFiles) -> dict[str, Any]:
+    """Return {key: value} without `type`, exact numbers as floats, data files read; ConfigError with all errors."""
+    errors: list[Diagnostic] = []
+    values: dict[str, Any] = {}
+    for read in (_read_values, data.read):  # the data replace the nodes that state them
+        with _collected(errors):
+            values |= read(mechanism_keys(kind), node)
+    if errors:
+        raise ConfigError(errors)
+    values.pop("type", None)
+    return {name: float(value) if isinstance(value, Fraction) else value for name, value in values.items()}
 
 
 # The sections of a file.
@@ -254,28 +295,32 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
 
 
 def _levels(root: Section, tree: Tree | None) -> tuple[tuple[str, ...], tuple[tuple[int, int] | None, ...]]:
-    """Return (level names, (fewest, most) per parent or None); (), () if a name is wrong; errors are not reported."""
-    names, data = level_names(root) or (), node_at(root, "data")
+    """Return (level names, (fewest, most) per parent, None if unknown); (), () for wrong names; no errors are added."""
+    data = node_at(root, "data")
     data_keys = data.entries if isinstance(data, Section) else {}
-    levels = data_keys.get("levels")
-    items = levels.items if names and isinstance(levels, Items) else []
-    errors: list[Diagnostic] = []
-    with _collected(errors):
-        for level in items:
-            _read_value(LEVEL_NAME, level.entries["name"] if isinstance(level, Section) else level, "name")
-    if errors or len(items) > MAX_LEVELS:
+    names, levels = level_names(root), data_keys.get("levels")
+    if names is None or not isinstance(levels, Items) or not _have_valid_names(levels.items):
         return (), ()
     if any(key not in keys_of(Data) and not key.startswith(USER_KEY) for key in data_keys):
         return names, (None,) * len(names)  # `60,000` in braces is 60 and a key `000`
     if "tree" in data_keys:
         return names, tuple((min(sizes), max(sizes)) for sizes in tree.sizes) if tree else (None,) * len(names)
-    return names, tuple(map(_count_range, items))
+    return names, tuple(map(_count_range, levels.items))
+
+
+def _have_valid_names(levels: Sequence[Node]) -> bool:
+    """Return True if there are at most MAX_LEVELS levels, and each has a name that is allowed."""
+    with suppress(ConfigError):
+        for level in levels:
+            _read_value(LEVEL_NAME, level.entries["name"] if isinstance(level, Section) else level, "name")
+        return len(levels) <= MAX_LEVELS
+    return False
 
 
 def _count_range(level: Node) -> tuple[int, int] | None:
     """Return (fewest, most) units of a level under one parent; None if a size is missing or wrong."""
     stated = {key: node for key in ("count", "min", "max") if (node := entry(level, key))}
-    with _collected([]):
+    with suppress(ConfigError):
         values = {key: _read_value(keys_of(Level)[key].kind, node, key) for key, node in stated.items()}
         return Level(name="", **values).count_range
     return None
@@ -289,13 +334,8 @@ class _SectionReader:
         self._names, self._data = names, data
         self._meant_sections: frozenset[str] = frozenset()
 
-    def report_missing(self, parent: Section, key: str) -> None:
-        """Add an error for a missing section, unless an unknown key is probably its misspelling.
-
-        Args:
-            parent: the file, or the merged sections of a phase.
-            key: name of the section.
-        """
+    def _report_missing(self, parent: Section, key: str) -> None:
+        """Add an error for a section that a file or phase lacks, unless an unknown key is probably its misspelling."""
         if key not in self._meant_sections:
             self.problems.append(missing_key_error(parent, key))
 
@@ -309,7 +349,7 @@ class _SectionReader:
         """
         node = parent.entries.get(key)
         if node is None:
-            self.report_missing(parent, key)
+            self._report_missing(parent, key)
             return None
         with _collected(self.problems):
             return _read_section(model, node)
@@ -326,45 +366,26 @@ class _SectionReader:
     def read_run(self, run: Run) -> RunSections:
         """Return a phase's sections as dataclasses, None for a wrong one, errors added; `sampling` {} with episodes."""
         episodes = self._read_episodes(run)
-        mechanism, clip, votes = self._read_mechanism(run)
+        parts = self._read_mechanism(run) or _MechanismParts(None, None, "")
         return RunSections(
             run=run,
             sampling={} if episodes else self._read_sampling(run),
             episodes=episodes,
-            mechanism=mechanism,
-            clip=clip,
+            mechanism=parts.mechanism,
+            clip=parts.clip,
             training=self._read_training(run),
-            votes=votes,
+            votes=parts.votes,
         )
 
-    def _read_mechanism(self, run: Run) -> tuple[Mechanism | None, str | None, str]:
-        """Return (mechanism, name of its clipping level or None, votes file or ""); (None, None, "") if it is wrong."""
+    def _read_mechanism(self, run: Run) -> _MechanismParts | None:
+        """Return the parts of `mechanism`; None, with its errors added, if it is missing or wrong."""
         node = run.sections.entries.get("mechanism")
         if node is None:
-            self.report_missing(run.sections, "mechanism")
-            return None, None, ""
-        stated = entry(node, "type")
-        kind = "gaussian" if stated is None else stated.text if isinstance(stated, Scalar) else ""
-        if stated is not None and kind not in MECHANISMS:
-            self.problems.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
-            return None, None, ""
-        keys = mechanism_keys(kind)
-        errors: list[Diagnostic] = []
-        values: dict[str, Any] = {}
-        for read in (_read_values, self._data.read):  # the data replace the nodes that state them
-            with _collected(errors):
-                values |= read(keys, node)
-        self.problems.extend(errors)
-        if errors:
-            return None, None, ""
-        clip, votes = values.pop("clip", None), values.pop("votes", "")
-        values.pop("type", None)
-        parameters = {name: float(value) if isinstance(value, Fraction) else value for name, value in values.items()}
-        try:
-            return mechanism_class(kind).of(**parameters), clip, votes
-        except KeyedInputError as cause:
-            self.problems.append(keyed_error(node, cause))
-            return None, None, ""
+            self._report_missing(run.sections, "mechanism")
+            return None
+        with _collected(self.problems):
+            return _mechanism_parts(node, self._data)
+        return None
 
     def check_inherited(self, run: Run) -> None:
         """Add the errors of the top level that phases inherit from, but no missing keys (DPC103): phases state them."""
@@ -384,7 +405,7 @@ class _SectionReader:
     def report_unknown_keys(self, section: Section) -> None:
         """Add DPC101 for unknown keys of a file or phase, DPC104 for a file's in a phase; note the sections they mean.
 
-        The sections that unknown keys stand for are remembered: `report_missing` does not call them missing.
+        The sections that unknown keys stand for are remembered: `_report_missing` does not call them missing.
         """
         kind = "phases[]" if section.path else ""
         allowed = keys_in(kind)
@@ -437,7 +458,7 @@ class _SectionReader:
         node = run.sections.entries.get("sampling")
         names = self._names
         if node is None:
-            self.report_missing(run.sections, "sampling")
+            self._report_missing(run.sections, "sampling")
             return None
         if not isinstance(node, Section):
             self.problems.append(wrong_type_error(node, DRAW_FORM if isinstance(node, Scalar) else "a mapping"))
@@ -446,20 +467,12 @@ class _SectionReader:
             return None
         # Before anything else: a misspelt `episodes` would be taken for the name of a level, and its keys for those of
         # a draw.
-        misspelt = self._misspelt_episodes_error(node)
+        misspelt = misspelt_episodes_error(node, names or ())
         if misspelt:
             self.problems.append(misspelt)
             return None
         if names and is_direct_draw(node, names):
-            many = f", but the data have {len(names)} levels ({', '.join(names)})"
-            both = f" and names the level `{names[0]}` as well"
-            message = f"`{node.path}` describes a draw directly{many if len(names) > 1 else both}"
-            hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
-            # What the command line added to the section is more likely the mistake than what the file says.
-            added = (
-                each.key or each.anchor for each in node.entries.values() if each.mark.source is not node.mark.source
-            )
-            self.problems.append(error("DPC107", next(added, node.anchor), message, hint))
+            self.problems.append(direct_draw_error(node, names))
             return None
         draws: dict[str, Draw] = {}
         for name, draw in node.entries.items():
@@ -467,19 +480,6 @@ class _SectionReader:
                 with _collected(self.problems):
                     draws[name] = _read_draw(draw)
         return draws
-
-    def _misspelt_episodes_error(self, node: Node) -> Diagnostic | None:
-        """Return the error for the first key of `sampling` that is nearly `episodes` or a key of it; None without."""
-        names, known = self._names or (), keys_in("sampling")
-        entries = islice(node.entries.items(), MAX_COMPARED) if isinstance(node, Section) else ()
-        for key, value in entries:
-            if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
-                continue
-            near = nearest(key, (*known, *keys_of(Episodes)))
-            if near == EPISODES or near in keys_of(Episodes):
-                hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
-                return error("DPC101", value.key or value.anchor, f"unknown key `{key}` in `{node.path}`", hint)
-        return None
 
     def _read_training(self, run: Run) -> Training | None:
         """Return `training` without `batch_size`, for which several levels add an error; None if wrong or missing."""

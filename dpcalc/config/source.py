@@ -296,13 +296,16 @@ def decode(data: bytes, path: str) -> Source:
     except UnicodeDecodeError as cause:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise whole_file(path, "DPC100", "the text is UTF-16", "save it as UTF-8") from None
-        # The place is found by decoding what comes before the wrong byte; the line is shown with replacement
-        # characters.
-        offset = cause.start + len(data) - len(body)
-        readable = _source(body.decode("utf-8", errors="replace"), path)
-        mark = _mark_after(readable, body[: cause.start].decode("utf-8"))
-        message = f"byte 0x{data[offset]:02x} at offset {offset} is not UTF-8"
-        raise ConfigError([error("DPC100", mark, message, "save the file as UTF-8")]) from None
+        raise ConfigError([_wrong_byte_error(body, cause.start, len(data) - len(body), path)]) from None
+
+
+def _wrong_byte_error(body: bytes, start: int, mark_length: int, path: str) -> Diagnostic:
+    """Return the error (DPC100) at body[start], no UTF-8; the offset that it names counts the byte order mark too."""
+    # The place is found by decoding what comes before the wrong byte; the line is shown with replacement characters.
+    readable = _source(body.decode("utf-8", errors="replace"), path)
+    mark = _mark_after(readable, body[:start].decode("utf-8"))
+    message = f"byte 0x{body[start]:02x} at offset {start + mark_length} is not UTF-8"
+    return error("DPC100", mark, message, "save the file as UTF-8")
 
 
 def source_of(text: str, path: str) -> Source:

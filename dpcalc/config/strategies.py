@@ -56,19 +56,22 @@ def _toeplitz(node: Node) -> "Strategy":
     if not 1 <= len(node.items) <= MAX_COEFFICIENTS:
         message = f"`{node.path}` must hold 1 to {MAX_COEFFICIENTS:,} coefficients, got {len(node.items):,}"
         raise ConfigError([error("DPC106", node.anchor, message, "a longer list can be a matrix in a file")])
-    coefficients = []
-    for item in node.items:
-        number = scalars.number_of(item)
-        if number is None:
-            raise ConfigError([wrong_type_error(item, "a number")])
-        if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
-            message = f"`{item.path}` must be 0, or from 1e-100 to 1e100 in size, got {scalars.describe(item)}"
-            raise ConfigError([error("DPC106", item.anchor, message)])
-        coefficients.append(float(number))
+    coefficients = tuple(map(_coefficient, node.items))
     if not coefficients[0]:
         message = f"`{node.items[0].path}` is 0: such a strategy has no inverse"
         raise ConfigError([error("DPC106", node.items[0].anchor, message, "the first coefficient is the diagonal")])
-    return Toeplitz(coefficients=tuple(coefficients))
+    return Toeplitz(coefficients=coefficients)
+
+
+def _coefficient(node: Node) -> float:
+    """Return a number of a list of coefficients; ConfigError unless it is 0, or from 1e-100 to 1e100 in size."""
+    number = scalars.number_of(node)
+    if number is None:
+        raise ConfigError([wrong_type_error(node, "a number")])
+    if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
+        message = f"`{node.path}` must be 0, or from 1e-100 to 1e100 in size, got {scalars.describe(node)}"
+        raise ConfigError([error("DPC106", node.anchor, message)])
+    return float(number)
 
 
 def _banded(node: Node) -> "Strategy":
@@ -107,18 +110,22 @@ def _matrix(node: Section, files: Files) -> "Strategy":
     """Return the strategy that is a matrix in a file; ConfigError: no such matrix, or other than a stated sha256."""
     from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
 
-    name, stated = file_name(node, "NumPy or CSV", others=("sha256",)), node.entries.get("sha256")
+    name = file_name(node, "NumPy or CSV", others=("sha256",))
     with errors_at(name):
         entries = _entries(name.text, files)
         _refuse_wrong_entries(entries)
     # Of the numbers, not of the file: the same matrix as .npy and .csv has one sum.
     digest = hashlib.sha256(f"{len(entries)}\n".encode() + entries.tobytes()).hexdigest()
-    if stated is not None and (not isinstance(stated, Scalar) or stated.text.lower() != digest):
-        message = f"`{stated.path}` is not that of the matrix in `{name.text}`, which is {digest}"
-        raise ConfigError(
-            [error("DPC110", stated.anchor, message, "restore the file, or state this sum if it is meant")]
-        )
+    _refuse_other_digest(node.entries.get("sha256"), digest, name.text)
     return Matrix(name=name.text, digest=digest, entries=entries)
+
+
+def _refuse_other_digest(stated: Node | None, digest: str, name: str) -> None:
+    """Raise ConfigError (DPC110), which names the digest of the matrix, if a `sha256` states another one."""
+    if stated is not None and (not isinstance(stated, Scalar) or stated.text.lower() != digest):
+        message = f"`{stated.path}` is not that of the matrix in `{name}`, which is {digest}"
+        hint = "restore the file, or state this sum if it is meant"
+        raise ConfigError([error("DPC110", stated.anchor, message, hint)])
 
 
 def _entries(name: str, files: Files) -> "Array":
@@ -136,9 +143,23 @@ def _entries(name: str, files: Files) -> "Array":
 def _npy_entries(content: bytes) -> "Array":
     """Return the square matrix in untrusted .npy bytes, nothing unpickled; Refusal if damaged or not of numbers."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
-    from numpy.lib import format as npy  # noqa: PLC0415  likewise
 
     stream = io.BytesIO(content)
+    shape, is_by_columns, dtype = _npy_header(stream)
+    side = _side(shape)
+    body = content[stream.tell() :]
+    if len(body) != side * side * dtype.itemsize:
+        raise Refusal("DPC110", "is shorter or longer than its header says", "write it again with numpy.save")
+    # `numpy.load` would reserve the memory that the header asks for; here its shape was compared with the bytes.
+    numbers = np.frombuffer(body, dtype=dtype).reshape(shape, order="F" if is_by_columns else "C")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(numbers, dtype=np.float64)
+
+
+def _npy_header(stream: io.BytesIO) -> tuple[Any, bool, Any]:
+    """Return (shape, True if by columns, dtype) of a .npy stream, read up to its body; Refusal unless real numbers."""
+    from numpy.lib import format as npy  # noqa: PLC0415  only configs with a strategy need it
+
     try:
         read: Any = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
         shape, is_by_columns, dtype = read(stream)
@@ -148,14 +169,7 @@ def _npy_entries(content: bytes) -> "Array":
         raise Refusal("DPC110", "holds Python objects, which are not loaded", _FILE_HINT)
     if dtype.kind not in "iuf":
         raise Refusal("DPC110", f"holds {dtype}, not real numbers"[:80], _FILE_HINT)
-    side = _side(shape)
-    body = content[stream.tell() :]
-    if len(body) != side * side * dtype.itemsize:
-        raise Refusal("DPC110", "is shorter or longer than its header says", "write it again with numpy.save")
-    # `numpy.load` would reserve the memory that the header asks for; here its shape was compared with the bytes.
-    numbers = np.frombuffer(body, dtype=dtype).reshape(shape, order="F" if is_by_columns else "C")
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(numbers, dtype=np.float64)
+    return shape, is_by_columns, dtype
 
 
 def _side(shape: tuple[object, ...]) -> int:

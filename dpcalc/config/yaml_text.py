@@ -130,13 +130,7 @@ class _TreeBuilder:
         """
         mark = _mark_of(self.source, node)
         self._report_tag(mark, path)
-        self._count += 1
-        if self._count > MAX_EVENTS:
-            raise _too_many_parts_error(mark)
-        if id(node) in self._ancestors:
-            raise ConfigError([error("DPC111", key or mark, "an alias contains itself", "write the value out")])
-        if len(self._ancestors) > MAX_DEPTH:
-            raise ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
+        self._check_limits(node, mark, key)
         if isinstance(node, yaml.ScalarNode):
             return Scalar(text=node.value, plain=not node.style, mark=mark, key=key, path=path)
         # An alias is the same node object again: among its own ancestors it would be built without end.
@@ -154,6 +148,16 @@ class _TreeBuilder:
             tree = Section(entries=entries, repeated=repeated, mark=mark, key=key, path=path)
         self._ancestors.pop()
         return tree
+
+    def _check_limits(self, node: yaml.Node, mark: Mark, key: Mark | None) -> None:
+        """Count a node; ConfigError (DPC111) above MAX_EVENTS nodes or MAX_DEPTH, or if it is among its ancestors."""
+        self._count += 1
+        if self._count > MAX_EVENTS:
+            raise _too_many_parts_error(mark)
+        if id(node) in self._ancestors:
+            raise ConfigError([error("DPC111", key or mark, "an alias contains itself", "write the value out")])
+        if len(self._ancestors) > MAX_DEPTH:
+            raise ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
 
     def _add_flaw(self, path: str, diagnostic: Diagnostic) -> None:
         self.flaws.append(Flaw(path=path, diagnostic=diagnostic))
@@ -224,13 +228,9 @@ def _too_many_parts_error(mark: Mark) -> ConfigError:
 
 
 def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
-    """Return PyYAML's complaint as an error in our words, at the beginning of what is not closed."""
+    """Return PyYAML's complaint as an error (DPC100) in our words, at the beginning of what is not closed."""
     text = " ".join(str(part) for part in (cause.problem, cause.context) if part)
-    message, hint = text, ""
-    for part, sentence, advice in _SENTENCES:
-        if part in text:
-            message, hint = sentence, advice
-            break
+    message, hint = next(((words, advice) for part, words, advice in _SENTENCES if part in text), (text, ""))
     if "expected ','" in text or "expected the node content" in text:
         hint = _reference_hint(cause, source) or hint
     # PyYAML reports an unclosed bracket or quote at the end of the file; the reader needs its beginning.
