@@ -172,7 +172,7 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
-    """Return phase `number` (from 1), called "training" without `phases`, "phase N" without name; clip: records."""
+    """Return phase `number` (from 1), "training" without `phases`, else named as stated or "phase N"; clips records."""
     if run.mechanism is None or run.training is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
     hierarchy = _hierarchy(run, run.training, config)
@@ -208,7 +208,7 @@ def _hierarchy(run: RunSections, training: Training, config: Sections) -> Hierar
 
 
 def _refuse_uncovered_phases(plan: Plan, runs: tuple[RunSections, ...]) -> None:
-    """Raise ConfigError for the first phase without a bound: correlated noise, draws over steps, PATE, a response."""
+    """Raise ConfigError for the first phase that no bound covers: correlated noise, PATE, randomized response."""
     for phase, run in zip(plan.phases, runs, strict=True):
         if phase.is_correlated or phase.hierarchy.spans_steps:
             _refuse_epochs_of_any_order(run, phase.hierarchy)

@@ -29,8 +29,9 @@ _DRAW_KEYS = (
     "assignment",
     EPISODES,
 )
-_LIMITS = ("max_participations", "min_separation", "participation")
-_ASSUMPTION_KEYS = frozenset({"clip", "part", "also", "odd_moments", "strategy", *_LIMITS, *_DRAW_KEYS}) - {EPISODES}
+_PARTICIPATION_KEYS = ("max_participations", "min_separation", "participation")
+_MECHANISM_ASSUMPTIONS = ("clip", "also", "odd_moments", "strategy", *_PARTICIPATION_KEYS)
+_ASSUMPTION_KEYS = frozenset({"part", *_MECHANISM_ASSUMPTIONS, *_DRAW_KEYS}) - {EPISODES}
 _RANGE_KEYS = ("min", "max")  # of a count, which the long form lifts out of it
 _FILE_KEYS = ("curve", "strategy")  # of a mechanism, whose values may be in data files
 _FILE_CHANGED = " (its content changed)"
@@ -111,7 +112,7 @@ def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the old plan with one difference made, from the new one's data files; ConfigError if it is not valid.
+    """Return the old plan with one difference made; data and mechanism read the new files; ConfigError if invalid.
 
     Args:
         old: as for `differences`.

@@ -59,7 +59,7 @@ class Table(dict[str, object]):
     """
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        """Build the mapping from all pairs in the order of the file."""
+        """Build the mapping from pairs as the file has them; of a repeated key the first value counts."""
         super().__init__(reversed(pairs))  # of repeated keys the first counts, as in YAML
         counts = Counter(name for name, _ in pairs)
         self.repeated = frozenset(name for name, count in counts.items() if count > 1)

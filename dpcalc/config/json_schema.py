@@ -46,17 +46,7 @@ _Row = tuple[str, str, str, str]  # dotted key, type of its value, default, mean
 
 def json_schema() -> Schema:
     """Return the JSON Schema of a whole config, with one definition in `$defs` for each kind of section."""
-    conditions = {
-        Data: _size_conditions(),
-        Draw: _scheme_conditions(),
-        Sampling: {
-            "additionalProperties": {"$ref": "#/$defs/Draw"},
-            **_scheme_conditions(),
-            "if": {"required": ["episodes"]},  # tasks are constructed: no draws by level
-            "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}},
-        },
-        Training: _not_both("steps", "epochs"),
-    }
+    conditions = _section_conditions()
     definitions = {
         section.__name__: _section_schema(keys_of(section), section) | conditions.get(section, {})
         for section in dict.fromkeys(SECTIONS.values())
@@ -69,6 +59,21 @@ def json_schema() -> Schema:
         **_section_schema(keys_of(File), File),
         **_top_level_requirements(),
         "$defs": definitions | {"reference": _REFERENCE, "digits": _DIGITS},
+    }
+
+
+def _section_conditions() -> dict[type, Schema]:
+    """Return, as JSON Schema by section, which keys of data, a draw, sampling (episodes alone), training combine."""
+    return {
+        Data: _size_conditions(),
+        Draw: _scheme_conditions(),
+        Sampling: {
+            "additionalProperties": {"$ref": "#/$defs/Draw"},
+            **_scheme_conditions(),
+            "if": {"required": ["episodes"]},  # tasks are constructed: no draws by level
+            "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}},
+        },
+        Training: _not_both("steps", "epochs"),
     }
 
 

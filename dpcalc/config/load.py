@@ -59,7 +59,7 @@ from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 
 VERSION = 1
-SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")
+REQUIRED_SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")
 _SCHEMES = f"how the loader draws: {listed(tuple(SCHEMES))}"
 # (section, keys of which it needs one, the key that an example gets if it has none, its value)
 _EXAMPLE_VALUES = (
@@ -107,11 +107,11 @@ def _is_unknown(key: str) -> bool:
 
 def _lacks_sections(root: Section) -> bool:
     """Return True if a file has unknown keys and no section, even misspelt (a near miss among unlike keys is none)."""
-    if not {*SECTIONS, "phases"}.isdisjoint(root.entries):
+    if not {*REQUIRED_SECTIONS, "phases"}.isdisjoint(root.entries):
         return False
     meant = {key_suggestion("", key).key for key in root.entries if _is_unknown(key)}
     # The config of another tool may well have one key that is like a section: `trainer` is near `training`.
-    return bool(meant) and len(meant & {*SECTIONS, "phases"}) <= ("" in meant)
+    return bool(meant) and len(meant & {*REQUIRED_SECTIONS, "phases"}) <= ("" in meant)
 
 
 def _no_sections_error(root: Section) -> Diagnostic:
@@ -120,14 +120,14 @@ def _no_sections_error(root: Section) -> Diagnostic:
     given = {section: keys for section, keys in sections.items() if keys}
     written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
     hint = f"write {written}" if written else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
-    message = f"the file has none of the sections of a dpcalc config: {', '.join(SECTIONS)}"
+    message = f"the file has none of the sections of a dpcalc config: {', '.join(REQUIRED_SECTIONS)}"
     finding = error("DPC101", root.anchor, message, hint)
     return replace(finding, example=tuple(_example_lines(sections))) if written else finding
 
 
 def _keys_by_section(root: Section) -> dict[str, dict[str, str]]:
     """Return {section: {key: YAML}} of a file's keys where they belong, {} for none; {"": YAML} of a section it has."""
-    sections: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
+    sections: dict[str, dict[str, str]] = {section: {} for section in REQUIRED_SECTIONS}
     for key, node in root.entries.items():
         meant = key_suggestion("", key) if _is_unknown(key) else Suggestion()
         if meant.section and meant.section != meant.key:

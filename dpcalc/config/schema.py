@@ -40,7 +40,7 @@ MAX_LEVELS = 16  # hierarchies in the literature have two to four
 MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
 SCHEMES = {name: scheme.keys for name, scheme in schemes.SCHEMES.items()}
 """Keys that a draw takes beside `scheme`, by sampling scheme; `size`, `bins` and `times` are then required."""
-_AMOUNTS = ("size", "bins", "times", "groups")
+_REQUIRED_DRAW_KEYS = ("size", "bins", "times", "groups")
 _CLAUSE = r"\s*(>=|<=|==|!=|~=|>|<)\s*[0-9]{1,6}(\.[0-9]{1,6}){0,5}(\.\*)?\s*"
 REQUIREMENT = rf"^{_CLAUSE}(,{_CLAUSE})*$"
 _SHORT = "Short for data with one level: "
@@ -196,7 +196,8 @@ def draw_keys(scheme: str) -> dict[str, Key]:
     keys = {name: each for name, each in keys_of(Draw).items() if name in ("scheme", *SCHEMES[scheme])}
     if "size" in keys and scheme != "fixed":
         keys["size"] = replace(keys["size"], kind=COUNT)
-    return {name: replace(each, is_required=True) if name in _AMOUNTS else each for name, each in keys.items()}
+    required = {name: replace(each, is_required=True) for name, each in keys.items() if name in _REQUIRED_DRAW_KEYS}
+    return keys | required
 
 
 @dataclass(frozen=True, kw_only=True)

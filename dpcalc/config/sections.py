@@ -330,6 +330,7 @@ class _SectionReader:
     """Validator that collects errors over all sections and phases."""
 
     def __init__(self, names: tuple[str, ...] | None, data: MechanismFiles) -> None:
+        """Start without problems; `names` of the levels are None if the file states none."""
         self.problems: list[Diagnostic] = []
         self._names, self._data = names, data
         self._meant_sections: frozenset[str] = frozenset()

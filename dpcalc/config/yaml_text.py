@@ -87,6 +87,7 @@ class _BoundedLoader(yaml.SafeLoader):
     """PyYAML's composer, which counts events and nesting while it reads, so that hostile files end early."""
 
     def __init__(self, source: Source) -> None:
+        """Start before the first event; `tags` will hold the (line, column), from 1, of each value with a tag."""
         super().__init__(source.text)
         self.source = source
         self.tags: set[tuple[int, int]] = set()
@@ -114,6 +115,7 @@ class _TreeBuilder:
     """Translation of PyYAML's graph into a marked tree: aliases expanded, `<<` merged, every node with its path."""
 
     def __init__(self, source: Source, tags: Container[tuple[int, int]]) -> None:
+        """Start without flaws; `tags` are the (line, column) of values with a tag, each of which makes a flaw."""
         self.source = source
         self.flaws: list[Flaw] = []
         self._tags = tags
