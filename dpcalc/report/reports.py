@@ -10,7 +10,7 @@ from dpcalc._version import __version__
 from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.gate.verdict import Verdict
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.gate import FileView, GateView, finding_fingerprints
+from dpcalc.report.gate import FileView, GateView, TrackedFinding, tracked_findings
 from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.report.rules import RULES
 
@@ -181,12 +181,12 @@ _GITLAB_SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severi
 def gitlab_json(view: GateView) -> str:
     """Return all findings as a JSON list; a finding keeps its fingerprint when only numbers or lines change."""
     # GitLab tells new findings from old ones by the fingerprint: were a line number in it, a shifted line would be new.
-    entries = [_gitlab_entry(file, finding, fingerprint) for file, finding, fingerprint in finding_fingerprints(view)]
-    return json.dumps(entries, indent=2) + "\n"
+    return json.dumps(list(map(_gitlab_entry, tracked_findings(view))), indent=2) + "\n"
 
 
-def _gitlab_entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict[str, object]:
+def _gitlab_entry(tracked: TrackedFinding) -> dict[str, object]:
     """Return one finding for GitLab, its severity by level; an error in a file without a verdict is critical."""
+    file, finding, fingerprint = tracked
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
     # Without a verdict nothing is known of the run, which is worse than a budget that is exceeded.
@@ -276,8 +276,8 @@ _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 
 def sarif_json(view: GateView) -> str:
     """Return all findings as SARIF with the rules they name; `executionSuccessful` is false without a verdict."""
-    findings = tuple(finding_fingerprints(view))
-    codes = sorted({finding.code for _, finding, _ in findings})
+    findings = tuple(tracked_findings(view))
+    codes = sorted({each.finding.code for each in findings})
     driver = {
         "name": "dpcalc",
         "version": __version__,
@@ -287,7 +287,7 @@ def sarif_json(view: GateView) -> str:
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": view.verdict is not Verdict.UNDECIDED}],
         "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(file, finding, fingerprint, codes) for file, finding, fingerprint in findings],
+        "results": [_sarif_result(each, codes) for each in findings],
     }
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -305,8 +305,9 @@ def _sarif_rule(code: str) -> dict[str, object]:
     }
 
 
-def _sarif_result(file: FileView, finding: Diagnostic, fingerprint: str, codes: list[str]) -> dict[str, object]:
+def _sarif_result(tracked: TrackedFinding, codes: list[str]) -> dict[str, object]:
     """Return a finding as SARIF: rule, its index in `codes`, level, message and hint, place, fingerprint."""
+    file, finding, fingerprint = tracked
     location, line, column = file.place(finding)
     # A file name is bytes: those that are no UTF-8 are surrogates, which `quote` would refuse.
     uri = quote(location or "stdin", errors="surrogatepass")
