@@ -63,7 +63,7 @@ MAX_FILES = 50  # largest number of files whose findings are written out: a step
 
 
 def markdown_text(view: GateView) -> str:
-    """Return the verdict, a table of the files, and the lines of the first 50 files with changes or findings."""
+    """Return verdict, table of files, a code block for each of the first 50 files with changes or findings, a count."""
     rows = [f"| {_code(file.result.path)} | {' | '.join(_cells(file))} |" for file in view.files]
     parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
     if rows:
@@ -77,7 +77,7 @@ def markdown_text(view: GateView) -> str:
 
 
 def _cells(file: FileView) -> tuple[str, str, str]:
-    """Return (verdict, epsilon rounded up, limit) of a file; "" for what is not known."""
+    """Return (verdict, epsilon rounded up apart from the limit, limit) of a file; "" for what is not known."""
     guarantee, limit = file.result.guarantee, file.result.limit
     if guarantee is None:
         return str(file.result.verdict), "", ""
@@ -93,7 +93,7 @@ def _finding_lines(view: GateView, file: FileView) -> list[str]:
 
 
 def _code_block(lines: list[str]) -> list[str]:
-    """Return the lines in a fence longer than any run of backticks in them."""
+    """Return lines as a Markdown code block, in a fence longer than any run of backticks in them."""
     text = "\n".join(lines)
     # No text of a file can close such a fence, and so leave the block.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
@@ -218,7 +218,7 @@ _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def junit_xml(view: GateView) -> str:
-    """Return JUnit XML: failed files are failures, invalid and undecided ones errors; findings are the output."""
+    """Return JUnit XML, a test case a file: failed files are failures, invalid and undecided ones errors; counts."""
     # JUnit knows two ways not to pass: a failure is an answer, an error is the lack of one.
     failed = sum(file.result.verdict is Verdict.FAILED for file in view.files)
     broken = sum(file.result.verdict in {Verdict.INVALID, Verdict.UNDECIDED} for file in view.files)
@@ -233,7 +233,7 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append a file's test case: its lines as output, a `failure` if it failed, an `error` if undecided or invalid."""
+    """Append a file's test case: its lines as output; findings in a `failure` if it failed, an `error` if undecided."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )
@@ -293,7 +293,7 @@ def sarif_json(view: GateView) -> str:
 
 
 def _sarif_rule(code: str) -> dict[str, object]:
-    """Return the description of a rule of RULES; raise KeyError for a code that is not in it."""
+    """Return a rule for SARIF: id, title as CamelCase name and text, condition, reason and fix as help; KeyError."""
     # A name without blanks, as SARIF asks for; the title is for people.
     rule = RULES[code]
     return {
