@@ -161,15 +161,22 @@ class Accountant:
         count = require_whole("count", count)
         noise = None if noise_multiplier is None else real_number(noise_multiplier, "noise_multiplier")
         chance = None if rate is None else exact_number(rate, "rate")
-        taken: list[tuple[_Setting, int]] = []
-        while count:  # all is looked at before anything is recorded: a refused call changes nothing
-            place, left = self._position_after(self._steps + sum(number for _, number in taken))
-            setting = _Setting(place, noise, chance)
-            self._phase(setting)
-            taken.append((setting, min(count, left)))
-            count -= taken[-1][1]
-        for setting, number in taken:
+        # All is looked at before anything is recorded: a refused call changes nothing.
+        for setting, number in self._next_settings(count, noise, chance):
             self._add(setting, number)
+
+    def _next_settings(self, count: int, noise: float | None, rate: Fraction | None) -> list[tuple[_Setting, int]]:
+        """Return (setting, steps) of the next `count` steps, a pair for each phase; InputError if one is refused."""
+        pairs: list[tuple[_Setting, int]] = []
+        steps = self._steps
+        while count:
+            position = self._position_after(steps)
+            setting = _Setting(position.place, noise, rate)
+            self._phase(setting)
+            pairs.append((setting, min(count, position.steps_left)))
+            steps += pairs[-1][1]
+            count -= pairs[-1][1]
+        return pairs
 
     def _position_after(self, steps: int) -> _Position:
         """Return the position of the step after `steps`, 10^12 left in a last phase that goes on; or InputError."""

@@ -72,7 +72,7 @@ def _before(text: Callable[[StatementView], str], question: str) -> Callable[[St
 
 
 def _number(name: str) -> Callable[[StatementView], float | None]:
-    """Return the function from a view to a number of its guarantee, rounded up; None if infinite or absent."""
+    """Return the function from a view to a number of its guarantee, rounded up to 6 digits; None if infinite."""
 
     def number(view: StatementView) -> float | None:
         guarantee = next(field.value for field in view.fields if field.name == "guarantee")

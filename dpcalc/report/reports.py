@@ -64,7 +64,7 @@ MAX_FILES = 50  # largest number of files whose findings are written out: a step
 
 def markdown_text(view: GateView) -> str:
     """Return verdict, table of files, a code block for each of the first 50 files with changes or findings, a count."""
-    rows = [f"| {_code(file.result.path)} | {' | '.join(_cells(file))} |" for file in view.files]
+    rows = [f"| {_inline_code(file.result.path)} | {' | '.join(_result_cells(file))} |" for file in view.files]
     parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
     if rows:
         parts += ["| config | verdict | epsilon | budget |", "| --- | --- | --- | --- |", *rows, ""]
@@ -76,7 +76,7 @@ def markdown_text(view: GateView) -> str:
     return "\n".join(parts)
 
 
-def _cells(file: FileView) -> tuple[str, str, str]:
+def _result_cells(file: FileView) -> tuple[str, str, str]:
     """Return (verdict, epsilon rounded up apart from the limit, limit) of a file; "" for what is not known."""
     guarantee, limit = file.result.guarantee, file.result.limit
     if guarantee is None:
@@ -100,7 +100,7 @@ def _code_block(lines: list[str]) -> list[str]:
     return [f"{fence}text", text, fence]
 
 
-def _code(text: str) -> str:
+def _inline_code(text: str) -> str:
     """Return text as inline code in a table cell: `visible`, | escaped, a longer fence around backticks."""
     # A bar ends the cell even in code.
     shown = visible(text).replace("|", "\\|")
@@ -233,7 +233,7 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append a file's test case: its lines as output; findings in a `failure` if it failed, an `error` if undecided."""
+    """Append a file's test case: lines as output; findings in a `failure` if failed, an `error` if it has no answer."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )
