@@ -247,7 +247,7 @@ def keys_of(section: type) -> dict[str, Key]:
 
 
 def _mapping_schema(keys: Mapping[str, Key]) -> Schema:
-    """Return the JSON Schema of a mapping with these keys, `required` where so declared, and of any key that begins with "x-"."""
+    """Return the JSON Schema of a mapping with these keys, required as they are declared, and any "x-" key."""
     return {
         "type": "object",
         "properties": {name: each.kind.as_json_schema() for name, each in keys.items()},

@@ -87,7 +87,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
     method: str = "auto",
     **unknown: Never,
 ) -> Plan:
-    """Return a plan of one level, or of `levels`; noise 0 if None; TypeError: unknown name, no delta; InputError.
+    """Return a plan of one level, or of `levels`; noise 0 if None; TypeError: unknown name, no delta; or InputError.
 
     Args:
         delta: in (0, 1); required.

@@ -425,7 +425,7 @@ def _steps_at(epsilon: float, point: _Point, known: _Point | None) -> float:
 
 
 def _between(guess: float, fits: int, fails: int) -> int:
-    """Return a whole number strictly between two: the guess, rounded, if inside, else about their geometric mean."""
+    """Return a whole number strictly between two: the guess, cut, if inside, else about their geometric mean."""
     if fits < guess < fails:
         return min(max(int(guess), fits + 1), fails - 1)
     return max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))

@@ -149,7 +149,7 @@ def _solution_headline(solution: Solution) -> str:
 
 
 def _solution_fields(solution: Solution) -> Fields:
-    """Return a solution's name, value, measure reached, target, `fails_at` (None: nothing fails), key, goal, `held`."""
+    """Return a solution's name, value, measure reached, target, `fails_at` (None: no value), key, goal, `held`."""
     goal, fails_at = solution.goal, solution.fails_at
     return (
         Field("name", solution.name, section=Section.RUN),
@@ -164,7 +164,7 @@ def _solution_fields(solution: Solution) -> Fields:
 
 
 def _solution_rows(solution: Solution) -> Fields:
-    """Return a terminal's rows: unit, delta, `held`, accountant, lower bound, target; epsilon if it has no target."""
+    """Return a terminal's rows: unit, delta, `held`, accountant, lower bound, target; epsilon if another goal."""
     guarantee, goal, lower = solution.guarantee, solution.goal, solution.guarantee.epsilon_lower
     epsilon, measured = ("", "") if _limits_epsilon(goal) else (rounded_up(guarantee.epsilon), f"{goal.name} <= ")
     return (
