@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from operator import index
+from typing import NamedTuple
 
 FIX_INPUT, NO_VERDICT = 2, 3  # exit codes
 LOG_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")
@@ -80,40 +81,49 @@ NO_VERDICT_HINT = "no number was computed; DPCALC_TRACEBACK=1 shows where it hap
 """Hint of exit code 3: the input is not at fault."""
 
 
-def no_verdict_reason(error: Exception) -> tuple[str, str]:
-    """Return (code, message) for exit code 3: DPC901 no bound, 902 time, 903 output, 904 memory, 999 others.
+class NoVerdictReason(NamedTuple):
+    """A reason for exit code 3: code of a rule (DPC901), and a sentence."""
 
-    Any exception that is not listed here is an internal error, DPC999.
-    """
+    code: str
+    message: str
+
+
+def no_verdict_reason(error: Exception) -> NoVerdictReason:
+    """Return the reason of exit code 3: DPC901 no bound, 902 time, 903 output, 904 memory, 999 (internal) any other."""
     match error:
         case ConvergenceError():
-            return "DPC901", str(error)
+            return NoVerdictReason("DPC901", str(error))
         case OutOfTimeError():
-            return "DPC902", str(error)
+            return NoVerdictReason("DPC902", str(error))
         case OutputError():
-            return "DPC903", str(error)
+            return NoVerdictReason("DPC903", str(error))
         case OutOfMemoryError():
-            return "DPC904", str(error)
+            return NoVerdictReason("DPC904", str(error))
         case MemoryError():
-            return "DPC904", "no answer within the memory of this machine"
+            return NoVerdictReason("DPC904", "no answer within the memory of this machine")
         case _:
-            return "DPC999", f"internal error: {type(error).__name__}: {error}"
+            return NoVerdictReason("DPC999", f"internal error: {type(error).__name__}: {error}")
 
 
-def diagnosis(error: Exception) -> tuple[str, int]:
-    """Return (printable text for standard error, exit code) of any exception: code 2 for an InputError, else 3.
+class Diagnosis(NamedTuple):
+    """An exception as a command ends with it: printable lines for standard error, and the exit code."""
+
+    text: str
+    exit_code: int
+
+
+def diagnosis(error: Exception) -> Diagnosis:
+    """Return exit code 2 and the text of an InputError; 3, rule and hint of `no_verdict_reason` for any other error.
 
     Args:
         error: of this package or any other.
     """
     if isinstance(error, InputError):
         located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
-        message, code = str(error) if located else f"error: {error}", FIX_INPUT
-    else:
-        rule, sentence = no_verdict_reason(error)
-        hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"
-        message, code = f"error[{rule}]: {sentence}{hint}", NO_VERDICT
-    return printable(message), code
+        return Diagnosis(printable(str(error) if located else f"error: {error}"), FIX_INPUT)
+    rule, sentence = no_verdict_reason(error)
+    hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"
+    return Diagnosis(printable(f"error[{rule}]: {sentence}{hint}"), NO_VERDICT)
 
 
 def printable(text: str) -> str:

@@ -35,14 +35,14 @@ class Result:
 
     def to_dict(self) -> dict[str, object]:
         """Return all fields as a dict for JSON: numbers unrounded, infinity as None, fractions as floats."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]  # so are they
+        return {field.name: _json_value(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]  # so are they
 
     def _repr_html_(self) -> str:
         """Return the fields as a table for a notebook; upper bounds rounded up, lower bounds down."""
-        return html_table(("", type(self).__name__), list(_named(self.to_dict(), "")))
+        return html_table(("", type(self).__name__), list(_named_texts(self.to_dict(), "")))
 
 
-def _plain(value: object) -> object:  # noqa: PLR0911  one for each kind
+def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
     """Return a value for JSON: Fraction as float, inf and nan as None, dataclasses as dicts, unknown types as repr."""
     match value:
         case Result():
@@ -52,22 +52,22 @@ def _plain(value: object) -> object:  # noqa: PLR0911  one for each kind
         case StrEnum():
             return str(value)
         case tuple() | list():
-            return [_plain(each) for each in value]
+            return [_json_value(each) for each in value]
         case None | bool() | int() | str():
             return value
         case _ if is_dataclass(value):
-            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+            return {field.name: _json_value(getattr(value, field.name)) for field in fields(value)}
         case _:
             return repr(value)
 
 
-def _named(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str]]:
+def _named_texts(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str]]:
     """Yield (dotted name, text) of each value, nested ones too, and of each item of a list; nothing for None and ""."""
     for name, value in values.items():
         inner = value if isinstance(value, list) else [value]
         for place, each in enumerate(inner):
             if isinstance(each, Mapping):
-                yield from _named(each, f"{prefix}{name}{f'[{place}]' if isinstance(value, list) else ''}.")
+                yield from _named_texts(each, f"{prefix}{name}{f'[{place}]' if isinstance(value, list) else ''}.")
             elif each not in (None, ""):
                 yield prefix + name, shown_number(name, each) if isinstance(each, float) else str(each)
 
@@ -183,7 +183,7 @@ class Guarantee(Result):
         return math.isfinite(self.epsilon)
 
     def to_dict(self) -> dict[str, object]:
-        """Return all fields and `finite` as a dict for JSON: numbers unrounded, an infinite epsilon as None."""
+        """Return all fields and `finite` as a dict for JSON: numbers unrounded, infinite bounds on epsilon as None."""
         return {
             "epsilon": self.epsilon if self.finite else None,
             "epsilon_lower": None if self.epsilon_lower == math.inf else self.epsilon_lower,

@@ -182,19 +182,11 @@ class ListOf(ValueType):
     definition: str = ""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of a list of `item`, by `$ref` to `definition`; without it, a single one too."""
+        """Return the JSON Schema of a list of `$ref` to `definition`; without it of one mapping or a list of them."""
         if self.definition:
             ends = {"minItems": self.min_length, "maxItems": self.max_length}
             return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}
-        properties = {name: each.kind.as_json_schema() for name, each in keys_of(self.item).items()}
-        required = [name for name, each in keys_of(self.item).items() if each.is_required]
-        single = {
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "patternProperties": {"^x-": True},
-            "additionalProperties": False,
-        }
+        single = _mapping_schema(keys_of(self.item))
         return {"anyOf": [single, {"type": "array", "items": single, "maxItems": self.max_length}]}
 
 
@@ -252,6 +244,17 @@ def keys_of(section: type) -> dict[str, Key]:
         if isinstance(declaration, Key):
             keys[name] = declaration
     return keys
+
+
+def _mapping_schema(keys: Mapping[str, Key]) -> Schema:
+    """Return the JSON Schema of a mapping with these keys, required as they are declared, and any "x-" key."""
+    return {
+        "type": "object",
+        "properties": {name: each.kind.as_json_schema() for name, each in keys.items()},
+        "required": [name for name, each in keys.items() if each.is_required],
+        "patternProperties": {"^x-": True},
+        "additionalProperties": False,
+    }
 
 
 def exact(low: float | str | Fraction, high: float | str | Fraction, words: str, **more: Any) -> Exact:  # noqa: ANN401  as Exact

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Rational
@@ -87,7 +87,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
     method: str = "auto",
     **unknown: Never,
 ) -> Plan:
-    """Return a plan, noise 0 if None; TypeError: unknown name or no delta; InputError: number missing; or ConfigError.
+    """Return a plan of one level, or of `levels`; noise 0 if None; TypeError: unknown name, no delta; or InputError.
 
     Args:
         delta: in (0, 1); required.
@@ -144,8 +144,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         return _plan_to_solve(_loaded(nested), noise_multiplier)
     if unit is not None or clip is not None:
         raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
-    flags = tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)
-    overrides = Overrides(flags=flags, assumed=() if noise_multiplier is not None else (NO_NOISE,))
+    overrides = Overrides(flags=_flags(given), assumed=() if noise_multiplier is not None else (NO_NOISE,))
     if missing := missing_flags(overrides):
         raise InputError(_with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it"))
     try:
@@ -154,17 +153,16 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         raise ConfigError(map(_about_argument, cause.diagnostics)) from None
 
 
+def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return (option, text) of each value that is not None, as a command line would have them; or InputError."""
+    return tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)
+
+
 def _nested_config(
     given: Mapping[str, Any], levels: Mapping[str, object], sampling: Mapping[str, object], names: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Return a config with `levels`, noise 0 if None; InputError: no mapping, or a flat rate, size or scheme."""
-    for name, section in (("levels", levels), ("sampling", sampling)):
-        if not isinstance(section, Mapping):
-            raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
-    for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
-        if given[option] not in (None, "poisson"):
-            argument = _with_argument_names(option)
-            raise InputError(f"plan: expected {argument} in `levels` or `sampling`, got it beside them; move it")
+    """Return the config of the options in `given`, levels, sampling, and unit and clip in `names`; noise 0 if None."""
+    _require_nested(given, levels, sampling)
     noise = given["--noise-multiplier"]
     return _stated(
         {
@@ -184,6 +182,17 @@ def _nested_config(
     )
 
 
+def _require_nested(given: Mapping[str, Any], levels: object, sampling: object) -> None:
+    """Raise InputError unless levels and sampling are mappings, and rate, sizes and scheme not given beside them."""
+    for name, section in (("levels", levels), ("sampling", sampling)):
+        if not isinstance(section, Mapping):
+            raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
+    for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
+        if given[option] not in (None, "poisson"):
+            argument = _with_argument_names(option)
+            raise InputError(f"plan: expected {argument} in `levels` or `sampling`, got it beside them; move it")
+
+
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
     """Return a given or loaded plan, with `unit` and `group_size` unless None; InputError: wrong type, no such level.
 
@@ -193,7 +202,8 @@ def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan
         group_size: units that are protected together, None for its own.
     """
     if isinstance(source, Plan):
-        return _with_unit_and_group(source, unit, group_size)
+        changed = source if unit is None else _with_unit(source, unit)
+        return changed if group_size is None else _with_group_size(changed, group_size)
     if isinstance(source, str | os.PathLike | Mapping):
         return _plan_with_warnings(_loaded(source, unit=unit, group_size=group_size), above=1)
     raise InputError(f"plan: expected a plan of `load` or `plan`, or the path of a config, got {source!r}")
@@ -222,15 +232,16 @@ def _stated(section: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _with_unit_and_group(plan: Plan, unit: str | None, group_size: int | None) -> Plan:
-    """Return a plan with another unit or group size; InputError: no such level, or a group without data set size."""
-    if unit is not None:
-        names = [level.name for level in plan.phases[0].hierarchy.levels]
-        if unit not in names:
-            raise InputError(f"unit: expected one of {', '.join(names)}, got {unit!r}")
-        plan = replace(plan, unit=names.index(unit) + 1)
-    if group_size is None:
-        return plan
+def _with_unit(plan: Plan, unit: str) -> Plan:
+    """Return a plan that protects the units of the level with a name; InputError if no level has it."""
+    names = [level.name for level in plan.phases[0].hierarchy.levels]
+    if unit not in names:
+        raise InputError(f"unit: expected one of {', '.join(names)}, got {unit!r}")
+    return replace(plan, unit=names.index(unit) + 1)
+
+
+def _with_group_size(plan: Plan, group_size: int) -> Plan:
+    """Return a plan with another group size; InputError: not whole, or above the count of an assumed level."""
     group_size = require_whole("group_size", group_size, "a whole number >= 1")
     level = plan.phases[0].hierarchy.level(plan.unit)
     if level.is_assumed and group_size > level.count:
@@ -247,11 +258,9 @@ def _loaded(
     unit: str | None = None,
     group_size: int | None = None,
 ) -> Loaded:
-    """Return the config of a file or mapping, with unit and group if given; ConfigError; InputError for other types."""
+    """Return the config of a file or mapping, with unit and group if given; InputError: other type; or ConfigError."""
     given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
-    overrides = Overrides(
-        flags=tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)
-    )
+    overrides = Overrides(flags=_flags(given))
     if not isinstance(path, str | os.PathLike | Mapping):
         raise InputError(f"path: expected the name of a config file, or a mapping, got {path!r}")
     try:
@@ -271,29 +280,32 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
         unknown: arguments by name.
         own: the name of what the caller called; by default that of the function.
     """
-    names = inspect.signature(function).parameters.keys() - {"unknown"}
     for name in unknown:
-        meant = key_suggestion("", name).key
-        argument = _OUR_ARGUMENTS.get(meant, meant)
-        if name in _ELSEWHERE:
-            more = _ELSEWHERE[name]
-        elif meant == "max_grad_norm":
-            more = "epsilon does not depend on the clip norm: leave it out; noise_multiplier is relative to it"
-        elif argument in names:
-            more = f"dpcalc calls this {argument}"
-        elif argument == "sample_rate" and "rate" in names:
-            more = "dpcalc calls this rate"
-        elif argument == "target_epsilon":
-            more = f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
-        elif argument in inspect.signature(plan).parameters:
-            more = f"give {argument} to `plan`"
-        else:
-            more = "a config says more, e.g. `load({...})`"
+        more = _argument_hint(name, inspect.signature(function).parameters.keys() - {"unknown"})
         raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
 
 
+def _argument_hint(name: str, known: Collection[str]) -> str:  # noqa: PLR0911  one for each way out
+    """Return dpcalc's word for an argument of another tool if it is in `known`, else where to state it instead."""
+    meant = key_suggestion("", name).key
+    argument = _OUR_ARGUMENTS.get(meant, meant)
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
+    if meant == "max_grad_norm":
+        return "epsilon does not depend on the clip norm: leave it out; noise_multiplier is relative to it"
+    if argument in known:
+        return f"dpcalc calls this {argument}"
+    if argument == "sample_rate" and "rate" in known:
+        return "dpcalc calls this rate"
+    if argument == "target_epsilon":
+        return f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
+    if argument in inspect.signature(plan).parameters:
+        return f"give {argument} to `plan`"
+    return "a config says more, e.g. `load({...})`"
+
+
 def _as_json(value: object) -> object:
-    """Return what `json` cannot: whole numbers as int, fractions as "a/b", paths as texts, others float; InputError."""
+    """Return a value that `json` refuses: whole as int, a fraction as "a/b", a path as text, else float; InputError."""
     if isinstance(value, Rational) and value.denominator == 1:
         return int(value.numerator)
     if isinstance(value, Rational):

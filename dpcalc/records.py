@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: Any = None, /, *, frozen: bool = False, **options: bool) -> Any:  # noqa: ANN401  of any class
-        """Return a class as `dataclasses.dataclass` makes it; frozen ones without slots share uncompiled methods.
+        """Return a class as `dataclasses.dataclass` makes it; a frozen one without slots gets this module's methods.
 
         Args:
             cls: the class; None returns a decorator with these options.
@@ -64,7 +64,7 @@ class _Fields(NamedTuple):
 
 
 def _fields(cls: Any) -> _Fields:  # noqa: ANN401  a class with attributes that the decorator has set
-    """Return the fields of a class, sorted by their role for `_init` and `_eq`; cache them as `cls._record_fields`."""
+    """Return a class's fields by their role in `_init` and `_eq`, and set them as `cls._record_fields`, the cache."""
     fields = dataclasses.fields(cls)
     taken = [field for field in fields if field.init]
     factories = {each.name: each.default_factory for each in fields if each.default_factory is not dataclasses.MISSING}
@@ -147,6 +147,7 @@ class _Signature:
     """The signature of the constructor, for `help` and `inspect.signature`."""
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        """Return the signature of a class's constructor, keyword-only fields last; AttributeError for an instance."""
         if instance is not None:
             raise AttributeError("__signature__")  # a callable instance has the signature of its `__call__`
         parameters = [

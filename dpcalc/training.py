@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple, Never
@@ -33,6 +33,25 @@ class _Setting(NamedTuple):
     place: int
     noise_multiplier: float | None
     rate: Fraction | None
+
+    @property
+    def is_of_plan(self) -> bool:
+        """True if neither noise nor rate differs from the plan."""
+        return self.noise_multiplier is None and self.rate is None
+
+
+class _Position(NamedTuple):
+    """A step within the plan: index of its phase, and how many steps of that phase are left, itself included."""
+
+    place: int
+    steps_left: int
+
+
+class _Point(NamedTuple):
+    """A length of the run and its upper bound on epsilon."""
+
+    steps: int
+    epsilon: float
 
 
 class Accountant:
@@ -67,7 +86,7 @@ class Accountant:
         group_size: int | None = None,
         **numbers: Any,  # noqa: ANN401  those of `plan`
     ) -> None:
-        """Start before the first step; InputError for neither or both of config and numbers, or a wrong one.
+        """Start before the first step of a config or of `plan(**numbers)`, with a budget `target_epsilon` if given.
 
         Args:
             config: a plan, the path of a config, or its content as a mapping.
@@ -77,25 +96,22 @@ class Accountant:
             numbers: without a config the arguments of `dpcalc.plan`; `steps` or `epochs` may be left out.
 
         Raises:
-            InputError: there is neither a config nor numbers, there are both, or one of them is wrong.
+            TypeError: there is neither a config nor a delta, or an argument has an unknown name.
+            InputError: there are both a config and numbers, or one of them is wrong or missing.
         """
         if config is not None and numbers:
             raise InputError(f"config: expected a config or numbers, got both: {', '.join(numbers)}; change the config")
+        self._has_length = config is not None or not numbers.keys().isdisjoint({"steps", "epochs"})
         if config is None:
-            self._has_length = not numbers.keys().isdisjoint({"steps", "epochs"})
             length = {} if self._has_length else {"steps": 1}
             run = plan_with_names("Accountant", {**numbers, **length, "unit": unit, "group_size": group_size})
         else:
-            self._has_length = True
             run = plan_of(config, unit=unit, group_size=group_size)
-        if target_epsilon is not None:
-            rise = None if run.budget is None else run.budget.max_increase_pct
-            run = replace(run, budget=Budget(epsilon=_positive(target_epsilon), max_increase_pct=rise))
-        self._plan = run
+        self._plan = run if target_epsilon is None else _with_budget(run, target_epsilon)
         self._history: list[tuple[_Setting, int]] = []
         self._steps = 0
         self._phases: dict[_Setting, Phase] = {}
-        self._base: Composition = composed(run)
+        self._base: Composition = composed(self._plan)
         self._certified: tuple[int, float] = (0, 0.0)
         self._last_step: int | None = None
 
@@ -145,31 +161,36 @@ class Accountant:
         count = require_whole("count", count)
         noise = None if noise_multiplier is None else real_number(noise_multiplier, "noise_multiplier")
         chance = None if rate is None else exact_number(rate, "rate")
-        taken: list[tuple[_Setting, int]] = []
-        while count:  # all is looked at before anything is recorded: a refused call changes nothing
-            place, left = self._place(self._steps + sum(number for _, number in taken))
-            setting = _Setting(place, noise, chance)
-            self._phase(setting)
-            taken.append((setting, min(count, left)))
-            count -= taken[-1][1]
-        for setting, number in taken:
+        # All is looked at before anything is recorded: a refused call changes nothing.
+        for setting, number in self._next_settings(count, noise, chance):
             self._add(setting, number)
 
-    def _place(self, steps: int) -> tuple[int, int]:
-        """Return (phase index of the step after `steps`, steps left in it, 10^12 if endless); or InputError if none."""
+    def _next_settings(self, count: int, noise: float | None, rate: Fraction | None) -> list[tuple[_Setting, int]]:
+        """Return (setting, steps) of the next `count` steps, a pair for each phase; InputError if one is refused."""
+        pairs: list[tuple[_Setting, int]] = []
+        steps = self._steps
+        while count:
+            position = self._position_after(steps)
+            setting = _Setting(position.place, noise, rate)
+            self._phase(setting)
+            pairs.append((setting, min(count, position.steps_left)))
+            steps += pairs[-1][1]
+            count -= pairs[-1][1]
+        return pairs
+
+    def _position_after(self, steps: int) -> _Position:
+        """Return the position of the step after `steps`, 10^12 left in a last phase that goes on; or InputError."""
         for place, phase in enumerate(self._plan.phases[:-1]):
             if steps < phase.steps:
-                return place, phase.steps - steps
+                return _Position(place, phase.steps - steps)
             steps -= phase.steps
         last = self._plan.phases[-1]
-        if not _goes_on(last):
-            if steps >= last.steps:
-                raise InputError(
-                    f"step: expected at most {self._plan.steps} steps, since the cost of {last.name} depends on their "
-                    "number, got more; state a longer run in the config"
-                )
-            return len(self._plan.phases) - 1, last.steps - steps
-        return len(self._plan.phases) - 1, _MAX_STEPS
+        if not _goes_on(last) and steps >= last.steps:
+            raise InputError(
+                f"step: expected at most {self._plan.steps} steps, since the cost of {last.name} depends on their "
+                "number, got more; state a longer run in the config"
+            )
+        return _Position(len(self._plan.phases) - 1, _MAX_STEPS if _goes_on(last) else last.steps - steps)
 
     def _add(self, setting: _Setting, count: int) -> None:
         """Record `count` steps; a setting unlike the last clears `_certified`, other noise or rate `_last_step`."""
@@ -179,25 +200,22 @@ class Accountant:
             self._history.append((setting, count))
             self._certified = (0, 0.0)
         # The last step within the budget was found for steps as the plan has them.
-        if setting.noise_multiplier is not None or setting.rate is not None:
+        if not setting.is_of_plan:
             self._last_step = None
         self._steps += count
 
     def _phase(self, setting: _Setting) -> Phase:
-        """Return the plan's phase with a setting's noise and rate, steps unchanged; InputError if it refuses them."""
+        """Return the plan's phase with a setting's noise and rate, steps unchanged, cached; InputError if refused."""
         if setting not in self._phases:
             phase = self._plan.phases[setting.place]
             if setting.noise_multiplier is not None:
-                if not 0 <= setting.noise_multiplier < math.inf:
-                    raise InputError(f"noise_multiplier: expected a finite number >= 0, got {setting.noise_multiplier}")
-                _require_memoryless(phase, "noise_multiplier")
-                phase = phase.with_noise(setting.noise_multiplier)
+                phase = _with_noise(phase, setting.noise_multiplier)
             if setting.rate is not None:
                 phase = _with_rate(phase, setting.rate)
             self._phases[setting] = phase
         return self._phases[setting]
 
-    def _so_far(self, more: int = 0) -> Plan:
+    def _recorded_plan(self, more: int = 0) -> Plan:
         """Return the plan of the recorded steps and `more` of the last setting; merges equal steps that draw afresh."""
         # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
         counts: dict[tuple[int, _Setting], int] = {}
@@ -212,7 +230,7 @@ class Accountant:
         return guarantee(self._composed(run)).epsilon
 
     def _composed(self, run: Plan) -> Composition:
-        """Return the composition of a run, with the last run's protected units if the draws are the same."""
+        """Return the composition of a run, derived from `_base` if the draws are the same; else it is the new base."""
         # One base is kept, not a chain of compositions: each holds its losses.
         draws = [[(phase.hierarchy, phase.clip) for phase in each.phases] for each in (run, self._base.stated)]
         if draws[0] != draws[1]:
@@ -240,23 +258,27 @@ class Accountant:
         return self._certified[1]
 
     def _certify(self, count: int) -> None:
-        """Certify the next count of steps of the last setting, which has `count` of them."""
+        """Set `_certified` to (next count to certify, its bound) of the last setting, which has `count` steps."""
         ahead = self._next_count(count)
-        self._certified = (ahead, self._bound(self._so_far(ahead - count)))
+        self._certified = (ahead, self._bound(self._recorded_plan(ahead - count)))
 
     def _next_count(self, count: int) -> int:
-        """Return the step count to certify: `count` rounded up to the spacing, at most to a phase's or budget's end."""
-        if self._history[-1][0][1:] != (None, None):
+        """Return `count` rounded up to the spacing, or to an end before that; unchanged if the setting differs."""
+        setting = self._history[-1][0]
+        if not setting.is_of_plan:
             return count  # settings that may change with the next step
         known = self._plan.steps // _INTERVALS if self._has_length else _FIRST
         spacing = max(1, known, count // _GROWTH)
         ahead = -(-count // spacing) * spacing
-        place = self._history[-1][0].place
+        others = self._steps - count
+        return min([ahead, *(end - others for end in self._ends(setting.place) if end - others >= count)])
+
+    def _ends(self, place: int) -> list[int]:
+        """Return the steps at the ends of run and budget (10^12 if unknown), and of phase `place` but the last."""
         ends = [self._plan.steps if self._has_length else _MAX_STEPS, self._last_step or _MAX_STEPS]
         if place < len(self._plan.phases) - 1:
             ends.append(sum(phase.steps for phase in self._plan.phases[: place + 1]))
-        others = self._steps - count
-        return min([ahead, *(end - others for end in ends if end - others >= count)])
+        return ends
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee so far as `dpcalc.epsilon` does: for exactly these steps, with a lower bound if finite.
@@ -264,7 +286,7 @@ class Accountant:
         Raises:
             ConvergenceError: there is no certified answer.
         """
-        composition = self._composed(self._so_far())
+        composition = self._composed(self._recorded_plan())
         upper = guarantee(composition)
         return with_lower_bound(composition, upper) if upper.finite else upper
 
@@ -295,32 +317,27 @@ class Accountant:
         """Return the largest number of further steps within a budget, found by secants: 0 to the plan's, or 10^12."""
         limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
         fits, fails = 0, limit + 1
-        known: tuple[int, float] | None = None
+        known: _Point | None = None
         ahead = min(limit, max(1, self._plan.steps - self._steps))
-        # Epsilon grows about as a power of the steps: a secant in logarithms comes within some steps of the end.
         while fails - fits > 1:
-            epsilon = self._bound(self._ahead(ahead))
-            total = self._steps + ahead
-            if epsilon <= budget:
+            point = _Point(self._steps + ahead, self._bound(self._continued_plan(ahead)))
+            if point.epsilon <= budget:
                 fits = ahead
             else:
                 fails = ahead
             guess = 0.0
-            if 0 < epsilon < math.inf:
-                power = 0.5
-                if known is not None and known[0] != total and known[1] != epsilon:
-                    power = math.log(epsilon / known[1]) / math.log(total / known[0])
-                guess = total * (budget / epsilon) ** (1 / max(power, 0.1)) - self._steps
-                known = (total, epsilon)
+            if 0 < point.epsilon < math.inf:
+                guess = _steps_at(budget, point, known) - self._steps
+                known = point
             ahead = _between(guess, fits, fails)
         return fits
 
-    def _ahead(self, more: int) -> Plan:
-        """Return the plan of the steps so far, followed by the plan's own next `more` steps, in later phases too."""
-        before = tuple(phase for phase in self._so_far().phases if phase.steps)
+    def _continued_plan(self, more: int) -> Plan:
+        """Return the plan of the steps so far, then its own next `more` steps; unsplit phases if no setting differs."""
+        before = tuple(phase for phase in self._recorded_plan().phases if phase.steps)
         done = with_total_steps(self._plan, self._steps).phases
         whole = with_total_steps(self._plan, self._steps + more).phases
-        if all(setting[1:] == (None, None) for setting, _ in self._history):
+        if all(setting.is_of_plan for setting, _ in self._history):
             return replace(self._plan, phases=tuple(phase for phase in whole if phase.steps))
         ahead = tuple(replace(phase, steps=phase.steps - old.steps) for phase, old in zip(whole, done, strict=True))
         return replace(self._plan, phases=(*before, *(phase for phase in ahead if phase.steps)))
@@ -356,17 +373,25 @@ class Accountant:
         # Into a fresh accountant first, so that a wrong state changes nothing.
         taken_up = Accountant(self._plan)
         try:
-            for place, noise, rate, count in state["history"]:
-                setting = _Setting(place, noise, None if rate is None else Fraction(rate))
-                phase_now, left = taken_up._place(taken_up._steps)
-                if place != phase_now or isinstance(count, bool) or not 1 <= operator.index(count) <= left:
-                    raise ValueError("steps that the plan does not have")  # noqa: TRY301  one message for all of them
-                taken_up._phase(setting)
-                taken_up._add(setting, count)
+            taken_up._replay(state["history"])
         except (KeyError, TypeError, IndexError, ZeroDivisionError, ValueError) as error:
             raise InputError(f"state: expected a history as `state_dict` writes it, got another one: {error}") from None
         self._history, self._steps, self._phases = taken_up._history, taken_up._steps, taken_up._phases
         self._certified, self._last_step = (0, 0.0), None
+
+    def _replay(self, history: Iterable[Any]) -> None:
+        """Record each [phase index, noise, rate text, count] of a state; ValueError: not the next steps of the plan."""
+        for place, noise, rate, count in history:
+            setting = _Setting(place, noise, None if rate is None else Fraction(rate))
+            position = self._position_after(self._steps)
+            if (
+                place != position.place
+                or isinstance(count, bool)
+                or not 1 <= operator.index(count) <= position.steps_left
+            ):
+                raise ValueError("steps that the plan does not have")
+            self._phase(setting)
+            self._add(setting, count)
 
     def summary(self) -> str:
         """Return steps, certified epsilon and what is left of the budget in one line, rounded to the safe side."""
@@ -381,15 +406,26 @@ class Accountant:
         return f"<p>{self.summary().replace('<', '&lt;')}</p>"
 
 
-def _positive(value: float) -> float:
-    """Return a budget as float; InputError, which names target_epsilon, unless it is a finite int or float > 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise InputError(f"target_epsilon: expected a finite number > 0, got {value!r}")
-    return float(value)
+def _with_budget(run: Plan, epsilon: float) -> Plan:
+    """Return a plan with another budget, its allowed rise kept; InputError unless epsilon is a finite number > 0."""
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 < epsilon < math.inf:
+        raise InputError(f"target_epsilon: expected a finite number > 0, got {epsilon!r}")
+    rise = None if run.budget is None else run.budget.max_increase_pct
+    return replace(run, budget=Budget(epsilon=float(epsilon), max_increase_pct=rise))
+
+
+def _steps_at(epsilon: float, point: _Point, known: _Point | None) -> float:
+    """Return the steps with that epsilon on a power law through both points, or through one with the power 1/2."""
+    # Epsilon grows about as a power of the steps: a secant in logarithms comes within some steps of the end.
+    power = 0.5
+    if known is not None and known.steps != point.steps and known.epsilon != point.epsilon:
+        power = math.log(point.epsilon / known.epsilon) / math.log(point.steps / known.steps)
+    ratio: float = (epsilon / point.epsilon) ** (1 / max(power, 0.1))
+    return point.steps * ratio
 
 
 def _between(guess: float, fits: int, fails: int) -> int:
-    """Return a whole number strictly between two: the guess if inside, else about their geometric mean."""
+    """Return a whole number strictly between two: the guess, cut, if inside, else about their geometric mean."""
     if fits < guess < fails:
         return min(max(int(guess), fits + 1), fails - 1)
     return max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
@@ -415,6 +451,14 @@ def _require_memoryless(phase: Phase, name: str) -> None:
             f"{name}: expected steps that draw afresh, to change it for some of them, got {phase.name}, "
             "whose draws last several steps; state phases in the config"
         )
+
+
+def _with_noise(phase: Phase, noise_multiplier: float) -> Phase:
+    """Return a phase with another noise multiplier; InputError unless it is finite and >= 0, and draws are fresh."""
+    if not 0 <= noise_multiplier < math.inf:
+        raise InputError(f"noise_multiplier: expected a finite number >= 0, got {noise_multiplier}")
+    _require_memoryless(phase, "noise_multiplier")
+    return phase.with_noise(noise_multiplier)
 
 
 def _with_rate(phase: Phase, rate: Fraction) -> Phase:

@@ -86,7 +86,7 @@ def allowance(units: float) -> Iterator[Meter]:
 
 @contextmanager
 def own_allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units` whatever an outer allowance has left; the outer one is charged at the end.
+    """Context that limits work to `units` whatever an outer allowance has left, and charges that one at the end.
 
     The result then does not depend on earlier work. The surrounding allowance is charged afterwards.
     """
@@ -102,6 +102,22 @@ def own_allowance(units: float) -> Iterator[Meter]:
             outer.spent += min(meter.spent, meter.limit)
 
 
+def _metered(compute: Callable[[], Result], units: float, outer: Meter | None) -> tuple[Result, float]:
+    """Return (result, its work) of a computation on its own meter of `units`; WorkExceededError uses up `outer` too."""
+    # A meter that shares nothing charged: the cost may not depend on what was asked before.
+    inner = Meter(units)
+    token = _METER.set(inner)
+    try:
+        result = compute()
+    except WorkExceededError:
+        if outer is not None:
+            outer.spent = outer.limit
+        raise
+    finally:
+        _METER.reset(token)
+    return result, inner.spent
+
+
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Return a decorator that caches the last results; an allowance pays for each result once, even a cached one.
 
@@ -110,12 +126,12 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        """Return the function with its last `max_entries` results cached, each with its work; adds `cache_clear`."""
+        """Return the function with the last `max_entries` results cached with their work, and with `cache_clear`."""
         known: OrderedDict[Hashable, tuple[Result, float]] = OrderedDict()
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            """Return the cached or computed result; spend its work unless the allowance has paid for it already."""
+            """Return the result, cached if its work is within what is left; spend that, once in an allowance."""
             key = (args, tuple(sorted(kwargs.items())))
             meter = _METER.get()
             is_paid = meter is None or (call, key) in meter.charged
@@ -125,18 +141,7 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
                 known.move_to_end(key)
                 result, cost = known[key]
             else:
-                # A meter that shares nothing charged: the cost may not depend on what was asked before.
-                inner = Meter(left)
-                token = _METER.set(inner)
-                try:
-                    result = function(*args, **kwargs)
-                except WorkExceededError:
-                    if meter is not None:
-                        meter.spent = meter.limit
-                    raise
-                finally:
-                    _METER.reset(token)
-                cost = inner.spent
+                result, cost = _metered(lambda: function(*args, **kwargs), left, meter)
                 if meter is not None and cost > left:  # a stand-in, found where work ran out: not worth remembering
                     meter.spent += cost
                     return result

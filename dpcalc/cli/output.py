@@ -67,9 +67,9 @@ def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
     if not errors:
         return output
 
-    from dpcalc.report.fields import error_field
+    from dpcalc.report.fields import ReportedError, error_field
 
-    described = error_field([(error, *diagnosis(error)) for error in errors])
+    described = error_field([ReportedError(error, *diagnosis(error)) for error in errors])
     return replace(output, fields=(*output.fields, described))
 
 

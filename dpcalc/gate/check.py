@@ -175,12 +175,13 @@ def _limit_problems(
     if not guarantee.finite:
         yield at_costliest_change(Problem(code="DPC205", severity=Severity.ERROR), base)
     elif limit is not None and _is_undecided(new.plan, guarantee, limit):
-        numbers = (guarantee.epsilon_lower or 0.0, guarantee.epsilon, limit.value)
+        numbers = {"lower": guarantee.epsilon_lower or 0.0, "upper": guarantee.epsilon, "limit": limit.value}
         yield Problem(code="DPC901", severity=Severity.ERROR, mark=mark, detail=guarantee.method, numbers=numbers)
     elif limit is not None and not guarantee.epsilon <= limit.value:
         yield at_costliest_change(Problem(code="DPC301", severity=Severity.ERROR, mark=mark), base)
     elif limit is not None and share is not None and guarantee.epsilon > limit.value * share / 100:
-        yield at_costliest_change(Problem(code="DPC302", severity=Severity.WARNING, mark=mark, numbers=(share,)), base)
+        near = Problem(code="DPC302", severity=Severity.WARNING, mark=mark, numbers={"warn_at_pct": share})
+        yield at_costliest_change(near, base)
 
 
 def _is_undecided(plan: Plan, guarantee: Guarantee, limit: Limit | None) -> bool:

@@ -152,9 +152,9 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: Increase
     before, allowed = base.guarantee.epsilon, rule.allowed
     if not now.epsilon > before * (1 + SAME):
         return
-    problem = Problem(code="DPC401", severity=rule.severity, numbers=(before, now.epsilon))
+    problem = Problem(code="DPC401", severity=rule.severity, numbers={"before": before, "now": now.epsilon})
     if allowed is not None and now.epsilon > before * (1 + allowed.value / 100) * (1 + SAME):
-        numbers = (*problem.numbers, allowed.value)
+        numbers = {**problem.numbers, "allowed_pct": allowed.value}
         problem = Problem(code="DPC402", severity=Severity.ERROR, detail=allowed.source, numbers=numbers)
     elif allowed is not None:
         problem = replace(problem, severity=Severity.NOTE)
@@ -186,7 +186,8 @@ def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
         now = math.inf if after is None else after
         if not now <= before:
             mark = pair.new.mark(key) or pair.new.mark("budget")
-            yield Problem(code="DPC303", severity=Severity.ERROR, mark=mark, detail=key, numbers=(before, now))
+            numbers = {"before": before, "now": now}
+            yield Problem(code="DPC303", severity=Severity.ERROR, mark=mark, detail=key, numbers=numbers)
 
 
 def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
@@ -255,13 +256,13 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
     for difference, _ in pair.claims:
         epsilon, without = alone.get(difference.key, before), base.without[difference.key]  # no change: nothing alone
         detail = f"{difference.key}: {difference.old or NOT_SET} -> {difference.new or NOT_SET}"
-        numbers: tuple[float, ...] = ()
+        numbers: dict[str, float] = {}
         if epsilon is not None and epsilon < before:
-            numbers = (before, epsilon)
+            numbers = {"before": before, "now": epsilon}
         elif epsilon is not None and without is not None:
             if not without > now.epsilon * (1 + SAME):
                 continue
-            numbers = (without, now.epsilon, epsilon)
+            numbers = {"before": without, "now": now.epsilon, "alone": epsilon}
         yield Problem(
             code="DPC405",
             severity=Severity.WARNING,

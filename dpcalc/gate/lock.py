@@ -281,7 +281,7 @@ def _lock_result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEn
 
 def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> Problem:
     """Return DPC403 "the config <what>", with the epsilons of the entry, if any, and of the config."""
-    numbers = (now.epsilon,) if entry is None else (entry.epsilon, now.epsilon)
+    numbers = {"now": now.epsilon} if entry is None else {"before": entry.epsilon, "now": now.epsilon}
     return Problem(code="DPC403", severity=Severity.ERROR, detail=f"the config {what}", numbers=numbers)
 
 

@@ -49,7 +49,7 @@ class Problem:
         mark: line and column, from 1, or None.
         elsewhere: path of the file that `mark` is in; "" for the config itself.
         detail: the sentence of a rule that has no fixed one, else the subject of that sentence.
-        numbers: unrounded, for the sentence.
+        numbers: unrounded, by name, for the sentence; its function in `dpcalc.report.findings` says which there are.
         hint: the way out, or "".
     """
 
@@ -58,7 +58,7 @@ class Problem:
     mark: tuple[int, int] | None = None
     elsewhere: str = ""
     detail: str = ""
-    numbers: tuple[float, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
     hint: str = ""
 
 

@@ -50,6 +50,7 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 if TYPE_CHECKING:
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.evaluate import Evaluation
+    from dpcalc.planner.plan import Plan
     from dpcalc.planner.words import PhaseSummary
 
 AGREEMENT = "cross-check"
@@ -65,7 +66,7 @@ def evaluation_output(
     errors: Sequence[PrefixErrors] = (),
     extra: Fields = (),
 ) -> Output:
-    """Return the result of `epsilon` on one config: guarantee, phases, alternatives, cross-checks, budget, assumptions.
+    """Return the result of `epsilon` on one config: headline, quiet epsilon, fields, errors of prefix sums, `extra`.
 
     Args:
         evaluation: guarantee and explanation of the plan.
@@ -93,30 +94,40 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
     Args:
         answers: (evaluation, config) with each level as the protected one, the outermost first.
     """
-    plan = answers[0][1].plan
-    group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
     evaluations = [evaluation for evaluation, _ in answers]
-    blocks = tuple(
-        (guarantee_field(each.guarantee), plain_only("phases", tuple(sampling_texts(each)))) for each in evaluations
-    )
-    # One block a level: the plain form has no table, and the same names in each block let a script split them.
-    columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
-    rows = zip(blocks, evaluations, strict=True)
     return Output(
         command="epsilon",
         fields=(
             config_field(answers[0][1]),
             json_only("units", [_evaluation_fields(*answer) for answer in answers]),
         ),
-        blocks=blocks,
-        table=Table(
-            headline=f"every level{group}, {plan.adjacency}, delta = {as_given(plan.delta)}, "
-            f"{counted(plan.steps, 'step')}",
-            columns=(*columns, "note"),
-            rows=tuple((*cells(fields, columns), "; ".join(sampling_texts(each))) for fields, each in rows),
-        ),
-        quiet_text="".join(quiet_line(each.guarantee.epsilon) for each in evaluations),
+        # One block a level: the plain form has no table, and the same names in each block let a script split them.
+        blocks=tuple(map(_unit_block, evaluations)),
+        table=_units_table(evaluations, answers[0][1].plan),
+        quiet_text=_quiet_lines(evaluations),
     )
+
+
+def _unit_block(evaluation: Evaluation) -> Fields:
+    """Return the plain fields with one level protected: the guarantee, and `phases`, a line on the draws of each."""
+    return guarantee_field(evaluation.guarantee), plain_only("phases", tuple(sampling_texts(evaluation)))
+
+
+def _units_table(evaluations: Sequence[Evaluation], plan: Plan) -> Table:
+    """Return a table: a row for each level with both bounds, tight, accountant, draws (`note`); claim as headline."""
+    group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
+    facts = f"{plan.adjacency}, delta = {as_given(plan.delta)}, {counted(plan.steps, 'step')}"
+    columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
+    return Table(
+        headline=f"every level{group}, {facts}",
+        columns=(*columns, "note"),
+        rows=tuple((*cells(_unit_block(each), columns), "; ".join(sampling_texts(each))) for each in evaluations),
+    )
+
+
+def _quiet_lines(evaluations: Iterable[Evaluation]) -> str:
+    """Return epsilon of each evaluation on a line of its own, for `--quiet`."""
+    return "".join(quiet_line(each.guarantee.epsilon) for each in evaluations)
 
 
 def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
@@ -125,42 +136,40 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
     Args:
         costs: each config with its evaluation.
     """
-    rows = []
-    for name, (evaluation, loaded) in zip(config_names([loaded for _, loaded in costs]), costs, strict=True):
-        guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
-        texts = cells((guarantee_field(guarantee, limit),), ("epsilon", "epsilon_lower", "tight", "delta"))
-        budget = "" if limit is None else budget_used(guarantee.epsilon, limit)
-        units = (protected_text(guarantee), str(guarantee.adjacency), budget, "; ".join(sampling_texts(evaluation)))
-        rows.append((visible(name), *texts, *units))
     columns = ("config", "epsilon", "epsilon_lower", "tight", "delta", "protects", "adjacency", "budget", "note")
+    names = config_names([loaded for _, loaded in costs])
+    rows = tuple((visible(name), *_cost_cells(*cost)) for name, cost in zip(names, costs, strict=True))
     fields = [(config_field(loaded), *_evaluation_fields(evaluation, loaded)) for evaluation, loaded in costs]
     return Output(
         command="epsilon",
         fields=(json_only("configs", fields),),
         blocks=tuple((path_field(loaded), *each) for each, (_, loaded) in zip(fields, costs, strict=True)),
-        table=Table(headline=counted(len(rows), "config"), columns=columns, rows=tuple(rows)),
-        quiet_text="".join(quiet_line(evaluation.guarantee.epsilon) for evaluation, _ in costs),
+        table=Table(headline=counted(len(rows), "config"), columns=columns, rows=rows),
+        quiet_text=_quiet_lines(evaluation for evaluation, _ in costs),
+    )
+
+
+def _cost_cells(evaluation: Evaluation, loaded: Loaded) -> tuple[str, ...]:
+    """Return one config's cells: epsilon, lower bound, tight, delta, unit, adjacency, share of budget or "", draws."""
+    guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
+    texts = cells((guarantee_field(guarantee, limit),), ("epsilon", "epsilon_lower", "tight", "delta"))
+    used = "" if limit is None else budget_used(guarantee.epsilon, limit)
+    return (
+        *texts,
+        protected_text(guarantee),
+        str(guarantee.adjacency),
+        used,
+        "; ".join(sampling_texts(evaluation)),
     )
 
 
 def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Fields:
-    """Return the fields of `epsilon` on one config but the config itself, with the rows of a terminal."""
-    guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
-    direction = guarantee.direction
-    texts = tuple(f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
-    shifted = [each for each in phases if each.shift is not None]
-    shifts = tuple(f"{_phase_prefix(each, evaluation)}{counted(each.shift or 0, 'clip norm')}" for each in shifted)
-    distances = tuple(_phase_prefix(each, evaluation) + _distances_text(each) for each in shifted)
-    checked = tuple(cross_check_rows(checks))
+    """Return guarantee, rows of `-v`, alternatives, training, bound, accountant, checks, budget, assumptions, notes."""
+    guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
     return (
         guarantee_field(guarantee, limit),
         protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
-        terminal_only(
-            "direction", direction and f"{direction} (the costlier; both are covered)", Section.DETAILS, verbose=True
-        ),
-        terminal_only("tight", tight_text(guarantee), Section.DETAILS, verbose=True),
-        terminal_only("shift", shifts, Section.DETAILS, verbose=True),
-        terminal_only("distances", distances, Section.DETAILS, verbose=True),
+        *_detail_rows(evaluation),
         Field(
             "alternatives",
             [row_fields(row) for row in evaluation.alternatives],
@@ -169,26 +178,44 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
             section=Section.DETAILS,
             verbose=True,
         ),
-        Field("steps", evaluation.steps, section=Section.TRAINING),
-        Field("phases", list(map(phase_fields, phases)), plain=texts, section=Section.TRAINING),
-        *(
-            terminal_only(label, with_thousands_separators(text), Section.TRAINING)
-            for label, text in phase_rows(evaluation)
-        ),
+        *_training_fields(evaluation),
         terminal_only("bound", _bound_text(evaluation)),
         terminal_only("accountant", _accountant_text(evaluation)),
-        *(terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in checked),
-        Field(
-            "cross_check",
-            list(map(_cross_check_fields, checks)),
-            plain=tuple(text if label == AGREEMENT else f"{label}: {text}" for label, text in checked),
-            section=Section.LAST,
-            in_json=bool(checks),
-        ),
+        *_cross_check_fields(checks),
         budget_field(guarantee.epsilon, limit),
         assumptions_field(evaluation.assumptions),
         json_only("notes", list(note_texts(evaluation))),
         *origin_fields(loaded),
+    )
+
+
+def _detail_rows(evaluation: Evaluation) -> Fields:
+    """Return rows of `-v`: costlier direction, tight or not, and of Gaussian phases `shift` and distances."""
+    guarantee, direction = evaluation.guarantee, evaluation.guarantee.direction
+    shifted = [each for each in evaluation.phases if each.shift is not None]
+    shifts = (f"{_phase_prefix(each, evaluation)}{counted(each.shift or 0, 'clip norm')}" for each in shifted)
+    distances = (_phase_prefix(each, evaluation) + _distances_text(each) for each in shifted)
+    texts: dict[str, str | tuple[str, ...]] = {
+        "direction": direction and f"{direction} (the costlier; both are covered)",
+        "tight": tight_text(guarantee),
+        "shift": tuple(shifts),
+        "distances": tuple(distances),
+    }
+    return tuple(terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in texts.items())
+
+
+def _training_fields(evaluation: Evaluation) -> Fields:
+    """Return `steps`, `phases` (JSON dicts; plain "NAME: TRAINING; DRAWS" each) and the rows of `phase_rows`."""
+    phases = evaluation.phases
+    texts = tuple(f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
+    rows = (
+        terminal_only(label, with_thousands_separators(text), Section.TRAINING)
+        for label, text in phase_rows(evaluation)
+    )
+    return (
+        Field("steps", evaluation.steps, section=Section.TRAINING),
+        Field("phases", list(map(phase_fields, phases)), plain=texts, section=Section.TRAINING),
+        *rows,
     )
 
 
@@ -200,7 +227,7 @@ def phase_rows(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
 
 
 def sampling_texts(evaluation: Evaluation) -> list[str]:
-    """Return how each phase draws, in one line for each phase."""
+    """Return the draws of each phase in words, one text for each, begun with its name if there are several."""
     return [_phase_prefix(phase, evaluation) + _sampling_text(phase) for phase in evaluation.phases]
 
 
@@ -210,7 +237,7 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
 
 
 def _sampling_text(phase: PhaseSummary) -> str:
-    """Return draws in words; unless noise is correlated also inclusion probability, redraw period, public draws."""
+    """Return draws in words, with inclusion probability, redraw period and public draws unless noise is correlated."""
     if phase.sensitivity is not None:  # nothing is drawn at random
         return visible(phase.sampling)
     # Inclusion is that of the whole path, and so the one number by which two nestings can be compared.
@@ -296,20 +323,37 @@ def _alternative_text(row: Row) -> str:
 def _prefix_error_fields(errors: Sequence[PrefixErrors], *, several: bool) -> Iterator[Field]:
     """Yield a `-v` row and a plain line, no JSON, on each phase's errors of prefix sums; `several` names the phase."""
     for each in errors:
-        prefix = f"{visible(each.phase)}: " if several else ""
-        text = (
-            f"{prefix}deviation of a coordinate {rounded_up(each.mean, digits=4)} clip norms (root mean square over "
-            f"the steps), at most {rounded_up(each.largest, digits=4)}"
-        )
+        text = f"{visible(each.phase)}: {_prefix_error_text(each)}" if several else _prefix_error_text(each)
         yield terminal_only("prefix sums", text, Section.DETAILS, verbose=True)
         yield plain_only("prefix_sums", (text,), Section.LAST)
+
+
+def _prefix_error_text(errors: PrefixErrors) -> str:
+    """Return the deviation of a coordinate over the steps, root mean square and largest, rounded up to 4 digits."""
+    return (
+        f"deviation of a coordinate {rounded_up(errors.mean, digits=4)} clip norms (root mean square over "
+        f"the steps), at most {rounded_up(errors.largest, digits=4)}"
+    )
 
 
 # Cross-checks of the certified interval by inversion
 
 
-def _cross_check_fields(check: CrossCheck) -> Fields:
-    """Return a cross-check's direction, certified ends, estimate, best Renyi order and note for JSON."""
+def _cross_check_fields(checks: Sequence[CrossCheck]) -> Iterator[Field]:
+    """Yield the `-v` rows of cross-checks, then `cross_check`: a JSON entry and a plain line each; no JSON for ()."""
+    rows = tuple(cross_check_rows(checks))
+    yield from (terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in rows)
+    yield Field(
+        "cross_check",
+        list(map(_cross_check_entry, checks)),
+        plain=tuple(text if label == AGREEMENT else f"{label}: {text}" for label, text in rows),
+        section=Section.LAST,
+        in_json=bool(checks),
+    )
+
+
+def _cross_check_entry(check: CrossCheck) -> Fields:
+    """Return a cross-check for JSON: direction, certified ends of epsilon, estimate, best Renyi order and note."""
     return (
         Field("direction", check.direction),
         Field("epsilon", check.upper),
@@ -320,10 +364,10 @@ def _cross_check_fields(check: CrossCheck) -> Fields:
     )
 
 
-def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterable[tuple[str, str]]:
-    """Yield (direction, certified interval and best RDP order) of each check, then the agreement with inversion.
+def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterator[tuple[str, str]]:
+    """Yield (direction, certified interval and best RDP order) of each check, then ("cross-check", agreement) of one.
 
-    The agreement, labelled "cross-check", is that of the direction with the larger upper bound; () yields nothing.
+    The agreement with inversion is that of the direction with the larger upper bound; () yields nothing.
     """
     for check in checks:
         ends = f"between {rounded_down(check.lower, digits=6)} and {rounded_up(check.upper, digits=6)} by pld"
@@ -334,7 +378,7 @@ def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterable[tuple[str, str]]:
 
 
 def _agreement_text(check: CrossCheck) -> str:
-    """Return in words how far inversion is from pld, relative and rounded up; outside its interval; or no estimate."""
+    """Return "inversion agrees with pld to D", relative, rounded up; or that it is outside, or gives no estimate."""
     if check.estimate is None:
         return "inversion gives no estimate of this run to compare with"
     # An estimate outside the certified interval is a defect of one of both, which only a report can show us.
@@ -358,7 +402,7 @@ Comparisons = Sequence[tuple[Sequence[Row], Loaded]]
 
 
 def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
-    """Return the result of `compare` on one config: a table of rows, with digits that show the side of the budget.
+    """Return the result of `compare` on one config: a JSON entry, plain block and table row for each Row of `rows`.
 
     Args:
         rows: one for each accountant and one-step bound.
@@ -379,34 +423,39 @@ def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
 
 
 def comparisons_output(comparisons: Comparisons) -> Output:
-    """Return the result of `compare A B`: a table with a row for each accountant and bound, a column for each config.
+    """Return the result of `compare A B`: JSON entries of configs, plain blocks of rows with their config, a table.
 
     Args:
         comparisons: the rows of each config, and the config.
     """
-    files = [loaded for _, loaded in comparisons]
-    # A row that only some configs have is kept, in the order of its first occurrence; the others have "n/a" there.
-    keys = dict.fromkeys((row.method, row.bound) for rows, _ in comparisons for row in rows)
-    tables = [{(row.method, row.bound): row for row in rows} for rows, _ in comparisons]
-    plans = [loaded.plan for loaded in files]
-    facts = shared_facts(plans, without=("sampling", "noise", "length"))
-    differences = (differing_facts(plan, plans) for plan in plans)
-    # Columns say in what the configs differ, so that the headline states the rest once.
-    names = (", ".join(filter(None, pair)) for pair in zip(config_names(files), differences, strict=True))
     return Output(
         command="compare",
         fields=(json_only("configs", [_comparison_fields(*each) for each in comparisons]),),
         blocks=tuple((path_field(each[1]), *block) for each in comparisons for block in _blocks(*each)),
-        table=Table(
-            headline="; ".join(filter(None, (f"epsilon of {counted(len(files), 'config')}", visible(facts)))),
-            columns=("method", "bound", *map(visible, names), "note"),
-            rows=tuple((*key, *(_epsilon_cell(table.get(key)) for table in tables), "") for key in keys),
-        ),
+        table=_comparisons_table(comparisons),
+    )
+
+
+def _comparisons_table(comparisons: Comparisons) -> Table:
+    """Return a table of epsilons: a row for each (accountant, bound) of any config, a column for each config."""
+    files = [loaded for _, loaded in comparisons]
+    plans = [loaded.plan for loaded in files]
+    # A row that only some configs have is kept, in the order of its first occurrence; the others have "n/a" there.
+    keys = dict.fromkeys((row.method, row.bound) for rows, _ in comparisons for row in rows)
+    tables = [{(row.method, row.bound): row for row in rows} for rows, _ in comparisons]
+    facts = shared_facts(plans, without=("sampling", "noise", "length"))
+    differences = (differing_facts(plan, plans) for plan in plans)
+    # Columns say in what the configs differ, so that the headline states the rest once.
+    names = (", ".join(filter(None, pair)) for pair in zip(config_names(files), differences, strict=True))
+    return Table(
+        headline="; ".join(filter(None, (f"epsilon of {counted(len(files), 'config')}", visible(facts)))),
+        columns=("method", "bound", *map(visible, names), "note"),
+        rows=tuple((*key, *(_epsilon_cell(table.get(key)) for table in tables), "") for key in keys),
     )
 
 
 def _blocks(rows: Sequence[Row], loaded: Loaded) -> tuple[Fields, ...]:
-    """Return the fields of each row, epsilons compared with the budget of the config."""
+    """Return the fields of each row, epsilon with digits enough to show on which side of a config's budget it lies."""
     return tuple(row_fields(row, budget_limit(loaded.plan)) for row in rows)
 
 

@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dpcalc._version import __version__
 from dpcalc.config.source import ConfigError, Diagnostic, visible
-from dpcalc.errors import no_verdict_reason
+from dpcalc.errors import NO_VERDICT, no_verdict_reason
 from dpcalc.records import dataclass
 from dpcalc.report.rounding import as_given
 
@@ -89,7 +89,7 @@ class Field:
                 return visible(str(value))
 
     def rows(self) -> Iterator[tuple[Field, str]]:
-        """Yield (field, text) of each row on a terminal, from `row` or else `texts()`; of an object's fields too."""
+        """Yield (field, text) of each terminal row: of `row`, else of `texts()`, and those of an object's fields."""
         # An object has no text of its own: its fields have the rows, unless `row` words it as a whole.
         texts = self.texts() if self.row is None and not isinstance(self.value, tuple) else self.row or ()
         for text in (texts,) if isinstance(texts, str) else texts:
@@ -174,7 +174,7 @@ class Output:
 
     def json_text(self) -> str:
         """Return the result as one JSON document; raise ValueError for NaN."""
-        return document(self.command, self.fields)
+        return json_document(self.command, self.fields)
 
     def plain_text(self) -> str:
         """Return a `key: value` line for each field that has a text, in blocks if there are several."""
@@ -216,8 +216,8 @@ def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
 # JSON
 
 
-def document(command: str, fields: Fields) -> str:
-    """Return a whole JSON output with schema, version and command, infinity as null; ValueError for NaN.
+def json_document(command: str, fields: Fields) -> str:
+    """Return a whole JSON output: schema, version, command, then fields; infinity as null, ValueError for NaN.
 
     Args:
         command: name of the command that prints it.
@@ -249,7 +249,7 @@ def _json_value(value: object) -> object:
 
 
 def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
-    """Return findings with their places for JSON, in their order; line and column from 1, or None."""
+    """Return findings as JSON dicts, in order: code, level, message, hint, path, line and column (from 1, or None)."""
     return [
         {
             "code": finding.code,
@@ -265,7 +265,7 @@ def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, objec
 
 
 def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
-    """Return the field with path and name of a config; the path is in JSON alone, the row shows the name.
+    """Return `config`, an inline object: `path` for JSON alone, and `name`, with the row "run" unless not `has_row`.
 
     Args:
         loaded: the config.
@@ -276,31 +276,44 @@ def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
 
 
 def origin_fields(loaded: Loaded) -> Fields:
-    """Return the diagnostics of a config and its hash, for JSON alone."""
+    """Return `diagnostics` and `config_hash` of a config, for JSON alone."""
     return (
         json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
         json_only("config_hash", loaded.config_hash),
     )
 
 
-def error_field(errors: Sequence[tuple[Exception, str, int]]) -> Field:
-    """Return the JSON field `error`: highest exit code, its first error's rule or DPC104, all messages and findings.
+class ReportedError(NamedTuple):
+    """An exception with its message on standard error and its exit code, which `dpcalc.errors.diagnosis` returns."""
+
+    error: Exception
+    message: str
+    exit_code: int
+
+
+def error_field(errors: Sequence[ReportedError]) -> Field:
+    """Return the JSON field `error`: highest exit code, rule of the first error with it, all messages and findings.
 
     Args:
-        errors: at least one (exception, its message on standard error, its exit code). The highest exit code counts;
-            the rule is that of the first error with this code.
+        errors: at least one.
     """
     # A script that reads JSON gets the same facts as a person does, at the same places of the file.
-    worst, _, exit_code = max(errors, key=lambda each: each[2])
-    located = [finding for error, *_ in errors if isinstance(error, ConfigError) for finding in error.diagnostics]
-    own_code = worst.diagnostics[0].code if isinstance(worst, ConfigError) else "DPC104"
+    worst = max(errors, key=lambda each: each.exit_code)
+    located = [finding for each in errors if isinstance(each.error, ConfigError) for finding in each.error.diagnostics]
     fields = (
-        Field("exit_code", exit_code),
-        Field("code", no_verdict_reason(worst)[0] if exit_code == 3 else own_code),
-        Field("message", "\n".join(message.removeprefix("error: ") for _, message, _ in errors)),
+        Field("exit_code", worst.exit_code),
+        Field("code", _rule_code(worst)),
+        Field("message", "\n".join(each.message.removeprefix("error: ") for each in errors)),
         Field("findings", diagnostic_fields(located)),
     )
     return json_only("error", fields)
+
+
+def _rule_code(reported: ReportedError) -> str:
+    """Return an error's rule: for exit code 3 by `no_verdict_reason`, of a config its first finding's, else DPC104."""
+    if reported.exit_code == NO_VERDICT:
+        return no_verdict_reason(reported.error).code
+    return reported.error.diagnostics[0].code if isinstance(reported.error, ConfigError) else "DPC104"
 
 
 def yes_no(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one

@@ -8,15 +8,15 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.lock import VERSION, Lock, LockEntry
-from dpcalc.gate.verdict import Change, Fits, Problem, Result, Verdict, worst_verdict
-from dpcalc.guarantee import Guarantee
+from dpcalc.gate.verdict import Change, Problem, Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
 from dpcalc.report.fields import Field, Fields, Output, Section, diagnostic_fields, json_only, terminal_only
+from dpcalc.report.findings import before_and_after_text, problem_hint, problem_sentence
 from dpcalc.report.formats import ReportFormat
 from dpcalc.report.guarantees import (
     assumptions_field,
@@ -27,7 +27,7 @@ from dpcalc.report.guarantees import (
     guarantee_headline,
     protects_row,
 )
-from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up
+from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_up
 
 if TYPE_CHECKING:  # `check` needs no ledger
     from dpcalc.gate.ledger import Account, Run
@@ -35,6 +35,14 @@ if TYPE_CHECKING:  # `check` needs no ledger
 VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}
 """Verdicts that a command words differently: `lock` compares with no budget, so that nothing passes there."""
 PAST_TENSES = {"check": "checked", "validate": "read", "diff": "compared", "lock": "read"}
+
+
+class Place(NamedTuple):
+    """A place for a report: file from the top of the repository ("" for standard input), line and column from 1."""
+
+    location: str
+    line: int
+    column: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +65,13 @@ class FileView:
     result: Result
     elsewhere: Mapping[str, str]
 
-    def place(self, finding: Diagnostic) -> tuple[str, int, int]:
-        """Return (location, line, column), 1 where a finding has none; (this file, 1, 1) for one in an unknown file."""
+    def place(self, finding: Diagnostic) -> Place:
+        """Return a finding's place, in this file or one of `elsewhere`; line 1, column 1 if unknown or in neither."""
         if finding.path == self.result.path:
-            return self.location, finding.line or 1, finding.column or 1
+            return Place(self.location, finding.line or 1, finding.column or 1)
         if finding.path in self.elsewhere:
-            return self.elsewhere[finding.path], finding.line or 1, finding.column or 1
-        return self.location, 1, 1
+            return Place(self.elsewhere[finding.path], finding.line or 1, finding.column or 1)
+        return Place(self.location, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,18 +120,26 @@ def gate_view(
     )
 
 
-def finding_fingerprints(view: GateView) -> Iterator[tuple[FileView, Diagnostic, str]]:
-    """Yield (file, finding, SHA-256 in hex of rule, file and running number of the rule in the file) of every finding.
+class TrackedFinding(NamedTuple):
+    """A finding, its file, and a fingerprint by which a service tells it from new ones."""
 
-    The count is that of the findings of the rule in the file so far, so that a fingerprint stays the same when lines
-    and numbers change.
+    file: FileView
+    finding: Diagnostic
+    fingerprint: str
+
+
+def tracked_findings(view: GateView) -> Iterator[TrackedFinding]:
+    """Yield every finding with its fingerprint: SHA-256 in hex of rule, file and how often the file has had the rule.
+
+    No line or number is in it, so that it stays the same when these change.
     """
     seen: Counter[tuple[str, str]] = Counter()
     for file in view.files:
         for finding in file.findings:
             seen[finding.code, file.location] += 1
             subject = f"{finding.code}\0{file.location}\0{seen[finding.code, file.location]}"
-            yield file, finding, hashlib.sha256(subject.encode(errors="surrogatepass")).hexdigest()
+            fingerprint = hashlib.sha256(subject.encode(errors="surrogatepass")).hexdigest()
+            yield TrackedFinding(file, finding, fingerprint)
 
 
 def _verdict_counts(command: str, results: Sequence[Result]) -> str:
@@ -153,7 +169,7 @@ def _verdict_word(command: str, verdict: Verdict) -> str:
 
 
 def _verdict_text(command: str, result: Result) -> str:
-    """Return "VERDICT, epsilon X of LIMIT, N% used" as far as known; "epsilon infinite"; "no budget" in `check`."""
+    """Return "VERDICT, epsilon X of LIMIT, N% used"; VERDICT without a guarantee; "no budget" only in `check`."""
     guarantee, limit, word = result.guarantee, result.limit, _verdict_word(command, result.verdict)
     if guarantee is None:
         return word
@@ -166,7 +182,7 @@ def _verdict_text(command: str, result: Result) -> str:
 
 
 def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
-    """Return a finding of the gate as a diagnostic, its sentence and hint in words, in its own file or the config."""
+    """Return a finding of the gate as a diagnostic, with its sentence and hint, in its own file or else the config."""
     line, column = problem.mark or (None, None)
     return Diagnostic(
         code=problem.code,
@@ -179,48 +195,8 @@ def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
     )
 
 
-# Findings of the gate as sentences, by rule
-
-FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up so that the next check passes
-
-
-def problem_sentence(problem: Problem, result: Result) -> str:
-    """Return the sentence of a finding's rule, `detail` for a rule without; numbers rounded up, but still apart.
-
-    Args:
-        problem: the finding; its `detail` is the message of rules that are not in `_SENTENCES`.
-        result: result of the file that it is in.
-    """
-    wording = _SENTENCES.get(problem.code)
-    return problem.detail if wording is None else wording(problem, result)
-
-
-def problem_hint(problem: Problem, result: Result) -> str:
-    """Return the way out of a finding, "" for none; of DPC205 and DPC301 the noise or steps that fit, if known.
-
-    Args:
-        problem: the finding.
-        result: result of the file that it is in.
-    """
-    if problem.code in {"DPC205", "DPC301"} and result.fits != Fits():
-        return f"to fit: {_fits_text(result.fits)}"
-    return problem.hint
-
-
-def _fits_text(fits: Fits) -> str:
-    """Return the changes that would keep to the limit: "noise_multiplier >= X or steps <= N"; X rounded up; or ""."""
-    texts = []
-    if fits.noise_multiplier is not None:
-        texts.append(f"noise_multiplier >= {rounded_up(fits.noise_multiplier, digits=FIT_DIGITS)}")
-    if fits.noise_factor is not None:
-        texts.append(f"noise_multiplier of every phase times {rounded_up(fits.noise_factor, digits=FIT_DIGITS)}")
-    if fits.steps is not None:
-        texts.append(f"steps <= {fits.steps}")
-    return " or ".join(texts)
-
-
 def comparison_lines(result: Result) -> tuple[str, ...]:
-    """Return lines on epsilon and each change since the base, or on why it is not known; () if nothing changed."""
+    """Return "epsilon A -> B since BASE" and a line for each change; DPC406's sentences without a base; () if same."""
     base, now = result.base, result.guarantee
     without_base = tuple(f"  {visible(each.detail)}" for each in result.problems if each.code == "DPC406")
     if without_base:
@@ -228,7 +204,7 @@ def comparison_lines(result: Result) -> tuple[str, ...]:
     if base is None or now is None or not (base.changes or base.guarantee.epsilon != now.epsilon):
         return ()
     before = base.guarantee.epsilon
-    moved = f"stays {rounded_up(now.epsilon)}" if now.epsilon == before else _from_to(before, now.epsilon)
+    moved = f"stays {rounded_up(now.epsilon)}" if now.epsilon == before else before_and_after_text(before, now.epsilon)
     lines = [f"  epsilon {moved} since {visible(base.name)}"]
     lines += [f"  {_change_text(change, before)}" for change in base.changes]
     return tuple(lines)
@@ -241,124 +217,7 @@ def _change_text(change: Change, before: float) -> str:
         return text
     if change.alone == before:
         return f"{text} (alone: epsilon stays)"
-    return f"{text} (alone: epsilon {_from_to(before, change.alone)})"
-
-
-def _from_to(before: float, after: float) -> str:
-    """Return two bounds as "A -> B", rounded up, with as many digits as show which is larger."""
-    return f"{rounded_up(before, apart_from=after)} -> {rounded_up(after, apart_from=before)}"
-
-
-def _claim_text(guarantee: Guarantee) -> str:
-    """Return protected unit and delta of an epsilon in parentheses."""
-    return f"(unit {guarantee.unit}, delta {as_given(guarantee.delta)})"
-
-
-def _no_bound_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC205: there is no finite epsilon; the finding's detail where there is no guarantee."""
-    return problem.detail if result.guarantee is None else f"there is no finite epsilon {_claim_text(result.guarantee)}"
-
-
-def _over_budget_text(problem: Problem, result: Result) -> str:
-    """Return DPC301's message: epsilon X exceeds the limit; `problem.detail` without a guarantee or limit."""
-    guarantee, limit = result.guarantee, result.limit
-    if guarantee is None or limit is None:
-        return problem.detail
-    name = "the budget" if limit.source == "budget.epsilon" else limit.source
-    epsilon = rounded_up(guarantee.epsilon, apart_from=limit.value)
-    return f"epsilon {epsilon} exceeds {name} {as_given(limit.value)} {_claim_text(guarantee)}"
-
-
-def _near_budget_text(problem: Problem, result: Result) -> str:
-    """Return DPC302's message: the percent of the limit used; `problem.detail` without a guarantee or limit."""
-    guarantee, limit, (share,) = result.guarantee, result.limit, problem.numbers
-    if guarantee is None or limit is None:
-        return problem.detail
-    used = percent_up(guarantee.epsilon, limit.value)
-    return f"{used}% of {limit.source} {as_given(limit.value)} is used; a warning was asked for above {share:g}%"
-
-
-def _raised_budget_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC303: the limit before and now (infinite: it is gone), from `problem.numbers`."""
-    del result
-    before, after = problem.numbers
-    now = f"is now {as_given(after)}" if math.isfinite(after) else "is gone"
-    return f"{problem.detail} was {as_given(before)} and {now}"
-
-
-def _no_budget_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC304: no budget is stated."""
-    del problem, result
-    return "no budget.epsilon: nothing says what this run may cost"
-
-
-def _rise_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC401: epsilon before and now, and the change that raises it most."""
-    before, after = problem.numbers
-    return f"epsilon rises, {_from_to(before, after)}{_cause_text(result)}"
-
-
-def _large_rise_text(problem: Problem, result: Result) -> str:
-    """Return DPC402's message: numbers (before, after, allowed), the rise in percent, the change that raises most."""
-    before, after, allowed = problem.numbers
-    by = f" by {percent_up(after - before, before)}%" if before and math.isfinite(after) else ""
-    limit = f"{problem.detail} allows {as_given(allowed)}"
-    return f"epsilon rises{by}, {_from_to(before, after)}; {limit}{_cause_text(result)}"
-
-
-def _cause_text(result: Result) -> str:
-    """Return " (KEY: OLD -> NEW)" of the change that alone raises epsilon most; "" if none does."""
-    changes = () if result.base is None else result.base.changes  # the largest rise first
-    rises = [each for each in changes if result.base and each.alone and each.alone > result.base.guarantee.epsilon]
-    return f" ({rises[0].key}: {rises[0].old or NOT_SET} -> {rises[0].new or NOT_SET})" if rises else ""
-
-
-def _lock_text(problem: Problem, result: Result) -> str:
-    """Return DPC403's message: `problem.detail`; with one number "epsilon is X", with two unequal ones "A -> B"."""
-    del result
-    match problem.numbers:
-        case (now,):
-            return f"{problem.detail}; epsilon is {rounded_up(now)}"
-        case (before, after) if before != after:
-            return f"{problem.detail}: epsilon {_from_to(before, after)}"
-        case _:
-            return problem.detail
-
-
-def _no_verdict_text(problem: Problem, result: Result) -> str:
-    """Return DPC901's message: numbers (lower, upper, limit), `detail` the accountant; without numbers the detail."""
-    del result
-    if not problem.numbers:
-        return problem.detail
-    lower, upper, limit = problem.numbers
-    name = problem.detail.upper()
-    interval = f"epsilon lies between {rounded_down(lower)} and {rounded_up(upper)} ({name})"
-    return f"{interval}, so it is not known whether it exceeds {as_given(limit)}; the PLD accountant has no answer"
-
-
-def _claim_change_text(problem: Problem, result: Result) -> str:
-    """Return DPC405's message: numbers (before, now), a third if only with other changes epsilon falls; or unknown."""
-    del result
-    hint = "make sure that the training code changed with it"
-    if not problem.numbers:
-        return f"{problem.detail} changes an assumption, and what it does alone is not known; {hint}"
-    before, now, *alone = problem.numbers
-    how = "with the other changes" if alone else "alone"  # alone it is then no lower
-    return f"{problem.detail} {how} lowers epsilon, {_from_to(before, now)}; {hint}"
-
-
-_SENTENCES: dict[str, Callable[[Problem, Result], str]] = {
-    "DPC205": _no_bound_text,
-    "DPC301": _over_budget_text,
-    "DPC302": _near_budget_text,
-    "DPC303": _raised_budget_text,
-    "DPC304": _no_budget_text,
-    "DPC401": _rise_text,
-    "DPC402": _large_rise_text,
-    "DPC403": _lock_text,
-    "DPC405": _claim_change_text,
-    "DPC901": _no_verdict_text,
-}
+    return f"{text} (alone: epsilon {before_and_after_text(before, change.alone)})"
 
 
 # The report as JSON, every number in full
@@ -374,7 +233,7 @@ def gate_json(view: GateView) -> str:
 
 
 def _file_fields(file: FileView) -> Fields:
-    """Return the result of one file, unrounded; None for guarantee, budget or base that is not known."""
+    """Return one file's result: path, verdict, guarantee, budget, base, changes, fits, findings; None if unknown."""
     result = file.result
     guarantee, base = result.guarantee, result.base
     limit = None if result.limit is None else result.limit.value
@@ -392,7 +251,7 @@ def _file_fields(file: FileView) -> Fields:
 
 
 def _change_fields(change: Change, path: str) -> Fields:
-    """Return one difference from the base; `epsilon` is that of the base with this change alone, None if unknown."""
+    """Return one change: key, old, new, place, and `epsilon` of the base with this change alone, None if unknown."""
     line, column = change.mark or (None, None)
     return (
         Field("key", change.key),
@@ -434,36 +293,47 @@ def ledger_output(command: str, account: Account, *, added: bool | None = None) 
     from dpcalc.planner.words import assumptions  # noqa: PLC0415  loads accountants, which `check` leaves to its workers
 
     plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
-    runs = [
-        {"name": run.name, "part": run.part or None, "steps": run.steps, "guarantee": run.guarantee.to_dict()}
-        for run in account.runs
-    ]
-    total = math.fsum(run.guarantee.epsilon for run in account.runs)  # of basic composition, for the sum of the deltas
-    sum_text = f"{rounded_up(total)}, if epsilons were added up" if added is None else ""
-    sum_field = Field("sum_of_epsilons", total, rounding=rounded_up, section=Section.BUDGET)
+    label = "run" if added is None else "added" if added else "not added"
     return Output(
         command=command,
         headline=guarantee_headline(guarantee, limit),
         fields=(
             Field("config", (json_only("path", account.loaded.path), json_only("name", plan.name))),
             *(() if added is None else (Field("added", added, section=Section.UNIT),)),
-            Field(
-                "runs",
-                runs,
-                plain=tuple(_run_text(run, str(run.steps)) for run in account.runs),
-                label="run" if added is None else "added" if added else "not added",
-                row=tuple(_run_text(run, f"{run.steps:,}") for run in account.runs),
-                section=Section.RUN,
-            ),
-            terminal_only("sum", sum_text, Section.RUN),
+            _runs_field(account.runs, label),
             guarantee_field(guarantee, limit),
             protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
             Field("steps", plan.steps, section=Section.TRAINING),
-            *((sum_field,) if added is None else ()),
+            *(_sum_fields(account.runs) if added is None else ()),
             budget_field(guarantee.epsilon, limit),
             assumptions_field(assumptions(plan)),
             json_only("config_hash", account.loaded.config_hash),
         ),
+    )
+
+
+def _runs_field(runs: Sequence[Run], label: str) -> Field:
+    """Return `runs`: JSON dicts of name, part, steps and guarantee; a plain line and a row of that label for each."""
+    entries = [
+        {"name": run.name, "part": run.part or None, "steps": run.steps, "guarantee": run.guarantee.to_dict()}
+        for run in runs
+    ]
+    return Field(
+        "runs",
+        entries,
+        plain=tuple(_run_text(run, str(run.steps)) for run in runs),
+        label=label,
+        row=tuple(_run_text(run, f"{run.steps:,}") for run in runs),
+        section=Section.RUN,
+    )
+
+
+def _sum_fields(runs: Iterable[Run]) -> Fields:
+    """Return the sum of the runs' epsilons, rounded up: the terminal's row "sum", and `sum_of_epsilons`."""
+    total = math.fsum(run.guarantee.epsilon for run in runs)  # of basic composition, for the sum of the deltas
+    return (
+        terminal_only("sum", f"{rounded_up(total)}, if epsilons were added up", Section.RUN),
+        Field("sum_of_epsilons", total, rounding=rounded_up, section=Section.BUDGET),
     )
 
 

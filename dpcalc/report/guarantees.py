@@ -37,7 +37,7 @@ _LONGEST_FRACTION = 64  # characters
 
 
 def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon: str | None = None) -> Field:
-    """Return a guarantee as an inline object; epsilon's text is `epsilon`, else rounded up to differ from `limit`.
+    """Return `guarantee`, inline, of all of `to_dict`; plain epsilon is `epsilon`, else rounded up apart from `limit`.
 
     Args:
         guarantee: the guarantee; its epsilon is rounded up, its lower bound down.
@@ -57,7 +57,7 @@ def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon
 
 
 def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
-    """Return the field `gdp`: an object for JSON, one plain line and one row; mu and regret rounded up in these.
+    """Return `gdp`: a JSON object; plain "mu X, floor F, regret R", after "no good summary" if it is none; a row.
 
     Args:
         gdp: mu with its floor and regret.
@@ -171,11 +171,7 @@ def row_fields(row: Row, apart_from: float | None = None) -> Fields:
 
 
 def phase_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return a phase as a dict for JSON: length, draws, noise, distances; probabilities as exact fractions ("1/150").
-
-    The probability of a draw that is cut to a maximum is a fraction of hundreds of digits: it is given as a decimal.
-    """
-    inclusion = str(phase.inclusion)
+    """Return a phase as a dict for JSON: attributes, probabilities as texts; strategy and other sums if it has any."""
     return {
         "name": phase.name,
         "steps": phase.steps,
@@ -183,7 +179,7 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
         "noise_multiplier": phase.noise_multiplier,
         "clip": phase.clip,
         "sampling": phase.sampling,
-        "inclusion": inclusion if len(inclusion) <= _LONGEST_FRACTION else rounded_up(phase.inclusion, digits=17),
+        "inclusion": _inclusion_text(phase),
         "shift": phase.shift,
         "distances": list(phase.distances),
         "distances_swapped": list(phase.distances_swapped),
@@ -193,6 +189,13 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
         **_strategy_fields(phase),
         **({"also": list(phase.also), "joint_noise_multiplier": phase.joint_noise_multiplier} if phase.also else {}),
     }
+
+
+def _inclusion_text(phase: PhaseSummary) -> str:
+    """Return the inclusion probability as an exact fraction "1/150"; if over 64 characters as 17 digits, rounded up."""
+    # The probability of a draw that is cut to a maximum is a fraction of hundreds of digits.
+    exact = str(phase.inclusion)
+    return exact if len(exact) <= _LONGEST_FRACTION else rounded_up(phase.inclusion, digits=17)
 
 
 def _strategy_fields(phase: PhaseSummary) -> dict[str, object]:
@@ -291,7 +294,7 @@ def tight_text(guarantee: Guarantee) -> str:
 
 
 def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
-    """Return "epsilon <= X   (tight: at least Y)   delta = D", rounded to the safe side, or that epsilon is infinite.
+    """Return "epsilon <= X   (tight: at least Y)   delta = D"; "~ X   (KIND)" unless upper; or that it is infinite.
 
     Args:
         guarantee: the statement.

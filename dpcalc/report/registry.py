@@ -38,15 +38,20 @@ def _constant(value: Value) -> Callable[[StatementView], Value]:
     return lambda view: value  # noqa: ARG005  as all of them
 
 
+def _rows(view: StatementView, heading: str) -> list[tuple[str, str]]:
+    """Return the (label, text) rows of the section with a heading; [] without the section."""
+    return [row for section in view.sections if section.heading == heading for row in section.rows]
+
+
 def _row(heading: str, label: str) -> Callable[[StatementView], str]:
-    """Return a function of a view: texts of a section's rows of a label, joined by "; "; of "" all, with labels."""
+    """Return the function from a view to the texts of a section's rows of one label, joined by "; "; "" for none."""
+    # By heading and label, so that the words of an entry are those of the statement, whoever changes them.
+    return lambda view: "; ".join(text for name, text in _rows(view, heading) if name == label)
 
-    def text(view: StatementView) -> str:
-        # By heading and label, so that the words of an entry are those of the statement, whoever changes them.
-        rows = [row for section in view.sections if section.heading == heading for row in section.rows]
-        return "; ".join(text if label else f"{name}: {text}" for name, text in rows if label in {"", name})
 
-    return text
+def _all_rows(heading: str) -> Callable[[StatementView], str]:
+    """Return the function from a view to "LABEL: TEXT" of all rows of a section, joined by "; "; "" for none."""
+    return lambda view: "; ".join(f"{name}: {text}" for name, text in _rows(view, heading))
 
 
 def _points(heading: str) -> Callable[[StatementView], str]:
@@ -67,7 +72,7 @@ def _before(text: Callable[[StatementView], str], question: str) -> Callable[[St
 
 
 def _number(name: str) -> Callable[[StatementView], float | None]:
-    """Return the function from a view to a number of its guarantee, rounded up; None if infinite or absent."""
+    """Return the function from a view to a number of its guarantee, rounded up to 6 digits; None if infinite."""
 
     def number(view: StatementView) -> float | None:
         guarantee = next(field.value for field in view.fields if field.name == "guarantee")
@@ -108,7 +113,7 @@ FIELDS = (
     RegistryField(path="deployment.privacy_loss.privacy_unit_details", value=_row(_GUARANTEE, "adjacency")),
     RegistryField(path="deployment.privacy_loss.privacy_parameters.epsilon", value=_number("epsilon")),
     RegistryField(path="deployment.privacy_loss.privacy_parameters.delta", value=_number("delta")),
-    RegistryField(path="deployment.privacy_loss.privacy_parameters_details", value=_row(_GUARANTEE, "")),
+    RegistryField(path="deployment.privacy_loss.privacy_parameters_details", value=_all_rows(_GUARANTEE)),
     RegistryField(path="deployment.deployment_model.model_name", value=_constant("Central"), is_assumed=True),
     RegistryField(path="deployment.deployment_model.model_name_details", value=_row(_DEPLOYED, "trust model")),
     RegistryField(path="deployment.deployment_model.actors", value=_row(_DEPLOYED, "who sees what")),
@@ -138,14 +143,14 @@ FIELDS = (
     ),
     RegistryField(path="deployment.implementation.justification", value=_ask),
     RegistryField(path="deployment.administrative.sources", value=_ask),
-    RegistryField(path="deployment.administrative.notes", value=_row("Where it comes from", "")),
+    RegistryField(path="deployment.administrative.notes", value=_all_rows("Where it comes from")),
     RegistryField(path="deployment.administrative.registry_authors", value=_constant([UNANSWERED])),
 )
 """Every field of the schema, in its order, but `rho`, which is of another variant."""
 
 
 def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  lines of YAML are not wrapped
-    """Return the YAML of an entry for the registry, texts escaped for Markdown; InputError without finite epsilon.
+    """Return FIELDS as YAML, nested by their paths, in their order, None left out; InputError if epsilon is infinite.
 
     Args:
         view: the statement.
@@ -159,20 +164,28 @@ def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: AR
     entry: dict[str, object] = {}
     for field in FIELDS:
         value = field.value(view)
-        if value is None:
-            continue
-        # The order of FIELDS is that of the schema, which YAML keeps: people compare entries side by side.
-        *objects, name = field.path.split(".")
-        inner = entry
-        for each in objects:
-            inner = inner.setdefault(each, {})  # type: ignore[assignment]  # an object of fields
-        # The registry's own check takes two backslashes in a row for a slip in a formula.
-        inner[name] = escaped(value).replace("\\\\", "&#92;") if isinstance(value, str) else value
+        if value is not None:
+            # The order of FIELDS is that of the schema, which YAML keeps: people compare entries side by side.
+            _set_at(entry, field.path, _registry_text(value) if isinstance(value, str) else value)
     return yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=float("inf"))
 
 
+def _set_at(entry: dict[str, object], path: str, value: Value) -> None:
+    """Set the value at a dotted path of nested dicts; those that are missing are made."""
+    *objects, name = path.split(".")
+    for each in objects:
+        entry = entry.setdefault(each, {})  # type: ignore[assignment]  # an object of fields
+    entry[name] = value
+
+
+def _registry_text(text: str) -> str:
+    """Return a text escaped for Markdown, two backslashes in a row as "&#92;"."""
+    # The registry's own check takes two backslashes in a row for a slip in a formula.
+    return escaped(text).replace("\\\\", "&#92;")
+
+
 def registry_notes(view: StatementView) -> tuple[str, ...]:
-    """Return up to three sentences: the fields that a person must answer, those left out, those assumed.
+    """Return up to three texts "WORDS: PATH, PATH": fields that a person must answer (end in "..."), left out, assumed.
 
     Args:
         view: the statement.

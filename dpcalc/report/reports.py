@@ -10,7 +10,7 @@ from dpcalc._version import __version__
 from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.gate.verdict import Verdict
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.gate import FileView, GateView, finding_fingerprints
+from dpcalc.report.gate import FileView, GateView, TrackedFinding, tracked_findings
 from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.report.rules import RULES
 
@@ -63,8 +63,8 @@ MAX_FILES = 50  # largest number of files whose findings are written out: a step
 
 
 def markdown_text(view: GateView) -> str:
-    """Return the verdict, a table of the files, and the lines of the first 50 files with changes or findings."""
-    rows = [f"| {_code(file.result.path)} | {' | '.join(_cells(file))} |" for file in view.files]
+    """Return verdict, table of files, a code block for each of the first 50 files with changes or findings, a count."""
+    rows = [f"| {_inline_code(file.result.path)} | {' | '.join(_result_cells(file))} |" for file in view.files]
     parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
     if rows:
         parts += ["| config | verdict | epsilon | budget |", "| --- | --- | --- | --- |", *rows, ""]
@@ -76,8 +76,8 @@ def markdown_text(view: GateView) -> str:
     return "\n".join(parts)
 
 
-def _cells(file: FileView) -> tuple[str, str, str]:
-    """Return (verdict, epsilon rounded up, limit) of a file; "" for what is not known."""
+def _result_cells(file: FileView) -> tuple[str, str, str]:
+    """Return (verdict, epsilon rounded up apart from the limit, limit) of a file; "" for what is not known."""
     guarantee, limit = file.result.guarantee, file.result.limit
     if guarantee is None:
         return str(file.result.verdict), "", ""
@@ -93,14 +93,14 @@ def _finding_lines(view: GateView, file: FileView) -> list[str]:
 
 
 def _code_block(lines: list[str]) -> list[str]:
-    """Return the lines in a fence longer than any run of backticks in them."""
+    """Return lines as a Markdown code block, in a fence longer than any run of backticks in them."""
     text = "\n".join(lines)
     # No text of a file can close such a fence, and so leave the block.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return [f"{fence}text", text, fence]
 
 
-def _code(text: str) -> str:
+def _inline_code(text: str) -> str:
     """Return text as inline code in a table cell: `visible`, | escaped, a longer fence around backticks."""
     # A bar ends the cell even in code.
     shown = visible(text).replace("|", "\\|")
@@ -181,12 +181,12 @@ _GITLAB_SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severi
 def gitlab_json(view: GateView) -> str:
     """Return all findings as a JSON list; a finding keeps its fingerprint when only numbers or lines change."""
     # GitLab tells new findings from old ones by the fingerprint: were a line number in it, a shifted line would be new.
-    entries = [_gitlab_entry(file, finding, fingerprint) for file, finding, fingerprint in finding_fingerprints(view)]
-    return json.dumps(entries, indent=2) + "\n"
+    return json.dumps(list(map(_gitlab_entry, tracked_findings(view))), indent=2) + "\n"
 
 
-def _gitlab_entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict[str, object]:
+def _gitlab_entry(tracked: TrackedFinding) -> dict[str, object]:
     """Return one finding for GitLab, its severity by level; an error in a file without a verdict is critical."""
+    file, finding, fingerprint = tracked
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
     # Without a verdict nothing is known of the run, which is worse than a budget that is exceeded.
@@ -218,7 +218,7 @@ _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def junit_xml(view: GateView) -> str:
-    """Return JUnit XML: failed files are failures, invalid and undecided ones errors; findings are the output."""
+    """Return JUnit XML, a test case a file: failed files are failures, invalid and undecided ones errors; counts."""
     # JUnit knows two ways not to pass: a failure is an answer, an error is the lack of one.
     failed = sum(file.result.verdict is Verdict.FAILED for file in view.files)
     broken = sum(file.result.verdict in {Verdict.INVALID, Verdict.UNDECIDED} for file in view.files)
@@ -233,7 +233,7 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append a file's test case: its lines as output, a `failure` if it failed, an `error` if undecided or invalid."""
+    """Append a file's test case: lines as output; findings in a `failure` if failed, an `error` if it has no answer."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )
@@ -276,8 +276,8 @@ _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 
 def sarif_json(view: GateView) -> str:
     """Return all findings as SARIF with the rules they name; `executionSuccessful` is false without a verdict."""
-    findings = tuple(finding_fingerprints(view))
-    codes = sorted({finding.code for _, finding, _ in findings})
+    findings = tuple(tracked_findings(view))
+    codes = sorted({each.finding.code for each in findings})
     driver = {
         "name": "dpcalc",
         "version": __version__,
@@ -287,13 +287,13 @@ def sarif_json(view: GateView) -> str:
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": view.verdict is not Verdict.UNDECIDED}],
         "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(file, finding, fingerprint, codes) for file, finding, fingerprint in findings],
+        "results": [_sarif_result(each, codes) for each in findings],
     }
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
 def _sarif_rule(code: str) -> dict[str, object]:
-    """Return the description of a rule of RULES; raise KeyError for a code that is not in it."""
+    """Return a rule for SARIF: id, title as CamelCase name and text, condition, reason and fix as help; KeyError."""
     # A name without blanks, as SARIF asks for; the title is for people.
     rule = RULES[code]
     return {
@@ -305,8 +305,9 @@ def _sarif_rule(code: str) -> dict[str, object]:
     }
 
 
-def _sarif_result(file: FileView, finding: Diagnostic, fingerprint: str, codes: list[str]) -> dict[str, object]:
+def _sarif_result(tracked: TrackedFinding, codes: list[str]) -> dict[str, object]:
     """Return a finding as SARIF: rule, its index in `codes`, level, message and hint, place, fingerprint."""
+    file, finding, fingerprint = tracked
     location, line, column = file.place(finding)
     # A file name is bytes: those that are no UTF-8 are surrogates, which `quote` would refuse.
     uri = quote(location or "stdin", errors="surrogatepass")

@@ -29,14 +29,7 @@ from dpcalc.report.fields import (
     terminal_only,
 )
 from dpcalc.report.guarantees import gdp_field, guarantee_field, method_name, noise_text, protects_row, unit_fields
-from dpcalc.report.rounding import (
-    BARE_DIGITS,
-    as_given,
-    percent_up,
-    rounded_down,
-    rounded_up,
-    rounded_up_within,
-)
+from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up, rounded_up_within
 from dpcalc.sampling.schemes import CappedPoisson, CyclicPoisson, Poisson
 
 NOISE = "noise_multiplier"
@@ -48,7 +41,7 @@ _FULL_DIGITS = 17  # significant digits that identify every float
 def with_safe_decimal(
     solution: Solution, before: Plan, measure_plan: Callable[[Plan], tuple[float, Guarantee]]
 ) -> Solution:
-    """Return the solution at a decimal of 6, 9 or 17 digits, noise up, rate down, measured again; ints unchanged.
+    """Return a solution at the shortest of its 6-, 9- and 17-digit decimals within the target; if an int, unchanged.
 
     Args:
         solution: result of a solver.
@@ -64,43 +57,48 @@ def with_safe_decimal(
     # A short decimal is another value than the one found: what is printed beside it is measured for it.
     for digits in (BARE_DIGITS, BARE_DIGITS + 3, _FULL_DIGITS):
         value = _cheaper_decimal(solution.value, digits)
-        plan = _with_value(solution, before, value)
+        plan = _plan_at(value, solution, before)
         reached, guarantee = (solution.reached, solution.guarantee) if plan == solution.plan else measure_plan(plan)
         if reached <= solution.goal.limit:
             return replace(solution, value=value, plan=plan, guarantee=guarantee, reached=reached)
     return solution
 
 
-def _cheaper_decimal(value: float | Fraction, digits: int) -> Value:
+def _cheaper_decimal(value: float | Fraction, digits: int) -> float | Fraction:
     """Return a value with that many significant digits, on the side with less epsilon: noise up, a rate down."""
     if isinstance(value, Fraction):
         return Fraction(rounded_down(value, digits=digits))
     return float(rounded_up(value, digits=digits))
 
 
-def _with_value(solution: Solution, before: Plan, value: Value) -> Plan:
-    """Return the solved plan with another value; a factor scales the noise of `before`; fixed epochs set the steps."""
-    # A factor multiplies the noise of the plan before the search, exactly: the product of two short decimals is short.
-    plan = solution.plan
+def _plan_at(value: float | Fraction, solution: Solution, before: Plan) -> Plan:
+    """Return the solved plan with another value: factor on the noise of `before`, noise of a phase, or Poisson rate."""
     if solution.name == FACTOR:
-        return replace(plan, phases=tuple(_with_scaled_noise(phase, _exact(value)) for phase in before.phases))
-    phase = plan.phases[solution.phase]
-    if isinstance(value, float):
-        return replace_phase(plan, phase, phase.with_noise(value))
+        # The product of two short decimals is short, unlike that of the value with noise that was scaled before.
+        return replace(solution.plan, phases=tuple(_with_scaled_noise(phase, _exact(value)) for phase in before.phases))
+    if isinstance(value, Fraction):
+        return _plan_with_rate(solution, value)
+    phase = solution.plan.phases[solution.phase]
+    return replace_phase(solution.plan, phase, phase.with_noise(value))
+
+
+def _plan_with_rate(solution: Solution, rate: Fraction) -> Plan:
+    """Return the solved plan with another Poisson rate, the phase's steps set anew where its epochs are fixed."""
+    phase = solution.plan.phases[solution.phase]
     level = phase.hierarchy.levels[solution.level]
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
-        level = replace(level, scheme=replace(level.scheme, probability=Fraction(value)))
-    plan = with_level(plan, phase, solution.level, level)
+        level = replace(level, scheme=replace(level.scheme, probability=rate))
+    plan = with_level(solution.plan, phase, solution.level, level)
     return plan if solution.epochs is None else with_epochs(plan, solution.phase, solution.epochs)
 
 
 def _with_scaled_noise(phase: Phase, factor: Fraction) -> Phase:
-    """Return a phase with its noise times a factor; a phase without noise unchanged."""
+    """Return a phase with its noise, as a decimal, times a factor; a phase without noise unchanged."""
     noise = phase.noise_multiplier
     return phase if noise is None else phase.with_noise(float(_exact(noise) * factor))
 
 
-def _exact(value: Value) -> Fraction:
+def _exact(value: float | Fraction) -> Fraction:
     """Return the shortest decimal that denotes a float, as a fraction; a fraction itself."""
     return value if isinstance(value, Fraction) else Fraction(repr(value))
 
@@ -109,7 +107,7 @@ def _exact(value: Value) -> Fraction:
 
 
 def solution_output(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> Output:
-    """Return a solver's result: value, measure reached, `fails_at` (None: nothing beyond fails), solved plan.
+    """Return a solver's result: fields on the value, its guarantee and the solved plan; quiet text the value alone.
 
     Args:
         command: name of the solver.
@@ -118,49 +116,70 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         written: keys that `--write` changed.
 
     Returns:
-        The measure rounded up within the target, the value that fails rounded away from the solution; the quiet text is
-        the value alone.
+        The measure rounded up within the target, the value that fails rounded away from the solution.
     """
-    goal, plan, guarantee = solution.goal, solution.plan, solution.guarantee
-    reached, name = rounded_up_within(solution.reached, goal.limit), measure(goal)
-    fails = _failing_value(solution)
-    is_epsilon = name == EPSILON
-    others, lower = _unchanged_noise_text(solution.name, plan), guarantee.epsilon_lower
-    fields = (
-        Field("name", solution.name, section=Section.RUN),
-        Field("value", _number(solution.value)),
-        Field("epsilon", guarantee.epsilon, plain=reached if is_epsilon else ""),
-        plain_only(name, "" if is_epsilon else reached),
-        Field("target", goal.limit),
-        Field("fails_at", None if solution.fails_at is None else _number(solution.fails_at), plain=fails),
-        Field("key", solution.key, section=Section.RUN),
-        json_only("goal", _goal_fields(goal, solution.reached)),
-        Field("held", others or None),
-    )
+    guarantee = solution.guarantee
+    epsilon = _reached_text(solution) if _limits_epsilon(solution.goal) else rounded_up(guarantee.epsilon)
     outcome = (
-        Field("solution", fields, section=Section.RUN),
+        Field("solution", _solution_fields(solution), section=Section.RUN),
         json_only("best", None),
-        guarantee_field(guarantee, epsilon=reached if is_epsilon else rounded_up(guarantee.epsilon)),
-        protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
-        terminal_only("delta", as_given(guarantee.delta), Section.UNIT),
-        terminal_only("held", others, Section.TRAINING),
-        terminal_only("accountant", method_name(guarantee.method)),
-        terminal_only("lower bound", "" if lower is None else f"epsilon >= {rounded_down(lower)}"),
-        terminal_only("guarantee", "" if is_epsilon else f"epsilon <= {rounded_up(guarantee.epsilon)}"),
-        terminal_only("target", f"{'' if is_epsilon else f'{goal.name} <= '}{as_given(goal.limit)}", Section.BUDGET),
+        guarantee_field(guarantee, epsilon=epsilon),
+        *_solution_rows(solution),
     )
-    bound = f"{label(solution)} {relation(solution.name)} {value_text(solution.value)}"
-    failure = f"fails at {fails}" if fails else "nothing beyond it fails"
     return Output(
         command=command,
-        headline=f"{bound}   gives {goal.name} <= {reached} ({failure})",
-        fields=_solver_fields(outcome, plan, loaded, written),
+        headline=_solution_headline(solution),
+        fields=_solver_fields(outcome, solution.plan, loaded, written),
         quiet_text=f"{value_text(solution.value)}\n",
     )
 
 
+def _reached_text(solution: Solution) -> str:
+    """Return what the goal measures at a solution, rounded up to three digits, or the limit where that is smaller."""
+    return rounded_up_within(solution.reached, solution.goal.limit)
+
+
+def _solution_headline(solution: Solution) -> str:
+    """Return "KEY >= VALUE   gives MEASURE <= REACHED (fails at X)", or "(nothing beyond it fails)"."""
+    fails, relation = _failing_value_text(solution), relation_to_solution(solution.name)
+    return (
+        f"{label(solution)} {relation} {value_text(solution.value)}   gives {solution.goal.name} <= "
+        f"{_reached_text(solution)} ({f'fails at {fails}' if fails else 'nothing beyond it fails'})"
+    )
+
+
+def _solution_fields(solution: Solution) -> Fields:
+    """Return a solution's name, value, measure reached, target, `fails_at` (None: no value), key, goal, `held`."""
+    goal, fails_at = solution.goal, solution.fails_at
+    return (
+        Field("name", solution.name, section=Section.RUN),
+        Field("value", _number(solution.value)),
+        *_reached_fields(goal, solution.guarantee.epsilon, _reached_text(solution)),
+        Field("target", goal.limit),
+        Field("fails_at", None if fails_at is None else _number(fails_at), plain=_failing_value_text(solution)),
+        Field("key", solution.key, section=Section.RUN),
+        json_only("goal", _goal_fields(goal, solution.reached)),
+        Field("held", _unchanged_noise_text(solution.name, solution.plan) or None),
+    )
+
+
+def _solution_rows(solution: Solution) -> Fields:
+    """Return a terminal's rows: unit, delta, `held`, accountant, lower bound, target; epsilon if another goal."""
+    guarantee, goal, lower = solution.guarantee, solution.goal, solution.guarantee.epsilon_lower
+    epsilon, measured = ("", "") if _limits_epsilon(goal) else (rounded_up(guarantee.epsilon), f"{goal.name} <= ")
+    return (
+        protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
+        terminal_only("delta", as_given(guarantee.delta), Section.UNIT),
+        terminal_only("held", _unchanged_noise_text(solution.name, solution.plan), Section.TRAINING),
+        terminal_only("accountant", method_name(guarantee.method)),
+        terminal_only("lower bound", "" if lower is None else f"epsilon >= {rounded_down(lower)}"),
+        terminal_only("guarantee", epsilon and f"epsilon <= {epsilon}"),
+        terminal_only("target", f"{measured}{as_given(goal.limit)}", Section.BUDGET),
+    )
+
+
 def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
-    """Return the result of a failed search: `solution` null, the target, and the nearest value there is as `best`.
+    """Return the result of a failed search: `solution` and plan null, the target, the nearest value as `best`.
 
     Args:
         command: name of the solver.
@@ -168,27 +187,18 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
         loaded: the config.
     """
     goal, plan = answer.goal, loaded.plan
-    name, value = measure(goal), value_text(answer.best_value)
     # Rounded to the target the best value would seem to meet it.
     reached = rounded_up(answer.best_reached, apart_from=goal.limit)
     others = _unchanged_noise_text(answer.name, plan)
-    is_epsilon = name == EPSILON
-    best = (
-        json_only("name", answer.name),
-        Field("value", _number(answer.best_value)),
-        Field("epsilon", answer.best_reached if is_epsilon else None, plain=reached if is_epsilon else ""),
-        plain_only(name, "" if is_epsilon else reached),
-        json_only("target", goal.limit),
-        json_only("goal", _goal_fields(goal, answer.best_reached)),
-        json_only("held", others or None),
-    )
     outcome = (
         json_only("solution", None),
         plain_only("solution.name", answer.name, Section.RUN),
         plain_only("solution.value", "none", Section.RUN),
         plain_only("solution.target", as_given(goal.limit), Section.RUN),
-        terminal_only("best", f"{answer.name} {value} gives {goal.name} <= {reached}", Section.RUN),
-        Field("best", best),
+        terminal_only(
+            "best", f"{answer.name} {value_text(answer.best_value)} gives {goal.name} <= {reached}", Section.RUN
+        ),
+        Field("best", _best_fields(answer, reached, others)),
         json_only("guarantee", None),
         protects_row(plan.unit_name, plan.group_size, plan.adjacency),
         terminal_only("held", others, Section.TRAINING),
@@ -202,10 +212,43 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
     )
 
 
+def _best_fields(answer: NoSolution, reached: str, others: str) -> Fields:
+    """Return the nearest value's fields: name, value, measure as text `reached`, target, goal, `held` (`others`)."""
+    return (
+        json_only("name", answer.name),
+        Field("value", _number(answer.best_value)),
+        *_reached_fields(answer.goal, answer.best_reached if _limits_epsilon(answer.goal) else None, reached),
+        json_only("target", answer.goal.limit),
+        json_only("goal", _goal_fields(answer.goal, answer.best_reached)),
+        json_only("held", others or None),
+    )
+
+
+def _reached_fields(goal: Goal, epsilon: float | None, reached: str) -> Fields:
+    """Return `epsilon` for JSON and one plain line "MEASURE: REACHED", named after what the goal limits."""
+    is_epsilon = _limits_epsilon(goal)
+    return (
+        Field("epsilon", epsilon, plain=reached if is_epsilon else ""),
+        plain_only(measure(goal), "" if is_epsilon else reached),
+    )
+
+
 def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: Sequence[str]) -> Fields:
-    """Return a solver's fields; steps, phases and hash are those of `plan`, the solved one, or empty for None."""
+    """Return config, outcome, the solved plan's steps, phases and hash (None, [], None without one), keys written."""
     # Steps, phases and hash of the solved plan, which `--write` makes of the file: the hash can be checked afterwards.
-    phases = () if plan is None else plan.phases
+    return (
+        config_field(loaded, has_row=plan is not None),
+        *outcome,
+        Field("steps", None if plan is None else plan.steps, section=Section.TRAINING),
+        _phases_field(() if plan is None else plan.phases),
+        json_only("written", list(written)),
+        json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
+        json_only("config_hash", None if plan is None else fingerprint(plan)),
+    )
+
+
+def _phases_field(phases: Sequence[Phase]) -> Field:
+    """Return `phases`: JSON dicts, "NAME: STEPS, NOISE; DRAWS" as plain lines and rows, without NAME in a sole row."""
     texts = [_phase_text(phase) for phase in phases]
     named = tuple(f"{visible(phase.name)}: {text}" for phase, text in zip(phases, texts, strict=True))
     rows = tuple(map(with_thousands_separators, named if len(phases) > 1 else texts))
@@ -219,15 +262,7 @@ def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: 
         }
         for phase in phases
     ]
-    return (
-        config_field(loaded, has_row=plan is not None),
-        *outcome,
-        Field("steps", None if plan is None else plan.steps, section=Section.TRAINING),
-        Field("phases", entries, plain=named, label="training", row=rows, section=Section.TRAINING),
-        json_only("written", list(written)),
-        json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
-        json_only("config_hash", None if plan is None else fingerprint(plan)),
-    )
+    return Field("phases", entries, plain=named, label="training", row=rows, section=Section.TRAINING)
 
 
 def _goal_fields(goal: Goal, reached: float) -> Fields:
@@ -241,16 +276,34 @@ def _goal_fields(goal: Goal, reached: float) -> Fields:
 
 
 def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc delta`: the bound on delta rounded up, its lower bound down.
+    """Return the result of `dpcalc delta`: bounds on delta, epsilon, unit, accountant, steps; quiet text delta alone.
 
     Args:
         answer: delta at a given epsilon.
         loaded: the config.
+
+    Returns:
+        The bound on delta rounded up, its lower bound down.
     """
     plan = loaded.plan
-    delta = rounded_up(answer.delta)
-    lower = "" if answer.delta_lower is None else rounded_down(answer.delta_lower)
-    guarantee = (
+    lower = "" if answer.delta_lower is None else f"   (at least {rounded_down(answer.delta_lower)})"
+    return Output(
+        command="delta",
+        headline=f"delta <= {rounded_up(answer.delta)}{lower}   epsilon = {as_given(answer.epsilon)}",
+        fields=(
+            config_field(loaded),
+            Field("guarantee", _delta_fields(answer, plan), section=Section.UNIT, is_inline=True),
+            protects_row(plan.unit_name, plan.group_size, plan.adjacency),
+            Field("steps", plan.steps, label="steps", section=Section.TRAINING),
+            json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
+        ),
+        quiet_text=f"{rounded_up(answer.delta, digits=BARE_DIGITS)}\n",
+    )
+
+
+def _delta_fields(answer: DeltaResult, plan: Plan) -> Fields:
+    """Return the parts of a guarantee with a given epsilon: both bounds on delta, kind, unit, method, notes."""
+    return (
         Field("delta", answer.delta, rounding=rounded_up),
         Field("delta_lower", answer.delta_lower, rounding=rounded_down),
         Field("epsilon", answer.epsilon),
@@ -260,18 +313,6 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
         Field("direction", answer.direction),
         json_only("notes", list(answer.notes)),
     )
-    return Output(
-        command="delta",
-        headline=f"delta <= {delta}{f'   (at least {lower})' if lower else ''}   epsilon = {as_given(answer.epsilon)}",
-        fields=(
-            config_field(loaded),
-            Field("guarantee", guarantee, section=Section.UNIT, is_inline=True),
-            protects_row(plan.unit_name, plan.group_size, plan.adjacency),
-            Field("steps", plan.steps, label="steps", section=Section.TRAINING),
-            json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
-        ),
-        quiet_text=f"{rounded_up(answer.delta, digits=BARE_DIGITS)}\n",
-    )
 
 
 def measure(goal: Goal) -> str:
@@ -279,7 +320,12 @@ def measure(goal: Goal) -> str:
     return goal.name.partition(" at ")[0].replace(" ", "_")
 
 
-def relation(name: str) -> str:
+def _limits_epsilon(goal: Goal) -> bool:
+    """Return True if the goal's measure is epsilon itself, not delta or the success of an attacker."""
+    return measure(goal) == EPSILON
+
+
+def relation_to_solution(name: str) -> str:
     """Return the relation of all values that meet the goal to the solution: ">=" for noise, "<=" for anything else."""
     return ">=" if name.startswith(NOISE) else "<="
 
@@ -295,8 +341,8 @@ def value_text(value: Value) -> str:
     return str(number) if isinstance(number, int) else as_given(number)
 
 
-def _failing_value(solution: Solution) -> str:
-    """Return the neighbouring value that misses the target, rounded away from the solution; "" where there is none."""
+def _failing_value_text(solution: Solution) -> str:
+    """Return the value that misses the target: a rate rounded up, noise down, a whole number as it is; "" for None."""
     fails = solution.fails_at
     if fails is None:
         return ""
@@ -307,8 +353,7 @@ def _failing_value(solution: Solution) -> str:
 
 
 def _unchanged_noise_text(name: str, plan: Plan) -> str:
-    """Return words on the other sums' noise, which a search for noise leaves alone; "" for others, or without sums."""
-    # Searches for other quantities (`name`) give "" too.
+    """Return words on the noise of other sums, which a search for noise leaves as it is; "" for others, or no sums."""
     # Whoever turns this knob should know that the noise of the other sums stays as it is.
     others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
     if not others or not name.startswith(NOISE):
@@ -333,47 +378,13 @@ _FEW = 5e-4  # misses of a true positive rate that is rounded to 1.00
 
 
 def risk_output(risk: Risk, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc risk`: advantage, detections, posteriors, belief, mu, inference, rounded up.
+    """Return the result of `dpcalc risk`: the advantage as headline, `_risk_fields`, unit and attacker as rows.
 
     Args:
         risk: bounds on the success of membership inference.
         loaded: the config.
     """
-    plan, prior = loaded.plan, f"{100 * risk.prior:g}%"
-    # An advantage is hard to read: the share of right guesses among equally likely worlds is (1 + advantage) / 2.
-    guessing = f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
-    belief = f"in the truth rises from {prior} to at most {_percent(risk.belief)}, but with probability"
-    fields = (
-        Field("advantage", risk.advantage, rounding=rounded_up, label="guessing", row=guessing),
-        Field("kind", "upper"),
-        *unit_fields(plan),
-        Field("prior", risk.prior),
-        Field(
-            "detections",
-            [_detection_fields(detection) for detection in risk.detections],
-            plain=tuple(map(_detection_text, risk.detections)),
-        ),
-        *(_detection_row(detection) for detection in risk.detections),
-        *(_posterior_row(detection, prior) for detection in risk.detections),
-        Field(
-            "belief",
-            (Field("probability", risk.belief), Field("exception", risk.exception)),
-            plain=f"{rounded_up(risk.belief)}, exception {as_given(risk.exception)}",
-            label="belief",
-            row=f"{belief} {as_given(risk.exception)}",
-        ),
-        gdp_field(risk.gdp),
-        Field(
-            "reconstructions",
-            [{"baseline": baseline, "success": success} for baseline, success in risk.reconstructions],
-            plain=tuple(
-                f"baseline {as_given(baseline)}: success {rounded_up(success)}"
-                for baseline, success in risk.reconstructions
-            ),
-            label="inference",
-            row=tuple(_reconstruction_text(*each) for each in risk.reconstructions),
-        ),
-    )
+    plan = loaded.plan
     assumed = "a worst-case attacker, who knows all other data, sees every step, and computes without limit"
     return Output(
         command="risk",
@@ -381,15 +392,65 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
         fields=(
             config_field(loaded),
             protects_row(plan.unit_name, plan.group_size, plan.adjacency),
-            Field("risk", fields, is_inline=True),
+            Field("risk", _risk_fields(risk, plan), is_inline=True),
             terminal_only("assumes", assumed, Section.ASSUMPTIONS),
             *origin_fields(loaded),
         ),
     )
 
 
-def _detection_fields(detection: Detection) -> dict[str, float]:
-    """Return the bounds at one false positive rate as a dict; the true positive rate is the larger of both attacks'."""
+def _risk_fields(risk: Risk, plan: Plan) -> Fields:
+    """Return advantage, kind, unit, prior, detections with two rows each, belief, mu-GDP and reconstructions."""
+    # An advantage is hard to read: the share of right guesses among equally likely worlds is (1 + advantage) / 2.
+    guessing = f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
+    return (
+        Field("advantage", risk.advantage, rounding=rounded_up, label="guessing", row=guessing),
+        Field("kind", "upper"),
+        *unit_fields(plan),
+        Field("prior", risk.prior),
+        Field(
+            "detections",
+            [_detection_entry(detection) for detection in risk.detections],
+            plain=tuple(map(_detection_text, risk.detections)),
+        ),
+        *map(_detection_row, risk.detections),
+        *(_posterior_row(detection, risk.prior) for detection in risk.detections),
+        _belief_field(risk),
+        gdp_field(risk.gdp),
+        _reconstructions_field(risk.reconstructions),
+    )
+
+
+def _belief_field(risk: Risk) -> Field:
+    """Return `belief`: to what the belief in the truth rises from the prior, rounded up, and the exception's chance."""
+    exception = as_given(risk.exception)
+    rise = f"in the truth rises from {100 * risk.prior:g}% to at most {_percent(risk.belief)}"
+    return Field(
+        "belief",
+        (Field("probability", risk.belief), Field("exception", risk.exception)),
+        plain=f"{rounded_up(risk.belief)}, exception {exception}",
+        label="belief",
+        row=f"{rise}, but with probability {exception}",
+    )
+
+
+def _reconstructions_field(pairs: Sequence[tuple[float, float]]) -> Field:
+    """Return `reconstructions` of (baseline, bound on success): JSON dicts, a plain line and a row "inference" each."""
+    return Field(
+        "reconstructions",
+        [{"baseline": baseline, "success": success} for baseline, success in pairs],
+        plain=tuple(f"baseline {as_given(baseline)}: success {rounded_up(success)}" for baseline, success in pairs),
+        label="inference",
+        row=tuple(
+            f"an attribute or record that is guessed in {100 * baseline:g}% of cases without the output is inferred "
+            f"in at most {_percent(success)} with it"
+            for baseline, success in pairs
+        ),
+    )
+
+
+def _detection_entry(detection: Detection) -> dict[str, float]:
+    """Return a detection for JSON: its rates; `true_positive_rate` is the larger, `false_negative_rate` the smaller."""
     return {
         "false_positive_rate": detection.false_positive_rate,
         "true_positive_rate": max(detection.present, detection.absent),
@@ -402,16 +463,16 @@ def _detection_fields(detection: Detection) -> dict[str, float]:
 
 def _detection_row(detection: Detection) -> Field:
     """Return the terminal's row "N% false alarms": true positive rates of calling units present, and absent."""
-    present = _detected(detection.present, detection.present_missed)
-    absent = _detected(detection.absent, detection.absent_missed)
+    present = _detected_text(detection.present, detection.present_missed)
+    absent = _detected_text(detection.absent, detection.absent_missed)
     # Two attacks: an alarm says "present" or "absent". The bound of one says nothing about the other.
     sides = f'{present} of those in the data ("absent": {absent} of those not in it)'
     return terminal_only(f"{100 * detection.false_positive_rate:g}% false alarms", f"detect at most {sides}")
 
 
-def _posterior_row(detection: Detection, prior: str) -> Field:
-    """Return the terminal's row "alarm at N%": how probably an alarm is right, where `prior` are in the data."""
-    right = f"is right with probability at most {_percent(detection.posterior)}, where {prior} are in the data"
+def _posterior_row(detection: Detection, prior: float) -> Field:
+    """Return the terminal's row "alarm at N%": how probably an alarm is right, where a share `prior` is in the data."""
+    right = f"is right with probability at most {_percent(detection.posterior)}, where {100 * prior:g}% are in the data"
     return terminal_only(f"alarm at {100 * detection.false_positive_rate:g}%", right)
 
 
@@ -427,18 +488,10 @@ def _detection_text(detection: Detection) -> str:
     return f"{rates}{few}, posterior {posterior}"
 
 
-def _detected(share: float, missed: float) -> str:
-    """Return the share of what is detected, in percent; where that is 100 to the last digit, what is missed."""
+def _detected_text(share: float, missed: float) -> str:
+    """Return a share of detected units in percent, rounded up; "all but MISSED" where it is 1 and some are missed."""
     # 1 - 1e-9 is 100 % when rounded up, which says less than what is missed.
     return f"all but {rounded_down(missed)}" if share >= 1 and missed > 0 else _percent(share)
-
-
-def _reconstruction_text(baseline: float, success: float) -> str:
-    """Return the bound on attribute inference and reconstruction at one baseline, rounded up."""
-    return (
-        f"an attribute or record that is guessed in {100 * baseline:g}% of cases without the output is inferred in at "
-        f"most {_percent(success)} with it"
-    )
 
 
 def _percent(share: float) -> str:

@@ -13,7 +13,7 @@ from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
-from dpcalc.planner.plan import Budget
+from dpcalc.planner.plan import Budget, Plan
 from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
@@ -102,39 +102,45 @@ class StatementView:
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
-    """Return title, sections and JSON fields of a statement; fewer sections if epsilon is infinite.
+    """Return a statement's title, sections, JSON fields; no attackers, groups and coverage if epsilon is infinite.
 
     Args:
         statement: evaluation, attack success and groups of one plan.
         loaded: the config of that plan.
         published: date of the release, YYYY-MM-DD; "" for none.
-
-    Returns:
-        The view; without a finite epsilon it has no sections on attackers, groups and coverage.
     """
-    name = visible(loaded.plan.name or loaded.path)
-    finite, deployment = statement.evaluation.guarantee.finite, DEPLOYMENT
-    # With `tuning` the choice among runs is paid for, so that it may not stand among what is not covered.
-    not_covered: tuple[str, ...] = NOT_COVERED
-    if loaded.plan.tuning is not None:
-        deployment = (*deployment[:-1], ("tuning", TUNED.format(loaded.plan.tuning.words)))
-        not_covered = tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in not_covered)
+    name, plan = visible(loaded.plan.name or loaded.path), loaded.plan
+    finite = statement.evaluation.guarantee.finite
     coverage = StatementSection(heading="What is covered", points=COVERED)
     return StatementView(
         title=f"Privacy statement: {name}",
         sections=(
-            _guarantee_section(statement, loaded.plan.budget),
+            _guarantee_section(statement, plan.budget),
             *((_attack_section(statement), *_comparison_section(statement), coverage) if finite else ()),
-            StatementSection(heading="What is not covered", points=not_covered),
-            StatementSection(heading="How it is released", rows=deployment),
+            StatementSection(heading="What is not covered", points=_not_covered(plan)),
+            StatementSection(heading="How it is released", rows=_deployment(plan)),
             _training_section(statement),
             StatementSection(heading="Assumptions", points=tuple(map(visible, statement.evaluation.assumptions))),
             _origin_section(loaded, published),
         ),
-        fields=_json_fields(statement, loaded, deployment, not_covered),
+        fields=_json_fields(statement, loaded),
         name=name,
         published=published,
     )
+
+
+def _not_covered(plan: Plan) -> tuple[str, ...]:
+    """Return NOT_COVERED; for a plan with `tuning` without the tuning, whose cost is then in epsilon."""
+    if plan.tuning is None:
+        return NOT_COVERED
+    return tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in NOT_COVERED)
+
+
+def _deployment(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Return DEPLOYMENT, the last pair (tuning) in the words of a plan with `tuning`."""
+    if plan.tuning is None:
+        return DEPLOYMENT
+    return (*DEPLOYMENT[:-1], ("tuning", TUNED.format(plan.tuning.words)))
 
 
 def _guarantee_section(statement: Statement, budget: Budget | None) -> StatementSection:
@@ -142,14 +148,18 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Statement
     guarantee = statement.evaluation.guarantee
     promise = "There is no guarantee: no finite epsilon is known for this run."
     if guarantee.finite:
-        # The promise in words of probability; epsilon stands in the rows below it.
-        factor = _factor_text(_epsilon_text(guarantee, budget))
-        difference = PROMISES[guarantee.adjacency].format(protected_text(guarantee))
-        promise = (
-            f"Whether {difference} changes the probability of anything that the result of the training may reveal by "
-            f"at most a factor of {factor}, and by at most {as_given(guarantee.delta)} on top of that."
-        )
+        promise = _promise_text(guarantee, budget)
     return StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(statement, budget)))
+
+
+def _promise_text(guarantee: Guarantee, budget: Budget | None) -> str:
+    """Return a finite guarantee as a sentence on probabilities: changed at most by the factor e^epsilon, plus delta."""
+    factor = _factor_text(_epsilon_text(guarantee, budget))
+    difference = PROMISES[guarantee.adjacency].format(protected_text(guarantee))
+    return (
+        f"Whether {difference} changes the probability of anything that the result of the training may reveal by "
+        f"at most a factor of {factor}, and by at most {as_given(guarantee.delta)} on top of that."
+    )
 
 
 def _epsilon_text(guarantee: Guarantee, budget: Budget | None) -> str:
@@ -207,22 +217,21 @@ def _attack_section(statement: Statement) -> StatementSection:
 def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
     """Yield one section: epsilon without amplification, if larger, and of each group; no section if that is empty."""
     unit = visible(statement.evaluation.guarantee.unit)
-    prose, rows = "", []
+    prose = (
+        "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, "
+        "and rarely tight."
+    )
+    rows = [
+        (f"{size} together ({unit})", f"{_group_text(epsilon)} at the same delta") for size, epsilon in statement.groups
+    ]
     # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
     if statement.unsampled > statement.evaluation.guarantee.epsilon * (1 + _SAME):
         prose = (
             "Part of the guarantee comes from the chance that a draw leaves the unit out; it is lost if batches are "
-            "not drawn as stated. "
+            f"not drawn as stated. {prose}"
         )
         text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
-        rows.append(("without amplification", text))
-    rows += [
-        (f"{size} together ({unit})", f"{_group_text(epsilon)} at the same delta") for size, epsilon in statement.groups
-    ]
-    prose += (
-        "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, "
-        "and rarely tight."
-    )
+        rows.insert(0, ("without amplification", text))
     if rows:
         yield StatementSection(heading="For comparison", prose=(prose,), rows=tuple(rows))
 
@@ -252,9 +261,7 @@ def _origin_section(loaded: Loaded, published: str) -> StatementSection:
     return StatementSection(heading="Where it comes from", rows=tuple(rows))
 
 
-def _json_fields(
-    statement: Statement, loaded: Loaded, deployment: tuple[tuple[str, str], ...], not_covered: tuple[str, ...]
-) -> Fields:
+def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
     """Return a statement's fields for JSON: config, guarantee, mu, attacks, groups, phases, claims, deployment."""
     evaluation, attack = statement.evaluation, statement.attack
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
@@ -277,8 +284,8 @@ def _json_fields(
         Field("steps", evaluation.steps),
         Field("phases", [phase_fields(phase) for phase in evaluation.phases]),
         Field("covered", list(COVERED)),
-        Field("not_covered", list(not_covered)),
-        Field("deployment", {label.replace(" ", "_"): text for label, text in deployment}),
+        Field("not_covered", list(_not_covered(loaded.plan))),
+        Field("deployment", {label.replace(" ", "_"): text for label, text in _deployment(loaded.plan)}),
         Field("assumptions", list(evaluation.assumptions)),
         *origin_fields(loaded),
     )
@@ -298,7 +305,7 @@ LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a
 
 
 def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  JSON has no columns
-    """Return a statement as the output of `statement --format json`.
+    """Return a statement's fields as the JSON document of `statement --format json`.
 
     Args:
         view: the statement.
@@ -308,7 +315,7 @@ def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001
 
 
 def statement_text(view: StatementView, width: int = 80) -> str:
-    """Return a statement as plain text, wrapped between words.
+    """Return a statement as plain text: title, underlined, and sections, wrapped between words to the width.
 
     Args:
         view: the statement.

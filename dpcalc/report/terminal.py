@@ -44,7 +44,7 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
 
 
 def _table_parts(table: Table, width: int) -> list[RenderableType]:
-    """Return headline, table, and the last column as notes below; labelled cells if the columns exceed the width."""
+    """Return headline, table and `_notes` of the last column; `_stacked_rows` if the columns exceed the width."""
     titles = ["lower" if column == "epsilon_lower" else column for column in table.columns]
     rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
     headline = Text(with_thousands_separators(table.headline), style="bold")
@@ -53,14 +53,20 @@ def _table_parts(table: Table, width: int) -> list[RenderableType]:
     if widths is None:
         return [headline, *_stacked_rows(titles, rows, width)]
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    notes = RichTable.grid(padding=(0, _GAP))
     for title, size in zip(titles, widths, strict=False):
         grid.add_column(Text(title), width=size)
-    for *texts, note in rows:
+    for *texts, _ in rows:
         grid.add_row(*map(Text, texts))
+    return [headline, grid, *_notes(rows)]
+
+
+def _notes(rows: Iterable[Sequence[str]]) -> list[RenderableType]:
+    """Return "notes" and a line for each row with a note, the last cell, after the first two cells; [] for none."""
+    notes = RichTable.grid(padding=(0, _GAP))
+    for *texts, note in rows:
         if note:
             notes.add_row(Text(", ".join(filter(None, texts[:2])), style="dim"), Text(note))
-    return [headline, grid, *((Text("notes", style="bold"), notes) if notes.row_count else ())]
+    return [Text("notes", style="bold"), notes] if notes.row_count else []
 
 
 def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal

@@ -17,7 +17,7 @@ from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import evaluate
 from dpcalc.planner.plan import Budget, Phase, Plan
-from dpcalc.report.gate import problem_sentence
+from dpcalc.report.findings import problem_sentence
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed
 from tests.cli.stand_in import Here

@@ -73,17 +73,34 @@ RISEN = Result(
     limit=Limit(value=2.0, source="budget.epsilon of origin/main"),
     problems=(
         Problem(code="DPC301", severity=Severity.ERROR, mark=(9, 12)),
-        Problem(code="DPC303", severity=Severity.ERROR, mark=(12, 10), detail="budget.epsilon", numbers=(2.0, 3.0)),
+        Problem(
+            code="DPC303",
+            severity=Severity.ERROR,
+            mark=(12, 10),
+            detail="budget.epsilon",
+            numbers={"before": 2.0, "now": 3.0},
+        ),
         Problem(code="DPC404", severity=Severity.ERROR, mark=(11, 23), detail="less is promised: privacy.delta"),
-        Problem(code="DPC405", severity=Severity.WARNING, mark=(6, 3), detail="sampling.task", numbers=(0.946867, 0.8)),
+        Problem(
+            code="DPC405",
+            severity=Severity.WARNING,
+            mark=(6, 3),
+            detail="sampling.task",
+            numbers={"before": 0.946867, "now": 0.8},
+        ),
         Problem(
             code="DPC402",
             severity=Severity.ERROR,
             mark=(9, 12),
             detail="budget.max_increase_pct",
-            numbers=(0.946867, 2.3004, 10.0),
+            numbers={"before": 0.946867, "now": 2.3004, "allowed_pct": 10.0},
         ),
-        Problem(code="DPC403", severity=Severity.ERROR, detail="the config is not in dpcalc.lock", numbers=(2.3004,)),
+        Problem(
+            code="DPC403",
+            severity=Severity.ERROR,
+            detail="the config is not in dpcalc.lock",
+            numbers={"now": 2.3004},
+        ),
     ),
     base=BaseCost(name="origin/main", guarantee=GUARANTEE, changes=(STEPS, SCHEME, RATE)),
     fits=Fits(noise_multiplier=1.23401, steps=4321),
@@ -96,7 +113,7 @@ NEAR = Result(
     guarantee=replace(GUARANTEE, epsilon=1.99),
     limit=BUDGET,
     problems=(
-        Problem(code="DPC302", severity=Severity.WARNING, mark=(14, 19), numbers=(90.0,)),
+        Problem(code="DPC302", severity=Severity.WARNING, mark=(14, 19), numbers={"warn_at_pct": 90.0}),
         Problem(code="DPC406", severity=Severity.NOTE, detail="nothing to compare with: it is not in main"),
     ),
 )

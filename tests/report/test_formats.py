@@ -15,8 +15,9 @@ import xmlschema
 
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.gate.verdict import Change, Problem, Verdict
+from dpcalc.report.findings import problem_sentence
 from dpcalc.report.formats import report_format
-from dpcalc.report.gate import gate_view, problem_sentence
+from dpcalc.report.gate import gate_view
 from dpcalc.report.rules import RULES
 from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, error_result
 
@@ -266,5 +267,6 @@ def test_every_code_that_is_used_has_a_rule():
 )
 def test_sentences_at_the_edges(problem, said):
     code, numbers = problem
-    found = Problem(code=code, severity=Severity.ERROR, detail="budget.max_increase_pct", numbers=numbers)
+    named = dict(zip(("before", "now", "allowed_pct"), numbers, strict=False))
+    found = Problem(code=code, severity=Severity.ERROR, detail="budget.max_increase_pct", numbers=named)
     assert problem_sentence(found, replace(NEAR, problems=(found,))) == said

@@ -9,7 +9,7 @@ import pytest
 from dpcalc._version import __version__
 from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.report.evaluation import comparison_output, evaluation_output
-from dpcalc.report.fields import Field, document
+from dpcalc.report.fields import Field, json_document
 from dpcalc.report.guarantees import phase_fields
 from tests.report.samples import EVALUATION, GUARANTEE, INFINITE, PLAN, ROWS
 
@@ -140,7 +140,7 @@ def test_floats_are_written_in_full():
 
 def test_nan_is_never_written():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        document("epsilon", (Field("epsilon", math.nan),))
+        json_document("epsilon", (Field("epsilon", math.nan),))
     evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=math.nan))
     with pytest.raises(ValueError, match="got NaN"):
         evaluation_output(evaluation, loaded()).json_text()

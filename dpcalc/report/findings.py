@@ -1,0 +1,172 @@
+"""Findings of the gate in words: the sentence of each rule, its numbers rounded to the safe side, and the way out."""
+
+import math
+from collections.abc import Callable
+
+from dpcalc.gate.diff import NOT_SET
+from dpcalc.gate.verdict import Fits, Problem, Result
+from dpcalc.guarantee import Guarantee
+from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
+
+FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up so that the next check passes
+
+
+def problem_sentence(problem: Problem, result: Result) -> str:
+    """Return the sentence of a finding by its rule's function in `_SENTENCES`; `problem.detail` for a rule without one.
+
+    Args:
+        problem: the finding; its `detail` is the message of rules that are not in `_SENTENCES`.
+        result: result of the file that it is in.
+    """
+    wording = _SENTENCES.get(problem.code)
+    return problem.detail if wording is None else wording(problem, result)
+
+
+def problem_hint(problem: Problem, result: Result) -> str:
+    """Return `problem.hint`; for an epsilon over the limit (DPC205, DPC301) "to fit: ..." if `result.fits` has values.
+
+    Args:
+        problem: the finding.
+        result: result of the file that it is in.
+    """
+    if problem.code in {"DPC205", "DPC301"} and result.fits != Fits():
+        return f"to fit: {_fits_text(result.fits)}"
+    return problem.hint
+
+
+def _fits_text(fits: Fits) -> str:
+    """Return the changes that would keep to the limit: "noise_multiplier >= X or steps <= N"; X rounded up; or ""."""
+    texts = []
+    if fits.noise_multiplier is not None:
+        texts.append(f"noise_multiplier >= {rounded_up(fits.noise_multiplier, digits=FIT_DIGITS)}")
+    if fits.noise_factor is not None:
+        texts.append(f"noise_multiplier of every phase times {rounded_up(fits.noise_factor, digits=FIT_DIGITS)}")
+    if fits.steps is not None:
+        texts.append(f"steps <= {fits.steps}")
+    return " or ".join(texts)
+
+
+def before_and_after_text(before: float, after: float) -> str:
+    """Return two upper bounds as "A -> B", rounded up, with as many digits as show which is larger.
+
+    Args:
+        before: the first one.
+        after: the second one.
+    """
+    return f"{rounded_up(before, apart_from=after)} -> {rounded_up(after, apart_from=before)}"
+
+
+def _claim_text(guarantee: Guarantee) -> str:
+    """Return "(unit UNIT, delta D)" of a guarantee, D unrounded."""
+    return f"(unit {guarantee.unit}, delta {as_given(guarantee.delta)})"
+
+
+def _no_bound_text(problem: Problem, result: Result) -> str:
+    """Return "there is no finite epsilon (unit U, delta D)" for DPC205; `problem.detail` without a guarantee."""
+    return problem.detail if result.guarantee is None else f"there is no finite epsilon {_claim_text(result.guarantee)}"
+
+
+def _over_budget_text(problem: Problem, result: Result) -> str:
+    """Return "epsilon X exceeds the budget L (unit U, delta D)" for DPC301; `problem.detail` without bound or limit."""
+    guarantee, limit = result.guarantee, result.limit
+    if guarantee is None or limit is None:
+        return problem.detail
+    name = "the budget" if limit.source == "budget.epsilon" else limit.source
+    epsilon = rounded_up(guarantee.epsilon, apart_from=limit.value)
+    return f"epsilon {epsilon} exceeds {name} {as_given(limit.value)} {_claim_text(guarantee)}"
+
+
+def _near_budget_text(problem: Problem, result: Result) -> str:
+    """Return for DPC302 the percent of the limit used, rounded up, and number `warn_at_pct`; or `problem.detail`."""
+    guarantee, limit = result.guarantee, result.limit
+    if guarantee is None or limit is None:
+        return problem.detail
+    used, warn_at = percent_up(guarantee.epsilon, limit.value), problem.numbers["warn_at_pct"]
+    return f"{used}% of {limit.source} {as_given(limit.value)} is used; a warning was asked for above {warn_at:g}%"
+
+
+def _raised_budget_text(problem: Problem, result: Result) -> str:
+    """Return "LIMIT was A and is now B" for DPC303, "is gone" if B is infinite: `detail`, numbers `before`, `now`."""
+    del result
+    before, limit = problem.numbers["before"], problem.numbers["now"]
+    now = f"is now {as_given(limit)}" if math.isfinite(limit) else "is gone"
+    return f"{problem.detail} was {as_given(before)} and {now}"
+
+
+def _no_budget_text(problem: Problem, result: Result) -> str:
+    """Return the fixed message of DPC304: no budget is stated."""
+    del problem, result
+    return "no budget.epsilon: nothing says what this run may cost"
+
+
+def _rise_text(problem: Problem, result: Result) -> str:
+    """Return "epsilon rises, A -> B (KEY: OLD -> NEW)" for DPC401: numbers `before`, `now`, the costliest change."""
+    rise = before_and_after_text(problem.numbers["before"], problem.numbers["now"])
+    return f"epsilon rises, {rise}{_cause_text(result)}"
+
+
+def _large_rise_text(problem: Problem, result: Result) -> str:
+    """Return "epsilon rises by N%, A -> B; SOURCE allows P (CHANGE)" for DPC402; no N if A is 0 or B infinite."""
+    before, now = problem.numbers["before"], problem.numbers["now"]
+    by = f" by {percent_up(now - before, before)}%" if before and math.isfinite(now) else ""
+    limit = f"{problem.detail} allows {as_given(problem.numbers['allowed_pct'])}"
+    return f"epsilon rises{by}, {before_and_after_text(before, now)}; {limit}{_cause_text(result)}"
+
+
+def _cause_text(result: Result) -> str:
+    """Return " (KEY: OLD -> NEW)" of the change that alone raises epsilon most; "" if none does."""
+    changes = () if result.base is None else result.base.changes  # the largest rise first
+    rises = [each for each in changes if result.base and each.alone and each.alone > result.base.guarantee.epsilon]
+    return f" ({rises[0].key}: {rises[0].old or NOT_SET} -> {rises[0].new or NOT_SET})" if rises else ""
+
+
+def _lock_text(problem: Problem, result: Result) -> str:
+    """Return DPC403's `detail`, then "epsilon is X" without a number `before`, "epsilon A -> B" with another one."""
+    del result
+    match problem.numbers:
+        case {"before": before, "now": now}:
+            change = "" if before == now else f": epsilon {before_and_after_text(before, now)}"
+            return f"{problem.detail}{change}"
+        case {"now": now}:
+            return f"{problem.detail}; epsilon is {rounded_up(now)}"
+        case _:
+            return problem.detail
+
+
+def _no_verdict_text(problem: Problem, result: Result) -> str:
+    """Return for DPC901 that epsilon is from `lower` to `upper`, so maybe over `limit`; `detail` without numbers."""
+    del result
+    if not problem.numbers:
+        return problem.detail
+    lower, upper = rounded_down(problem.numbers["lower"]), rounded_up(problem.numbers["upper"])
+    interval = f"epsilon lies between {lower} and {upper} ({problem.detail.upper()})"
+    limit = as_given(problem.numbers["limit"])
+    return f"{interval}, so it is not known whether it exceeds {limit}; the PLD accountant has no answer"
+
+
+def _claim_change_text(problem: Problem, result: Result) -> str:
+    """Return for DPC405 that change `detail` lowers epsilon, A -> B, alone or (number `alone`) only with others.
+
+    Without numbers that it changes an assumption with an unknown effect. Each has the hint to change the training code.
+    """
+    del result
+    hint = "make sure that the training code changed with it"
+    if not problem.numbers:
+        return f"{problem.detail} changes an assumption, and what it does alone is not known; {hint}"
+    how = "with the other changes" if "alone" in problem.numbers else "alone"  # alone it is then no lower
+    fall = before_and_after_text(problem.numbers["before"], problem.numbers["now"])
+    return f"{problem.detail} {how} lowers epsilon, {fall}; {hint}"
+
+
+_SENTENCES: dict[str, Callable[[Problem, Result], str]] = {
+    "DPC205": _no_bound_text,
+    "DPC301": _over_budget_text,
+    "DPC302": _near_budget_text,
+    "DPC303": _raised_budget_text,
+    "DPC304": _no_budget_text,
+    "DPC401": _rise_text,
+    "DPC402": _large_rise_text,
+    "DPC403": _lock_text,
+    "DPC405": _claim_change_text,
+    "DPC901": _no_verdict_text,
+}
