@@ -257,7 +257,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
         pairs = [_unsampled_phase(run, unit, place) for place, phase in enumerate(run.phases) if phase in releasing]
         for at, name in enumerate(unit.direction_names):
             steps[name] = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
-    return within_work(steps, "auto", delta=run.delta)[0][0].epsilon
+    return within_work(steps, "auto", delta=run.delta).result.epsilon
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
