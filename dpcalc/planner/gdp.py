@@ -163,7 +163,7 @@ def _gaussian_profile(mu: float, epsilons: Array) -> Array:
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return the bound of one direction by moments in closed form, whatever allowance is left; mu may be `inf`."""
+    """Return one direction's bound by moments in closed form, whatever allowance is left; rough; mu may be inf."""
     with own_allowance(math.inf):
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST), _SMALLEST), _NODES)
@@ -183,23 +183,28 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound with the smallest mu over an upper profile; `end` moves down to the floor; inf if end >= 1e5."""
+    """Return the bound of `smallest_mu` over an upper profile up to where it is at the floor; inf if `end` is over 1e5."""
     if end >= _LARGEST:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
+    lowest_end = _first_at_floor(profile, end, floor)
+    mu, decides = smallest_mu(profile, lowest_end, floor)
+    return _Bound(mu=mu, profile=profile, end=lowest_end, decides=decides, is_rough=is_rough)
+
+
+def _first_at_floor(profile: Profile, end: float, floor: float) -> float:
+    """Return an epsilon, about the first up to `end` at which a falling profile is at most the floor; `end` if none."""
     low, high = 0.0, end
     for _ in range(_ROUNDS):
         nodes = np.linspace(low, high, _ZOOM)
         reached = int(np.argmax(profile(nodes) <= floor))
         if reached == 0:
-            high = low if profile(nodes[:1])[0] <= floor else high
-            break
+            return low if profile(nodes[:1])[0] <= floor else high
         low, high = float(nodes[reached - 1]), float(nodes[reached])
-    mu, decides = smallest_mu(profile, high, floor)
-    return _Bound(mu=mu, profile=profile, end=high, decides=decides, is_rough=is_rough)
+    return high
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu, deciding epsilon): least mu, + 1e-5, with convex profile <= delta_mu to `end`, there <= floor.
+    """Return (mu, deciding epsilon), mu 1e-5 above the least at most whose delta_mu lies over a profile up to `end`.
 
     Args:
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
@@ -247,11 +252,19 @@ def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float
 
 def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
     """Return (regret, misfit), >= 0, as GaussianSummary has them, of mu against both directions' bounds, over grids."""
-    # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
-    # s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
     nodes = np.linspace(0.0, max(bound.end, other.end), _NODES)
     factor = np.exp(np.minimum(nodes, 700.0))[:, None]
     ahead, back = (1 - each.profile(nodes)[:, None] for each in (bound, other))
+    return max(_regret(mu, factor, ahead, back), 0.0), max(_misfit(mu, factor, ahead, back), 0.0)
+
+
+def _regret(mu: float, factor: Array, ahead: Array, back: Array) -> float:
+    """Return half the largest excess of the sum of error rates over that of mu, on a grid of their differences.
+
+    `factor` is e^epsilon, `ahead` and `back` are 1 - delta there, in D||D' and D'||D.
+    """
+    # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
+    # s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
     if math.isfinite(mu):
         z = np.linspace(-8 - mu / 2, 8 + mu / 2, _TESTS)
         first, second = ([normal_cdf(sign * x - mu / 2) for x in z] for sign in (-1, 1))
@@ -265,11 +278,15 @@ def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, 
         sums: Array = np.maximum(lines.max(axis=0), np.abs(t))
         return sums
 
+    return float((np.minimum(lowest_sum(t), lowest_sum(-t)) - smallest).max()) / 2
+
+
+def _misfit(mu: float, factor: Array, ahead: Array, back: Array) -> float:
+    """Return by how much true positive rates at mu exceed those of the profiles, at most, at `_RATES`; maybe < 0."""
+
     def missed(own: Array, opposite: Array) -> Array:
         lowest: Array = np.maximum(own - factor * _RATES, (opposite - _RATES) / factor).max(axis=0)
         return lowest
 
-    regret = float((np.minimum(lowest_sum(t), lowest_sum(-t)) - smallest).max()) / 2
     detected = 1 - np.minimum(missed(ahead, back), missed(back, ahead))
-    misfit = float((gaussian_true_positive_rates(mu, _RATES) - detected).max())
-    return max(regret, 0.0), max(misfit, 0.0)
+    return float((gaussian_true_positive_rates(mu, _RATES) - detected).max())

@@ -123,7 +123,7 @@ class Profiles:
 def both_profiles(
     plan: Plan | Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
 ) -> tuple[Profiles, ...]:
-    """Return upper profiles, tight near rates and deltas, of units not shown outdone there (with deltas: anywhere).
+    """Return upper profiles, tight near rates and deltas, of each unit that is not proved to cost no more than others.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -165,7 +165,7 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
 def _moment_profiles(
     pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return both privacy profiles of a unit by moments, near the rates and deltas; rough if in closed form."""
+    """Return both profiles of a unit by moments, to the epsilon of a small delta; out of work rough, in closed form."""
     # Where quadrature needs too much work, the moments are those in closed form.
     smallest_delta = min([_NEGLIGIBLE * min(rates), *(delta / 10 for delta in deltas)])
     try:
@@ -194,7 +194,7 @@ def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
 def _composed_profiles(
     cheap: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return `cheap` lowered by composition near deciding epsilons; rough if out of work; skip other failures."""
+    """Return `cheap` lowered by compositions at `_anchor_epsilons`, then for few misses; rough if out of work."""
     sides, is_rough = [], cheap.is_rough
     for counts, side in zip(pair, (cheap.forward, cheap.backward), strict=True):
         lowest = side
@@ -356,36 +356,41 @@ def risk(
         at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
         gdp = gaussian_summary(composition)
     successes, _ = _detected(at_baselines, baselines)
-    bounds = zip(
-        false_positive_rates,
-        *_detected(at_rates, false_positive_rates),
-        *_missed(at_rates, false_positive_rates),
-        strict=True,
-    )
-    # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
-    # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
-    growth = max((_max_log_odds_growth(side, delta) for side in sides), default=math.inf)
     is_rough = is_rough or gdp.is_rough or any(side.is_rough for side in (*at_rates, *sides, *at_baselines))
     return Risk(
         advantage=largest_gain,
-        detections=tuple(
-            Detection(
-                false_positive_rate=rate,
-                present=float(present),
-                absent=float(absent),
-                posterior=prior * float(present) / (prior * float(present) + (1 - prior) * rate),
-                present_missed=float(present_missed),
-                absent_missed=float(absent_missed),
-            )
-            for rate, present, absent, present_missed, absent_missed in bounds
-        ),
+        detections=_detections(at_rates, false_positive_rates, prior),
         prior=prior,
-        belief=1 / (1 + (1 / prior - 1) * math.exp(-growth)),
+        belief=_largest_belief(sides, prior, delta),
         exception=delta,
         gdp=gdp,
         reconstructions=tuple(zip(baselines, map(float, successes), strict=True)),
         notes=(ROUGH_NOTE,) if is_rough else (),
     )
+
+
+def _detections(profiles: tuple[Profiles, ...], rates: tuple[float, ...], prior: float) -> tuple[Detection, ...]:
+    """Return a Detection for each false positive rate, its posterior by Bayes from the prior and both rates."""
+    bounds = zip(rates, *_detected(profiles, rates), *_missed(profiles, rates), strict=True)
+    return tuple(
+        Detection(
+            false_positive_rate=rate,
+            present=float(present),
+            absent=float(absent),
+            posterior=prior * float(present) / (prior * float(present) + (1 - prior) * rate),
+            present_missed=float(present_missed),
+            absent_missed=float(absent_missed),
+        )
+        for rate, present, absent, present_missed, absent_missed in bounds
+    )
+
+
+def _largest_belief(profiles: tuple[Profiles, ...], prior: float, exception: float) -> float:
+    """Return the largest posterior of the truth from a prior, but with probability `exception`; 1 without profiles."""
+    # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
+    # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
+    growth = max((_max_log_odds_growth(sides, exception) for sides in profiles), default=math.inf)
+    return 1 / (1 + (1 / prior - 1) * math.exp(-growth))
 
 
 def advantage(plan: Plan | Composition) -> float:
