@@ -163,7 +163,7 @@ def _gaussian_profile(mu: float, epsilons: Array) -> Array:
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return one direction's bound by moments in closed form, whatever allowance is left; rough; mu may be inf."""
+    """Return one direction's bound by moments in closed form, outside any allowance; rough but for RDP curves."""
     with own_allowance(math.inf):
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST), _SMALLEST), _NODES)
@@ -183,7 +183,7 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound of `smallest_mu` over an upper profile up to where it is at the floor; inf if `end` is over 1e5."""
+    """Return the bound of `smallest_mu` over an upper profile, up to where it is at the floor; inf if `end` >= 1e5."""
     if end >= _LARGEST:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     lowest_end = _first_at_floor(profile, end, floor)

@@ -100,7 +100,7 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return an estimate of epsilon: by inversion, or certified where that is easy or fails; inf without noise.
+    """Return an estimate of epsilon: in closed form, by inversion, or certified; inf without noise.
 
     Plans that ask for another accountant than pld get that one's certified bound.
 
@@ -205,7 +205,7 @@ def _enclosing(fails: Callable[[int], bool], near: int, ends: tuple[int, int]) -
 
 
 def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
-    """Return the largest whole number whose rising estimate is within a limit; the lower end, untested, if none is."""
+    """Return the largest whole number of rising estimate within a limit, by bracketing; lower end, untested, if none."""
     lowest, highest = ends
     low, high = lowest, max(lowest, 1)
     while high < highest and estimate(high) <= limit:

@@ -83,7 +83,7 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
 
 
 def _certified(link: Composition, log_delta: float, size: int, delta: float) -> float:
-    """Return `size` times the certified epsilon of a link at its delta, or a little below it; infinite if none fits."""
+    """Return `size` times the certified epsilon of a link at its delta, or at up to e less of it; inf if none fits."""
     # The estimate may be a little low: a smaller delta for each link then leaves room.
     for less in (0.0, 0.01, 0.1, 1.0):
         epsilon = guarantee(_with_delta(link, log_delta - less), method="auto").epsilon
@@ -105,7 +105,7 @@ def _log_links(size: int, epsilon: float) -> float:
 
 
 def _link(plan: Plan, size: int) -> Plan | None:
-    """Return the plan that bounds every link: itself, or of add-remove fixed draws a smaller one; None if unproved."""
+    """Return the plan that bounds every link: itself; of add-remove fixed draws with fewer units; None if unproved."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
     hierarchies = [phase.hierarchy for phase in plan.phases]
@@ -159,7 +159,7 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return all numbers of a privacy statement, upper bounds; for tuning only what epsilon and delta imply.
+    """Return all numbers of a privacy statement, upper; failed parts are notes; of tuning what epsilon and delta imply.
 
     Args:
         plan: a training run.
@@ -178,14 +178,10 @@ def statement(plan: Plan) -> Statement:
         epsilon = evaluation.guarantee.epsilon
         attack = _attack_bounds_from(epsilon, plan.delta)
         return Statement(evaluation=evaluation, unsampled=epsilon, groups=(), attack=attack)
-    groups: list[tuple[int, float | None]] = []
-    with allowance(_GROUPS_WORK):
-        for size in GROUP_SIZES if finite else ():
-            bound, missing = optional(
-                f"epsilon of {size} together", partial(group_epsilon, composition, size), None, units=_GROUPS_WORK
-            )
-            groups.append((size, bound))
-            notes += [missing] if missing else []
+    groups: list[tuple[int, float | None]] = [(size, math.inf) for size in GROUP_SIZES]
+    if finite:
+        groups, missing_groups = _group_bounds(composition)
+        notes += missing_groups
     with allowance(_ATTACK_WORK):
         attack = attack_bounds(composition)
     notes += [ROUGH_NOTE] if attack.is_rough else []
@@ -194,10 +190,24 @@ def statement(plan: Plan) -> Statement:
     return Statement(
         evaluation=replace(evaluation, guarantee=replace(evaluation.guarantee, notes=tuple(notes))),
         unsampled=unsampled_epsilon(composition),
-        groups=tuple(groups) if finite else tuple((size, math.inf) for size in GROUP_SIZES),
+        groups=tuple(groups),
         attack=attack,
         gdp=gdp,
     )
+
+
+def _group_bounds(composition: Composition) -> tuple[list[tuple[int, float | None]], list[str]]:
+    """Return ([(size, epsilon)] for `GROUP_SIZES`, notes on those that failed); epsilon None if failed or unproved."""
+    groups: list[tuple[int, float | None]] = []
+    notes = []
+    with allowance(_GROUPS_WORK):
+        for size in GROUP_SIZES:
+            bound, missing = optional(
+                f"epsilon of {size} together", partial(group_epsilon, composition, size), None, units=_GROUPS_WORK
+            )
+            groups.append((size, bound))
+            notes += [missing] if missing else []
+    return groups, notes
 
 
 def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:

@@ -198,7 +198,7 @@ def _infinity_mass(runs: Runs) -> float:
 
 
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
-    """Return the smallest value of a bound at the orders tried, from .02 to 1e6: valid, not the exact minimum.
+    """Return the smallest value of a bound at orders from .02 up to 1e6, a range widened while its top is best.
 
     Args:
         runs: what one run composes.
@@ -217,7 +217,7 @@ def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Arr
 def _min_up_to(
     max_order: float, runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]
 ) -> tuple[float, bool]:
-    """Return (least bound over z <= max_order, of the costliest run at each z; True if its z is next to the last)."""
+    """Return (least bound over orders z up to the largest, at each z of the costliest run; True if z is at the top)."""
     cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
 
     def largest(orders: Array) -> Array:

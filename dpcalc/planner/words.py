@@ -219,7 +219,7 @@ def _any_order_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _cyclic_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield how `cyclic-poisson` forms its groups: fixed beforehand, by hash (add-remove), shared if replaced, limited."""
+    """Yield how `cyclic-poisson` forms groups: fixed beforehand; by hash (add-remove); kept if replaced; limited."""
     schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
     if any(isinstance(scheme, CyclicPoisson) for scheme in schemes):
         alone = ", for each unit by itself such as by a hash" if plan.adjacency is Adjacency.ADD_REMOVE else ""
@@ -269,7 +269,7 @@ def _may_lack_units(plan: Plan, phase: Phase) -> bool:
 
 
 def assumptions(plan: Plan) -> tuple[str, ...]:
-    """Return the assumptions without which the guarantee fails, a sentence each, on draws, counts, steps, other uses."""
+    """Return the assumptions without which the guarantee fails, one sentence each: draws, counts, steps, other uses."""
     is_sampled = any(not isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases)
     drawn = "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan)
     counts_units = any(isinstance(phase.mechanism, PairOnly | RdpOnly) for phase in plan.phases)
@@ -397,7 +397,7 @@ def _hidden_bins_text(phase: Phase, composed: Phase) -> str:
 
 
 def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str) -> PhaseSummary:
-    """Return the summary of a phase, steps and noise as stated; `composed` decides on distances and hidden bins only."""
+    """Return the summary of a phase, steps and noise as stated; `composed` decides on distances, hidden bins only."""
     bound, mechanism = phase_bound.bound, phase.mechanism
     is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
     chosen = phase_bound.allocation.rate if isinstance(phase_bound.allocation, CheckIn) else phase.hierarchy.chosen_rate
