@@ -172,7 +172,7 @@ def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
 
 
 def _checked(direction: str, counts: dict[Curve, int], delta: float) -> CrossCheck:
-    """Return the certified bounds and the estimate (None if inversion fails) of one direction, with the best order."""
+    """Return a direction's CrossCheck: certified bounds, best order, estimate (None, and why, if inversion fails)."""
     # The certified interval stands without the estimate, not the other way round.
     estimate, note = None, ""
     try:
@@ -375,9 +375,9 @@ def _accountant_rows(composition: Composition) -> list[Row]:
 
 
 def _other_rows(composition: Composition) -> list[Row]:
-    """Return the rows of `_OTHERS` in their order; those that fail or need too much work are left out."""
+    """Return the rows of `_OTHER_ROWS` in their order; those that fail or need too much work are left out."""
     rows = []
-    for name, part in _OTHERS.items():
+    for name, part in _OTHER_ROWS.items():
         others, _ = optional(name, partial(part, composition), ())
         rows += list(filter(None, others))
     return rows
@@ -399,7 +399,7 @@ def _lower_end(composition: Composition) -> tuple[float | None, str]:
     return lower.value, f"lower end: {words}"
 
 
-_OTHERS: dict[str, Callable[[Composition], Iterable[Row | None]]] = {
+_OTHER_ROWS: dict[str, Callable[[Composition], Iterable[Row | None]]] = {
     "theorem 3": lambda composition: [theorem_3_row(composition)],
     "inversion": lambda composition: [inversion_row(composition)],
     "the central limit": lambda composition: [gdp_row(composition)],

@@ -176,7 +176,7 @@ class Composition:
     """
 
     def __init__(self, plan: Plan, *, relative: "Composition | None" = None) -> None:
-        """Compute nothing yet.
+        """Store the plan and its independent steps; share units and chosen bounds with `relative` if draws agree.
 
         Args:
             plan: a training run.

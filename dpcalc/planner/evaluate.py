@@ -59,9 +59,9 @@ CLOSED_FORM_NOTE = (
     "the bound is a looser one, from Renyi divergences in closed form: quadrature needs more work or precision than "
     "one answer may take"
 )
-_SHARP_DELTA = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
-_FAR_ABOVE = 1.5  # moment bounds are seldom so far above the sharp one
-_SHARP, _MOMENTS = 2.7 * SECOND, 0.4 * SECOND
+_SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
+_FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
+_SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
 """Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
 EVALUATION_WORK = 5.0 * SECOND
 """Work for an evaluation: enough for exact probabilities, the choice of bounds, the sharp bound and the one in its
@@ -182,12 +182,12 @@ def within_work(
         return AccountantResult(epsilon=max(0.0, bound))
 
     if name == "auto":  # nobody asked for an accountant by name: any certified answer will do
-        with suppress(ConvergenceError), allowance(_SHARP):
+        with suppress(ConvergenceError), allowance(_SHARP_WORK):
             return bound_by(auto)
-        with suppress(ConvergenceError), allowance(_MOMENTS):
+        with suppress(ConvergenceError), allowance(_MOMENT_WORK):
             return bound_by(_moments, LOOSER_NOTE)
     elif name != CLOSED_FORM:
-        with suppress(WorkExceededError), allowance(_SHARP):
+        with suppress(WorkExceededError), allowance(_SHARP_WORK):
             return bound_by(accountant_of(name))
     if name not in {"auto", "rdp", CLOSED_FORM}:
         raise ConvergenceError(
@@ -215,7 +215,7 @@ def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guaran
 
 def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[float, str]:
     """Return (epsilon of the best run, upper; ""), or if moments fail or cost too much (closed form, note)."""
-    with suppress(ConvergenceError), allowance(_SHARP):
+    with suppress(ConvergenceError), allowance(_SHARP_WORK):
         return tuning.epsilon(runs, delta=delta), ""
     spend(1.0)  # not if the allowance around this question is used up
     with own_allowance(math.inf):
@@ -298,11 +298,11 @@ def _advice_within_work(composition: Composition, main: Guarantee) -> tuple[tupl
 
 
 def _cost_of_change(known: float, changed: Composition) -> float:
-    """Return epsilon of a changed run by its method, for auto by rdp if over 1.5 times `known`; WorkExceededError."""
+    """Return epsilon of a changed run by its method, of auto by rdp if over 1.5 times `known`; or WorkExceededError."""
     spend(1.0)  # nothing once the allowance for advice is used up
     if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
         rough = guarantee(changed, method="rdp").epsilon
-        if rough > _FAR_ABOVE * known:
+        if rough > _FAR_ABOVE_FACTOR * known:
             return rough
     return guarantee(changed).epsilon
 
@@ -403,9 +403,9 @@ def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> _Delt
         (bound, accountant), direction = costliest_release(steps, answer=delta, cost=itemgetter(0), ceiling=ceiling)
         return _DeltaBound(bound, accountant, direction, note)
 
-    with suppress(WorkExceededError), allowance(_SHARP_DELTA):
+    with suppress(WorkExceededError), allowance(_SHARP_DELTA_WORK):
         return costliest(partial(_delta, epsilon=epsilon), "", moments)
-    with suppress(WorkExceededError), allowance(_MOMENTS):
+    with suppress(WorkExceededError), allowance(_MOMENT_WORK):
         return costliest(lambda counts: (min(1.0, moments(counts)), "rdp"), LOOSER_NOTE, lambda _: math.inf)
     spend(1.0)  # not if the allowance around this question is used up
     with own_allowance(math.inf):
@@ -447,7 +447,7 @@ def accountant_row(plan: Plan | Composition, name: str) -> Row:
     composition = composed(plan)
     row = Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False)
     try:
-        with allowance(_MOMENTS if name == "rdp" else _SHARP):
+        with allowance(_MOMENT_WORK if name == "rdp" else _SHARP_WORK):
             answer, _ = worst_direction(
                 composition.steps,
                 accountant_of(name),

@@ -46,9 +46,9 @@ _LENGTH_WORK = 0.08 * SECOND  # for other lengths of contributions
 _LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
 _FINEST_LENGTH = Fraction(1, 8)  # of a clip norm: epsilon is flat near the best length
 _MAX_CENTERS = 200  # of a mixture with other lengths: twice as many take twice as long to compose
-_WORTH_TAKING = 1.001  # factor on the moment bound below which another length may not raise epsilon
-_UNSEEN = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
-_NO_ANSWER = (ArithmeticError, UnsupportedError, MemoryError)
+_MIN_GAIN_FACTOR = 1.001  # factor on the moment bound below which another length may not raise epsilon
+_NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
+_COMPOSITION_FAILURES = (ArithmeticError, UnsupportedError, MemoryError)
 _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: more are so rare that they are merged
 _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one data set takes minutes
 
@@ -66,7 +66,7 @@ class LowerEpsilon(NamedTuple):
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
-    """Return the worst known data set's bound: composed, or if that fails by two outcomes; 0 if no releases; or None.
+    """Return the worst known data set's bound: composed, or by two outcomes if that fails; 0 if no releases; or None.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -87,7 +87,7 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
     try:
         with allowance(_COMPOSITION_WORK):
             (value,) = epsilon_bounds(worst.counts, delta=delta, sides=(LOWER,))
-    except _NO_ANSWER:
+    except _COMPOSITION_FAILURES:
         value = two_outcome_epsilon(worst.counts, delta=delta)
         if not value:
             raise
@@ -113,7 +113,7 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
     try:
         with allowance(_COMPOSITION_WORK):
             (value,) = delta_bounds(worst.counts, epsilon=epsilon, sides=(LOWER,))
-    except _NO_ANSWER:
+    except _COMPOSITION_FAILURES:
         value = two_outcome_delta(worst.counts, epsilon=epsilon)
         if not value:
             raise
@@ -146,7 +146,7 @@ def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | Non
 
 
 def _best_runs(plan: Plan, protected: ProtectedUnit, direction: str, orders: Array) -> "list[tuple[_Candidate, ...]]":
-    """Return, for each order at which one is found, the candidates of all phases with the largest sum of log moments.
+    """Return, for each order, the candidates of all phases, in one direction, with the largest sum of log moments.
 
     All of a run are in one direction. The best ones until the work runs out are returned.
     """
@@ -234,7 +234,7 @@ def _with_best_lengths(starts: Sequence[tuple[_Candidate, ...]], delta: float) -
                     continue
                 changed = (*best[:place], moved, *best[place + 1 :])
                 value = moment_bound(changed)
-                if value > _WORTH_TAKING * bound:
+                if value > _MIN_GAIN_FACTOR * bound:
                     bound, best, is_better = value, changed, True
             step = step * 2 if is_better else step / 2
     return _total_counts(best)
@@ -251,7 +251,7 @@ def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Ca
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield distinct data sets of each phase, random siblings last, D||D' before D'||D; or as `_phase_data_sets` none.
+    """Yield distinct data sets of each phase, random siblings last, both ways; none where `_phase_data_sets` has none.
 
     With an allocation, whose losses take long, only in the direction that is named, if one is.
     """
@@ -382,7 +382,7 @@ def _has_pair(bound: Bound, pair: Pair) -> bool:
 def _canonical(pair: Pair) -> tuple[tuple[int, float, float], ...]:
     """Return a pair of mixtures up to shift, reflection and weights below 2^-60, as (center, p, q) triples."""
     # Symmetric noise hides as much after a common shift or a reflection of all centers.
-    p, q = ({center: float(weight) for center, weight in side.items() if weight > _UNSEEN} for side in pair)
+    p, q = ({center: float(weight) for center, weight in side.items() if weight > _NEGLIGIBLE_WEIGHT} for side in pair)
     centers = sorted({*p, *q})
     ahead = tuple((c - centers[0], p.get(c, 0.0), q.get(c, 0.0)) for c in centers)
     back = tuple((centers[-1] - c, p.get(c, 0.0), q.get(c, 0.0)) for c in reversed(centers))

@@ -22,10 +22,10 @@ from dpcalc.records import dataclass
 
 UNIT = "teacher"
 MAX_QUERIES = 10**9
-_WIDE = np.geomspace(0.05, 5e3, 16)
-_ORDERS, _ROUNDS = 7, 3  # orders tried at once, and how often the interval around the best is cut again
+_FIRST_ORDERS = np.geomspace(0.05, 5e3, 16)
+_ORDERS_A_ROUND, _ROUNDS = 7, 3  # orders tried at once, and how often the interval around the best is cut again
 _PREFIX_ORDERS = 24
-_FINEST = 1e-9  # relative distance of the smallest noise from what fails
+_NOISE_TOLERANCE = 1e-9  # relative distance of the smallest noise from what fails
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class DataDependentResult:
 
 
 def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
-    """Return the guarantee for any votes: optimal composition of LNMax, one Gaussian for others; InputError.
+    """Return the guarantee for any votes, by optimal composition (LNMax) or one Gaussian; 0 for none; InputError.
 
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
     release of the counts, of which one falls by one and another one rises; the check of Confident-GNMax from one of the
@@ -82,7 +82,10 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
         return ahead.sum(axis=0), back.sum(axis=0)
 
     smallest, order, _ = zoomed_minimum(
-        lambda z: epsilon_by_order(np.maximum(*cumulants(z)), z, delta=delta), _WIDE, rounds=_ROUNDS, count=_ORDERS
+        lambda z: epsilon_by_order(np.maximum(*cumulants(z)), z, delta=delta),
+        _FIRST_ORDERS,
+        rounds=_ROUNDS,
+        count=_ORDERS_A_ROUND,
     )
     best = np.array([order])
     ahead, back = cumulants(best)
@@ -182,7 +185,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
 
     low, high = _enclosing_ends(excess, target)
     # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
-    root = bracket_root(lambda x: -excess(x), low, high, tolerance=_FINEST)
+    root = bracket_root(lambda x: -excess(x), low, high, tolerance=_NOISE_TOLERANCE)
     return with_scaled_noise(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
 
 

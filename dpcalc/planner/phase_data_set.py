@@ -105,7 +105,7 @@ def zero_neighbours_pair(
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return an allocated phase's data sets, all others zero; None for `times` > 1 unless Gaussian and a whole phase.
+    """Return an allocated phase by passes, others zero; `times` > 1: sum of all steps, or None unless Gaussian, whole.
 
     A unit that is replaced by one of zeros is as good as removed.
 

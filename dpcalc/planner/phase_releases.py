@@ -41,7 +41,7 @@ _MAX_MATES = 512  # draws of a unit's mates that are told apart before they are 
 
 
 def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return a phase's (forward, backward) release, of a black box unamplified if out of work; UnsupportedError.
+    """Return a phase's (forward, backward) release; black box: unamplified if out of work; or UnsupportedError.
 
     Args:
         plan: a training run.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
 
 
-_SHOWN = 3  # phases in the short form of a plan
+_PHASES_SHOWN = 3  # phases in the short form of a plan
 MAX_MOVED_PARTS = 16
 """Most parts between which a replaced unit may move: each ordered pair is composed."""
 
@@ -207,7 +207,9 @@ class Plan:
     def __repr__(self) -> str:
         """Return the run in one line, without all fields."""
         label = f"{self.name!r}, " if self.name else ""
-        phases = "; ".join(map(_in_short, self.phases[:_SHOWN])) + ("; ..." if len(self.phases) > _SHOWN else "")
+        phases = "; ".join(map(_in_short, self.phases[:_PHASES_SHOWN])) + (
+            "; ..." if len(self.phases) > _PHASES_SHOWN else ""
+        )
         together = f"{self.group_size} of " if self.group_size > 1 else ""
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 

@@ -37,10 +37,13 @@ RISK_WORK = 6.0 * SECOND  # for the whole answer; from there on closed-form mome
 _COMPOSITION_WORK, _MOMENT_WORK = 2.0 * SECOND, 1.0 * SECOND
 """For one of the few compositions of an answer, and for the moments of one unit that bound it in its place."""
 ROUGH_NOTE = "some bounds are looser ones, by Renyi divergences: the sharp ones need more work than one answer may take"
-_NEGLIGIBLE = 1e-3  # a delta that is this part of a false positive rate matters no more
-_LINES, _MORE = 3000, 1000  # epsilons near 0, where most rates are decided, and beyond, for misses and deltas
-_ROOM = 20.0  # last epsilon near 0, at least
-_LARGEST = 700.0  # largest epsilon whose exponential is finite
+_NEGLIGIBLE_SHARE = 1e-3  # a delta that is this part of a false positive rate matters no more
+_DENSE_EPSILONS, _SPARSE_EPSILONS = (
+    3000,
+    1000,
+)  # epsilons near 0, where most rates are decided, and beyond, for misses and deltas
+_LAST_DENSE_EPSILON = 20.0  # last epsilon near 0, at least
+_LARGEST_EPSILON = 700.0  # largest epsilon whose exponential is finite
 _FEW_MISSES = 0.01  # a false negative rate below it is decided by epsilons of its own, for which it is composed anew
 _MISS_ROUNDS = 3  # compositions for them at most; each finds the deciding epsilon by the delta of the one before
 
@@ -100,7 +103,7 @@ class Profiles:
 
     def _by_own_profile(self, rates: Array, own: Array) -> Array:
         """Return e^epsilon a + own for each rate a and each epsilon; `own` is the delta of this direction."""
-        detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST)) * rates + own
+        detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST_EPSILON)) * rates + own
         return detected
 
     def _by_opposite_profile(self, rates: Array, other: Array) -> Array:
@@ -157,7 +160,7 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
         return True
     # Where deltas are asked for, only the epsilons of `known` are looked at. Between epsilons of its own the other
     # profile, which is convex in e^epsilon, lies below the chord; above the last one it falls.
-    powers, own_powers = (np.exp(np.minimum(x, _LARGEST)) for x in (known.epsilons, cheap.epsilons))
+    powers, own_powers = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
     ahead, back = (np.interp(powers, own_powers, x) for x in (cheap.forward, cheap.backward))
     return bool(np.all(ahead <= known.forward) and np.all(back <= known.backward))
 
@@ -167,7 +170,7 @@ def _moment_profiles(
 ) -> Profiles:
     """Return both profiles of a unit by moments, to the epsilon of a small delta; out of work rough, in closed form."""
     # Where quadrature needs too much work, the moments are those in closed form.
-    smallest_delta = min([_NEGLIGIBLE * min(rates), *(delta / 10 for delta in deltas)])
+    smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
     try:
         with allowance(_MOMENT_WORK):
             bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in pair]
@@ -184,10 +187,10 @@ def _moment_profiles(
 
 def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
     """Return increasing epsilons from 0: many up to where most rates are decided, fewer up to `last`, at most 700."""
-    end = min(last, max(_ROOM, -math.log(min(rates))))
-    epsilons = np.linspace(0.0, end, _LINES)
+    end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
+    epsilons = np.linspace(0.0, end, _DENSE_EPSILONS)
     if last > end:
-        epsilons = np.concatenate([epsilons, np.linspace(end, min(last, _LARGEST), _MORE + 1)[1:]])
+        epsilons = np.concatenate([epsilons, np.linspace(end, min(last, _LARGEST_EPSILON), _SPARSE_EPSILONS + 1)[1:]])
     return epsilons
 
 
@@ -234,7 +237,7 @@ def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], del
     """Return epsilons to compose near: those that decide up to three rates and each delta; 0 too unless one rate."""
     # A composition is sharp near one epsilon, the one that its tilt suits.
     some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
-    at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST)) * rate + side)) for rate in some]
+    at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in some]
     at += [int(np.argmax(side <= delta)) for delta in deltas]
     if len(rates) > 1 or deltas:
         at.append(0)

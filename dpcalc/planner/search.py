@@ -205,7 +205,7 @@ def _enclosing(fails: Callable[[int], bool], near: int, ends: tuple[int, int]) -
 
 
 def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
-    """Return the largest whole number of rising estimate within a limit, by bracketing; lower end, untested, if none."""
+    """Return the largest whole number of rising estimate within a limit, by bracketing; lower end untested if none."""
     lowest, highest = ends
     low, high = lowest, max(lowest, 1)
     while high < highest and estimate(high) <= limit:

@@ -43,9 +43,9 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import FAILURES, SECOND, allowance, optional
 
-_CLOSE = 1e-3  # how near the whole delta is used up, in its log
+_LOG_DELTA_TOLERANCE = 1e-3  # how near the whole delta is used up, in its log
 _GROUPS_WORK, _ATTACK_WORK = 3.0 * SECOND, 1.5 * SECOND  # for all groups, and for the bounds on attacks
-_SAFE = 1e-6  # what the estimate may be too low by
+_ESTIMATE_ERROR = 1e-6  # what the estimate may be too low by
 
 
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
@@ -72,13 +72,13 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
         """Log of the delta that the chain needs when each link has its own, by the estimate."""
         return log_delta + _log_links(size, estimate_epsilon(_with_delta(link, log_delta)).value)
 
-    goal = math.log(single.plan.delta) - _SAFE
+    goal = math.log(single.plan.delta) - _ESTIMATE_ERROR
     low, high = goal - 1.0, goal
     while spent(low) > goal:
         low, high = low - 2 * (high - low), low
         if low < -600:
             return math.inf
-    low, _ = bracket_root(lambda x: spent(x) - goal, low, high, tolerance=_CLOSE / abs(low))
+    low, _ = bracket_root(lambda x: spent(x) - goal, low, high, tolerance=_LOG_DELTA_TOLERANCE / abs(low))
     return _certified(link, low, size, single.plan.delta)
 
 
