@@ -39,10 +39,8 @@ _COMPOSITION_WORK = 1.0 * SECOND  # for each; where all need more, moments in cl
 _COMPOSITIONS = 4  # of one direction, at most: sharp at 0, then at the epsilons that decide, mostly at the floor
 _NEAR = 0.05  # part of the last epsilon within which a composition is sharp enough
 _NARROW_INTERVAL = 0.005  # times mu: intervals of epsilon that are not halved again; 3e-6 of mu may be lost in one
-_LARGEST_EPSILON, _SMALLEST_EPSILON = (
-    1e5,
-    1e-9,
-)  # epsilons: of a larger one no mu is known; nodes up to a smaller one would coincide
+_LARGEST_EPSILON = 1e5  # of a larger one no mu is known
+_SMALLEST_EPSILON = 1e-9  # nodes up to a smaller one would coincide
 _WIDE_INTERVAL = 30.0  # intervals above it are halved unseen: e^_WIDE_INTERVAL is finite
 _ZOOM_POINTS, _ZOOM_ROUNDS = 64, 4  # points of each round that looks for the epsilon where a profile reaches the floor
 _NODES, _TESTS = 1200, 400  # epsilons whose lines make up a trade-off curve; points at which curves are compared

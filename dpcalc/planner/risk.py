@@ -38,10 +38,8 @@ _COMPOSITION_WORK, _MOMENT_WORK = 2.0 * SECOND, 1.0 * SECOND
 """For one of the few compositions of an answer, and for the moments of one unit that bound it in its place."""
 ROUGH_NOTE = "some bounds are looser ones, by Renyi divergences: the sharp ones need more work than one answer may take"
 _NEGLIGIBLE_SHARE = 1e-3  # a delta that is this part of a false positive rate matters no more
-_DENSE_EPSILONS, _SPARSE_EPSILONS = (
-    3000,
-    1000,
-)  # epsilons near 0, where most rates are decided, and beyond, for misses and deltas
+_DENSE_EPSILONS = 3000  # number of epsilons near 0, where most rates are decided
+_SPARSE_EPSILONS = 1000  # of those beyond, for misses and deltas
 _LAST_DENSE_EPSILON = 20.0  # last epsilon near 0, at least
 _LARGEST_EPSILON = 700.0  # largest epsilon whose exponential is finite
 _FEW_MISSES = 0.01  # a false negative rate below it is decided by epsilons of its own, for which it is composed anew
