@@ -117,7 +117,7 @@ def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
     try:
         if method == LOWER:
             lower = epsilon_lower(plan)
-            return MethodEpsilon(epsilon=None if lower is None else lower[0], kind=kind, method=method)
+            return MethodEpsilon(epsilon=None if lower is None else lower.value, kind=kind, method=method)
         if method in COMPARED:
             row = COMPARED[method][1](plan)
             epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)

@@ -40,7 +40,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return notes on costly caps, lower numbers of other tools and changes that save a tenth; fewer if not Gaussian.
+    """Return notes: costly caps, lower numbers of other tools, changes that save a tenth; fewer if not Gaussian.
 
     Args:
         composition: of the plan.
@@ -55,26 +55,34 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
     """
     uncut = _with_cap(composition, None)
     if composition.has_correlated_noise:
-        return tuple(_cap_notes(composition, uncut, epsilon, cost))
-    if not composition.plan.is_gaussian:
-        others = _odd_moments_notes(composition, epsilon, cost)
-        return (*_cap_notes(composition, uncut, epsilon, cost), *others)
-    notes = []
+        others = []
+    elif not composition.plan.is_gaussian:
+        others = list(_odd_moments_notes(composition, epsilon, cost))
+    else:
+        others = [*_tool_notes(composition, uncut, epsilon), *_change_notes(composition, epsilon, cost)]
+    return (*_cap_notes(composition, uncut, epsilon, cost), *others)  # last, since its search takes what work is left
+
+
+def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
+    """Yield what Opacus would print of the uncut run, if over 1 % less and no bound here, then `_stand_in_notes`."""
     tools = flat_poisson_row(uncut, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single units, add-remove"
-        notes.append(Note(text=text, epsilons=(tools.epsilon,)))
-        notes += _stand_in_notes(composition)
+        yield Note(text=text, epsilons=(tools.epsilon,))
+        yield from _stand_in_notes(composition)
+
+
+def _change_notes(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> Iterator[Note]:
+    """Yield a note with both epsilons for each of `_changes` that lowers epsilon by a factor over 1.1."""
     for change, changed in _changes(composition):
         lower = cost(changed)
         if epsilon > WORTH_SAYING * lower:
             text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
-            notes.append(Note(text=text, epsilons=(epsilon, lower)))
-    return (*_cap_notes(composition, uncut, epsilon, cost), *notes)  # last, since its search takes what work is left
+            yield Note(text=text, epsilons=(epsilon, lower))
 
 
 def _with_cap(composition: Composition, cap: int | None) -> Composition:
-    """Return the run with `cap` in all its cut draws (auto becomes pld), uncut for None; itself if none is cut."""
+    """Return the run with `cap` (and pld for auto) in its cut draws, or with them uncut for None; itself if none."""
     plan = composition.stated
 
     def changed(level: Level) -> Level:
@@ -109,15 +117,25 @@ def _cap_notes(
     text = f"cutting batches to {' and '.join(sizes)} raises epsilon {{}} -> {{}}"
     if len(caps) == 1:
         ((level, scheme),) = caps.items()
-        steps = sum(phase.steps for phase in phases if level in phase.hierarchy.levels)
-        cap = _smallest_cap(
-            (scheme.max_batch_size or level.count, _most_candidates(level)),
-            lambda cap: _chance_of_full_batch(level, scheme, cap),
-            lambda cap: (cost(_with_cap(composition, cap)) / free - 1) / (_NEARLY_FREE - 1),
-            start=composition.plan.delta / max(steps, 1),
-        )
+        cap = _nearly_free_cap(composition, level, scheme, lambda changed: cost(changed) / free)
         text += f"; the smallest larger maximum that costs less than 1% is {cap}" if cap else ""
     yield Note(text=f"{text}; see `dpcalc explain DPC209`", epsilons=(free, epsilon))
+
+
+def _nearly_free_cap(
+    composition: Composition,
+    level: Level,
+    scheme: CappedPoisson | CyclicPoisson,
+    factor: Callable[[Composition], float],
+) -> int | None:
+    """Return the smallest larger cap of the only cut level with `factor` on epsilon <= 1.01; None if out of work."""
+    steps = sum(phase.steps for phase in composition.stated.phases if level in phase.hierarchy.levels)
+    return _smallest_cap(
+        (scheme.max_batch_size or level.count, _most_candidates(level)),
+        lambda cap: _chance_of_full_batch(level, scheme, cap),
+        lambda cap: (factor(_with_cap(composition, cap)) - 1) / (_NEARLY_FREE - 1),
+        start=composition.plan.delta / max(steps, 1),
+    )
 
 
 def _most_candidates(level: Level) -> int:
@@ -135,7 +153,7 @@ def _chance_of_full_batch(level: Level, scheme: CappedPoisson | CyclicPoisson, c
 def _smallest_cap(
     ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, start: float
 ) -> int | None:
-    """Return the smallest cap between the ends with excess <= 1, the upper end untested; None if work runs out.
+    """Return the smallest cap over the lower end with excess <= 1, else the upper end, untested; None out of work.
 
     Args:
         ends: a cap with more, and one that never cuts.

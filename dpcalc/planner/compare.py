@@ -36,7 +36,7 @@ from dpcalc.planner.published import (
 )
 from dpcalc.planner.vary import refusal
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Scheme, Shuffle
 from dpcalc.work import SECOND, allowance, optional
 
 # Numbers beside the guarantee that prove nothing: an accurate estimate and a limit theorem.
@@ -59,27 +59,32 @@ def _no_estimate(_: StepCounts, error: ConvergenceError) -> float:
 
 
 def gdp_row(plan: Plan | Composition) -> Row:
-    """Return the row of the central limit approximation; epsilon None, with the reason, where it does not apply."""
+    """Return the row of the central limit approximation, 0 without releases; epsilon None, and why, if none applies."""
     row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
     composition = composed(plan)
-    run = composition.plan
-    phases = releasing_phases(run)
-    if not run.is_gaussian:
-        return replace(row, note=GAUSSIAN_ONLY)
-    if run.group_size > 1 or not composition.is_plain:
-        return replace(row, note="does not apply: a limit for single units, drawn afresh in every step")
-    if run.unit > 1 or any(phase.clip != 1 for phase in phases):
-        return replace(row, note="does not apply: a limit for one level of draws with one clipped vector a unit")
-    if run.adjacency is Adjacency.REPLACE_ONE:
-        return replace(row, note="does not apply: a limit for add-remove")
-    steps = [(composition.inclusion(p), p.gaussian.noise_multiplier, p.steps) for p in phases]
-    mu = central_limit_mu(steps)
+    refused = _central_limit_refusal(composition)
+    if refused:
+        return replace(row, note=refused)
+    phases = releasing_phases(composition.plan)
+    mu = central_limit_mu([(composition.inclusion(p), p.gaussian.noise_multiplier, p.steps) for p in phases])
     if math.isinf(mu):
         return replace(row, note="does not apply: with so little noise a step is far from any limit")
     note = f"mu = {mu:.4g}, a limit for many steps of a small rate; may lie below the truth"
     if any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[:1]):
         note += ", and knows Poisson draws only"
-    return replace(row, epsilon=epsilon_of_mu(mu, delta=run.delta) if mu else 0.0, note=note)
+    return replace(row, epsilon=epsilon_of_mu(mu, delta=composition.plan.delta) if mu else 0.0, note=note)
+
+
+def _central_limit_refusal(composition: Composition) -> str:
+    """Return why there is no limit theorem: other noise, groups, held or nested draws, clip, replace-one; or ""."""
+    run = composition.plan
+    if not run.is_gaussian:
+        return GAUSSIAN_ONLY
+    if run.group_size > 1 or not composition.is_plain:
+        return "does not apply: a limit for single units, drawn afresh in every step"
+    if run.unit > 1 or any(phase.clip != 1 for phase in releasing_phases(run)):
+        return "does not apply: a limit for one level of draws with one clipped vector a unit"
+    return "does not apply: a limit for add-remove" if run.adjacency is Adjacency.REPLACE_ONE else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +172,7 @@ def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
 
 
 def _checked(direction: str, counts: dict[Curve, int], delta: float) -> CrossCheck:
-    """Return the certified bounds and the estimate (None if inversion fails) of one direction, with the best order."""
+    """Return a direction's CrossCheck: certified bounds, best order, estimate (None, and why, if inversion fails)."""
     # The certified interval stands without the estimate, not the other way round.
     estimate, note = None, ""
     try:
@@ -188,7 +193,7 @@ TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 
 
 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return four rows of Opacus and TF-Privacy, as if for one flat Poisson draw; one without epsilon unless Gaussian.
+    """Return the rows of Opacus and TF-Privacy, two each, for one flat Poisson draw; if it has no epsilon only its row.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -202,54 +207,83 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         `compute_dp_sgd_privacy_statement` without microbatching; orders as both list them.
     """
     composition = composed(plan)
-    run = composition.plan
     flat = flat_poisson_row(composition)
     if flat.epsilon is None:
         return (flat,)
-    assumed = "" if flat.valid else f"assumes {'; '.join(_differences(composition)) or 'another run'}"
-    prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
-    passes = _passes(composition)
-    once = "assumes each example once per epoch in a fixed order, no amplification by sampling: "
-    once += f"{sum(passes.values())} Gaussian releases"
-    opacus, tf_privacy = (_renyi_epsilon(composition, orders) for orders in (OPACUS_ORDERS, TF_PRIVACY_ORDERS))
-    orders, unsampled = "the best of its fixed orders, 1.1 to 1024", _gaussian_renyi_epsilon(passes, run.delta)
-    same = flat.valid and all(composition.inclusion(phase) == 1 for phase in releasing_phases(run))
     row = replace(flat, kind=Kind.AS_PUBLISHED)
+    differences = "; ".join((*_draw_differences(composition), *_unit_differences(composition))) or "another run"
+    assumed = "" if flat.valid else f"assumes {differences}"
+    return (*_opacus_rows(composition, row, assumed), *_tf_privacy_rows(composition, row, assumed))
+
+
+def _opacus_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row, Row]:
+    """Return the rows of `prv`, of epsilon as in `row`, and `rdp`; the notes of both are `assumed`, if not ""."""
+    epsilon = _renyi_epsilon(composition, OPACUS_ORDERS)
+    prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
     return (
         replace(row, method="opacus-prv", note=prv),
-        replace(row, method="opacus-rdp", epsilon=opacus, note=assumed or "the best of its fixed orders, 1.1 to 63"),
-        replace(row, method="tf-privacy", epsilon=tf_privacy, note=assumed or f"assuming Poisson sampling; {orders}"),
+        replace(row, method="opacus-rdp", epsilon=epsilon, note=assumed or "the best of its fixed orders, 1.1 to 63"),
+    )
+
+
+def _tf_privacy_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row, Row]:
+    """Return `row` as those of TF-Privacy: Poisson draws, noted by `assumed` unless ""; and once per epoch, unsampled.
+
+    The second one is valid where the first one is and every rate is 1.
+    """
+    releases = _releases_of_an_example(composition)
+    sampled = assumed or "assuming Poisson sampling; the best of its fixed orders, 1.1 to 1024"
+    once = "assumes each example once per epoch in a fixed order, no amplification by sampling: "
+    once += f"{sum(releases.values())} Gaussian releases"
+    same = row.valid and all(composition.inclusion(phase) == 1 for phase in releasing_phases(composition.plan))
+    epsilon, unsampled = (
+        _renyi_epsilon(composition, TF_PRIVACY_ORDERS),
+        _unsampled_renyi_epsilon(releases, composition.plan.delta),
+    )
+    return (
+        replace(row, method="tf-privacy", epsilon=epsilon, note=sampled),
         replace(row, method="tf-privacy", bound="once per epoch", epsilon=unsampled, valid=same, note=once),
     )
 
 
-def _differences(composition: Composition) -> Iterator[str]:
-    """Yield phrases on what the tools assume and the plan does not do: Poisson draws, one example, one level, ..."""
+def _schemes_to_the_unit(composition: Composition) -> list[Scheme]:
+    """Return the schemes of all levels down to the protected one, in all phases that release it."""
     plan = composition.plan
-    phases = releasing_phases(plan)
-    schemes = [level.scheme for phase in phases for level in phase.hierarchy.levels[: plan.unit]]
-    fixed = any(isinstance(scheme, Fixed) for scheme in schemes)
-    stood_in_for = any(
-        isinstance(scheme, Fixed | CappedPoisson | Shuffle) for scheme in schemes
-    )  # another unit comes: also distance 2
-    if fixed:
-        yield "Poisson draws, not batches of a fixed size"
-    elif any(isinstance(scheme, CappedPoisson) for scheme in schemes):
-        yield "Poisson batches that are never cut"
-    elif plan.group_size == 1 and not composition.is_plain:
-        yield "one Poisson draw, made afresh in every step"
+    return [level.scheme for phase in releasing_phases(plan) for level in phase.hierarchy.levels[: plan.unit]]
+
+
+def _draw_differences(composition: Composition) -> tuple[str, ...]:
+    """Return (what tools assume,) for draws of fixed size, else cut ones, else (of single units) not plain; or ()."""
+    schemes = _schemes_to_the_unit(composition)
+    if any(isinstance(scheme, Fixed) for scheme in schemes):
+        return ("Poisson draws, not batches of a fixed size",)
+    if any(isinstance(scheme, CappedPoisson) for scheme in schemes):
+        return ("Poisson batches that are never cut",)
+    if composition.plan.group_size == 1 and not composition.is_plain:
+        return ("one Poisson draw, made afresh in every step",)
+    return ()
+
+
+def _unit_differences(composition: Composition) -> Iterator[str]:
+    """Yield what tools assume and a plan lacks: single units, one level, add-remove or else one contribution each."""
+    plan = composition.plan
     if plan.group_size > 1:
         yield "single examples, not groups"
     if plan.unit > 1:
         yield f"one level of draws, not {plan.unit}"
     if plan.adjacency is Adjacency.REPLACE_ONE:
         yield "add-remove, not replace-one"
-    elif not stood_in_for and any(composition.phase_bound(phase).shift > 1 for phase in phases):
+        return
+    # Where another unit comes in its place, the distance is 2 with a single contribution, too.
+    stood_in_for = any(
+        isinstance(scheme, Fixed | CappedPoisson | Shuffle) for scheme in _schemes_to_the_unit(composition)
+    )
+    if not stood_in_for and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(plan)):
         yield "one clipped contribution of the unit, not several"
 
 
 def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float:
-    """Return the tools' epsilon for one flat Poisson draw, at the best of their orders (ascending); 0 without releases.
+    """Return the tools' epsilon of flat Poisson draws, at the better of the two orders around the best; 0 without any.
 
     References:
         Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
@@ -270,22 +304,22 @@ def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float
     return _converted([(a, float(value) / (a - 1)) for a, value in zip(near, cumulants, strict=True)], plan.delta)
 
 
-def _gaussian_renyi_epsilon(passes: dict[float, int], delta: float) -> float:
-    """Return epsilon of Gaussian releases without sampling at TF-Privacy's orders; 0 for none."""
+def _unsampled_renyi_epsilon(releases: dict[float, int], delta: float) -> float:
+    """Return epsilon of unsampled Gaussian releases {noise: number}, at TF-Privacy's best order; 0 for {}."""
     # A release has rdp(a) = a / (2 sigma^2) (Mironov 2017, 1702.07476v3, Proposition 7).
-    if not passes:
+    if not releases:
         return 0.0
-    rate = sum(count / (2 * sigma**2) for sigma, count in passes.items())
+    rate = sum(count / (2 * sigma**2) for sigma, count in releases.items())
     return _converted([(a, a * rate) for a in TF_PRIVACY_ORDERS], delta)
 
 
-def _passes(composition: Composition) -> dict[float, int]:
+def _releases_of_an_example(composition: Composition) -> dict[float, int]:
     """Return {noise multiplier: floor((steps - 1) rate) + 1, summed over releasing phases}: uses of one example."""
-    passes: Counter[float] = Counter()
+    releases: Counter[float] = Counter()
     for phase in releasing_phases(composition.plan):
         rate = composition.inclusion(phase)
-        passes[phase.gaussian.noise_multiplier] += math.floor((phase.steps - 1) * rate) + 1
-    return passes
+        releases[phase.gaussian.noise_multiplier] += math.floor((phase.steps - 1) * rate) + 1
+    return releases
 
 
 def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
@@ -318,36 +352,54 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         note = "no noise is added to a release that holds the unit: no finite bound"
         return (Row(method="none", bound=BOUND, epsilon=math.inf, kind=Kind.UPPER, valid=True, note=note),)
     with allowance(COMPARISON_WORK):
-        rows = [accountant_row(composition, name) for name in ACCOUNTANTS]
-        (lower, attained), missing = optional(
-            "the lower bound", lambda: _lower_end(composition), (None, ""), units=LOWER_WORK
-        )
-        rows = [
-            replace(row, epsilon_lower=lower, note=row.note or attained or missing) if row.method == "pld" else row
-            for row in rows
-        ]
-        for name, part in _OTHERS.items():
-            others, missing = optional(name, partial(part, composition), ())
-            rows += filter(None, others)
+        rows = _accountant_rows(composition)
+        lower = next((row.epsilon_lower for row in rows if row.method == "pld"), None)
+        rows += _other_rows(composition)
     if not any(row.valid and row.epsilon is not None for row in rows):
-        main = guarantee(composition, method="auto")  # by a looser bound: every accountant needs too much work
-        note = "; ".join(main.notes)
-        rows.append(Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note=note))
+        rows.append(_looser_row(composition))
     # Valid rows first: whoever reads one number reads a guarantee.
     checked_rows = [_with_verdict(row, lower) for row in rows]
     return tuple(sorted(checked_rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
 
 
+def _accountant_rows(composition: Composition) -> list[Row]:
+    """Return every accountant's row, that of pld with the lower bound and, if it has no note, what is known of it."""
+    rows = [accountant_row(composition, name) for name in ACCOUNTANTS]
+    (lower, attained), missing = optional(
+        "the lower bound", lambda: _lower_end(composition), (None, ""), units=LOWER_WORK
+    )
+    return [
+        replace(row, epsilon_lower=lower, note=row.note or attained or missing) if row.method == "pld" else row
+        for row in rows
+    ]
+
+
+def _other_rows(composition: Composition) -> list[Row]:
+    """Return the rows of `_OTHER_ROWS` in their order; those that fail or need too much work are left out."""
+    rows = []
+    for name, part in _OTHER_ROWS.items():
+        others, _ = optional(name, partial(part, composition), ())
+        rows += list(filter(None, others))
+    return rows
+
+
+def _looser_row(composition: Composition) -> Row:
+    """Return the guarantee of `auto` as a row: a looser bound, where every accountant needs too much work."""
+    main = guarantee(composition, method="auto")
+    note = "; ".join(main.notes)
+    return Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note=note)
+
+
 def _lower_end(composition: Composition) -> tuple[float | None, str]:
-    """Return (certified lower bound on epsilon, whether its data set attains the bound, in words); None without one."""
-    lower_and_tight = epsilon_lower(composition)
-    if lower_and_tight is None:
+    """Return (certified lower bound on epsilon, words on whether its data set attains the bound), else (None, "")."""
+    lower = epsilon_lower(composition)
+    if lower is None:
         return None, ""
-    lower, tight = lower_and_tight
-    return lower, "lower end: the data set that attains the bound" if tight else "lower end: the worst data set known"
+    words = "the data set that attains the bound" if lower.is_tight else "the worst data set known"
+    return lower.value, f"lower end: {words}"
 
 
-_OTHERS: dict[str, Callable[[Composition], Iterable[Row | None]]] = {
+_OTHER_ROWS: dict[str, Callable[[Composition], Iterable[Row | None]]] = {
     "theorem 3": lambda composition: [theorem_3_row(composition)],
     "inversion": lambda composition: [inversion_row(composition)],
     "the central limit": lambda composition: [gdp_row(composition)],

@@ -8,36 +8,20 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
-from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.accountants.result import StepCounts
-from dpcalc.amplification.allocation import allocated_gaussian_releases
-from dpcalc.amplification.any_mechanism import (
-    BlackBoxSteps,
-    black_box_releases,
-    repeated_releases,
-    unamplified_releases,
-)
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
-from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
-from dpcalc.amplification.phase import averaged_choices, phase_bounds, randomized_response_refusal
+from dpcalc.amplification.phase import averaged_choices, phase_bounds
 from dpcalc.amplification.schedule import (
     Chain,
     PhaseBound,
-    Release,
-    ensemble_refusal,
-    phase_release,
-    query_release,
     step_counts,
 )
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
-from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
-from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.black_box import RandomizedResponse
-from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import BlackBox, Mechanism, RdpOnly
-from dpcalc.mechanisms.pate import PateMechanism
+from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.mechanisms.kinds import Mechanism
+from dpcalc.planner.phase_releases import MAX_AVERAGED, cheapest_bound, releases_of, valid_bounds
 from dpcalc.planner.plan import Phase, Plan, parted_steps, refuse_parts
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -47,8 +31,6 @@ from dpcalc.work import SECOND, Meter, own_allowance
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
-_MAX_AVERAGED = 4  # different units averaged over their mates, up to a second each; more share one average of them all
-_MAX_MATES = 512  # draws of a unit's mates that are told apart before they are merged; 5,000 take a second
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
@@ -101,46 +83,58 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return a ProtectedUnit for each worst path, or each placement of a group, with the valid bounds of each phase.
-
-    Where noise is added to a sum (of a group: Gaussian noise, and few placements) averages over mates are among them.
-    """
-    draws = _draws(plan)
-    first: dict[tuple[Hierarchy, int], int] = {}  # many phases have the same draws
+    """Return a ProtectedUnit, with bounds, for each worst path; of a group one a placement, on the path above all."""
+    draws = [_draw(plan, phase) for phase in plan.phases]
+    first: dict[tuple[Hierarchy, int], int] = {}
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
     # Where units choose their steps, the path is that of a step which they have chosen.
     in_step = [(hierarchy.given_allocation(), clip) for hierarchy, clip in draws]
     ways = worst_paths(in_step, unit=plan.unit)
-    shared = path_above_all(ways) if plan.group_size > 1 or len(ways) > _MAX_AVERAGED else ()
+    shared = path_above_all(ways) if plan.group_size > 1 or len(ways) > MAX_AVERAGED else ()
     ways = (shared,) if plan.group_size > 1 else ways
-
-    def _protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
-        """Return the unit or group on these paths, one a phase, with the bounds of each phase."""
-        bounds = {}
-        for (hierarchy, clip), place in first.items():
-            path = paths[place]
-            bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
-            if (plan.is_gaussian if group.size > 1 else plan.adds_noise) and len(placed) <= _MAX_AVERAGED:
-                above = shared[place] if shared else None
-                averaged = averaged_choices(bounds[place], draws[place], (path, above), group, plan.adjacency)
-                bounds[place] = tuple(bound.one_of(sharing) for bound in averaged)
-        return ProtectedUnit(
+    placed = groups(plan.group_size, [levels for levels, _ in in_step], unit=plan.unit, adjacency=plan.adjacency)
+    # Averages share the work, so that all are composed; those of two placements cost as much as those of four units.
+    if len(placed) > MAX_AVERAGED:
+        sharing = 0
+    else:
+        sharing = 2 * len(placed) if plan.group_size > 1 else 1 if shared else len(ways)
+    return tuple(
+        ProtectedUnit(
             place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
             paths=paths,
             group=group,
-            choices=tuple(bounds[place] for place in places),
+            choices=_choices(plan, places, paths, shared, group=group, sharing=sharing),
             shares=len(ways),
         )
-
-    placed = groups(plan.group_size, [levels for levels, _ in in_step], unit=plan.unit, adjacency=plan.adjacency)
-    # Averages share the work, so that all are composed; those of two placements cost as much as those of four units.
-    sharing = 2 * len(placed) if plan.group_size > 1 else 1 if shared else len(ways)
-    return tuple(_protected(paths, group) for paths in ways for group in placed)
+        for paths in ways
+        for group in placed
+    )
 
 
-def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
-    """Return (levels and schemes, level whose drawn units count) of each phase."""
-    return tuple((phase.hierarchy, plan.counted_level(phase)) for phase in plan.phases)
+def _choices(  # noqa: PLR0913  paths of the unit and above all
+    plan: Plan, places: list[int], paths: tuple[Path, ...], shared: tuple[Path, ...], *, group: Group, sharing: int
+) -> tuple[tuple[PhaseBound, ...], ...]:
+    """Return the bounds of each phase, one object for equal draws; with averages over mates, for noise on sums only.
+
+    `places` has, for each phase, the index of the first one with equal draws. An average is over the mates on the path
+    of `shared`, if there is one; `sharing` units share its work, 0 for no averages. Of a group only Gaussian noise is
+    averaged.
+    """
+    is_averaged = sharing > 0 and (plan.is_gaussian if group.size > 1 else plan.adds_noise)
+    bounds: dict[int, tuple[PhaseBound, ...]] = {}
+    for place in dict.fromkeys(places):  # many phases have the same draws
+        draw, path = _draw(plan, plan.phases[place]), paths[place]
+        own = phase_bounds(draw[0], path, clip=draw[1], adjacency=plan.adjacency, group=group)
+        if is_averaged:
+            averaged = averaged_choices(own, draw, (path, shared[place] if shared else None), group, plan.adjacency)
+            own = tuple(bound.one_of(sharing) for bound in averaged)
+        bounds[place] = own
+    return tuple(bounds[place] for place in places)
+
+
+def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
+    """Return (levels and schemes, level whose drawn units count) of a phase."""
+    return phase.hierarchy, plan.counted_level(phase)
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
@@ -182,7 +176,7 @@ class Composition:
     """
 
     def __init__(self, plan: Plan, *, relative: "Composition | None" = None) -> None:
-        """Compute nothing yet.
+        """Store the plan and its independent steps; share units and chosen bounds with `relative` if draws agree.
 
         Args:
             plan: a training run.
@@ -252,7 +246,7 @@ class Composition:
         return self.likeliest.bounds[self.plan.phases.index(phase)]
 
     def inclusion(self, phase: Phase) -> Fraction:
-        """Return the largest exact probability, over all units, that a step draws the unit; caps do not count.
+        """Return the largest exact probability, over units, that a step draws the unit before caps; tasks: the bound's.
 
         Batches that are cut count as drawn before the cut, of which the tools that this is for know nothing.
         """
@@ -274,18 +268,15 @@ class Composition:
             return tuple(self._cheapest_by_phase(each_unit.choices, meter) for each_unit in self.units)
 
     def _cheapest_by_phase(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
-        """Return each phase's cheapest bound; of phases alike but for noise, runs are halved until their ends agree."""
+        """Return each phase's cheapest bound; of phases alike but for noise by bisection where it changes."""
         # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
         # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
         phases, chosen = self.plan.phases, dict[int, PhaseBound]()
-        alike: dict[int, list[int]] = {}
-        for place, each in enumerate(choices):
-            alike.setdefault(id(each), []).append(place)
-        runs = [sorted(places, key=lambda at: phases[at].noise_multiplier or 0.0) for places in alike.values()]
+        runs = self._alike_by_noise(choices)
         while runs:
             run = runs.pop()
             first, last = (
-                self._cheapest(choices[at], phases[at], may_compare=meter.spent <= meter.limit)
+                self._chosen_bound(choices[at], phases[at], may_compare=meter.spent <= meter.limit)
                 for at in (run[0], run[-1])
             )
             if first is last or len(run) <= 2:
@@ -294,7 +285,15 @@ class Composition:
                 runs += [run[: len(run) // 2 + 1], run[len(run) // 2 :]]
         return tuple(chosen[place] for place in range(len(choices)))
 
-    def _cheapest(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
+    def _alike_by_noise(self, choices: tuple[tuple[PhaseBound, ...], ...]) -> list[list[int]]:
+        """Return the indexes of phases in lists, each of phases with the same choices (the object) by rising noise."""
+        alike: dict[int, list[int]] = {}
+        for place, each in enumerate(choices):
+            alike.setdefault(id(each), []).append(place)
+        noise = [phase.noise_multiplier or 0.0 for phase in self.plan.phases]
+        return [sorted(places, key=lambda at: noise[at]) for places in alike.values()]
+
+    def _chosen_bound(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
         """Return the cheapest valid bound, remembered; the first valid one if not to compare, or if comparing fails."""
         # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
         key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
@@ -303,7 +302,7 @@ class Composition:
             if len(valid) == 1 or not may_compare:
                 return valid[0]
             try:
-                self._chosen[key] = _cheapest(valid, phase, self.plan.delta)
+                self._chosen[key] = cheapest_bound(valid, phase, self.plan.delta)
             except ConvergenceError:  # for too much work, too, or centers too far apart
                 return valid[0]
         return self._chosen[key]
@@ -323,14 +322,14 @@ class Composition:
             return self._steps()
 
     def _steps(self) -> dict[str, StepCounts]:
-        """Return `steps`, computed from the phases that release; of parts by `parted_steps`."""
+        """Return `steps` of the phases that release, equal ones as one object; of plans with parts `parted_steps`."""
         if self.plan.parts:
             return parted_steps(self.plan, lambda plan: Composition(plan).steps)
         steps: dict[str, StepCounts] = {}
         distinct: dict[frozenset[tuple[object, int]], StepCounts] = {}
         for each_unit, bounds in zip(self.units, self.bounds, strict=True):
             pairs = [
-                _release(self.plan, each_unit, place, bound)
+                releases_of(self.plan, each_unit, place, bound)
                 for place, bound in enumerate(bounds)
                 if _releases(self.plan, self.plan.phases[place])
             ]
@@ -373,127 +372,5 @@ def _has_same_units(plan: Plan, other: Plan) -> bool:
     """Return True if two plans have equal bounds: equal draws, clips, unit, group, adjacency and kind of noise."""
     same_question = (plan.unit, plan.adjacency, plan.group_size) == (other.unit, other.adjacency, other.group_size)
     noise = (plan.adds_noise, plan.is_gaussian) == (other.adds_noise, other.is_gaussian)
-    return same_question and noise and _draws(plan) == _draws(other)
-
-
-# One phase under one of its bounds.
-
-
-def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return a phase's (forward, backward) release; a black box is not amplified if that takes too much work."""
-    phase = plan.phases[place]
-    if isinstance(phase.mechanism, Gaussian):
-        with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
-            return gaussian_releases(phase, bound)
-    if isinstance(phase.mechanism, PateMechanism):
-        return ensemble_release(plan, phase)
-    why = randomized_response_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
-    if why:
-        raise UnsupportedError(f"{phase.name}: {why}")
-    steps = black_box_steps(plan, protected, place, bound)
-    try:
-        return black_box_releases(steps)
-    except WorkExceededError:
-        with own_allowance(math.inf):
-            return unamplified_releases(steps)
-
-
-def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release of a phase with Gaussian noise, upper bounds; UnsupportedError for others.
-
-    Args:
-        phase: a phase with Gaussian noise.
-        bound: its bound for one protected unit.
-    """
-    releases = phase_release if bound.allocation is None else allocated_gaussian_releases
-    return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
-
-
-def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
-    """Return (forward, backward) release, the same, of PATE; UnsupportedError unless all vote; TypeError for others.
-
-    Args:
-        plan: a training run.
-        phase: one of its phases, with a PATE mechanism.
-    """
-    if not isinstance(phase.mechanism, PateMechanism):
-        raise TypeError(f"{phase.name}: expected teachers, got {phase.mechanism.name}")
-    why = ensemble_refusal(phase.mechanism, phase.hierarchy)
-    if why:
-        raise UnsupportedError(f"{phase.name}: {why}")
-    release = query_release(phase.mechanism, group_size=plan.group_size, queries=phase.steps)
-    return release, release
-
-
-def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a phase under a black box, those of an allocation for one removed unit; TypeError for others.
-
-    Args:
-        plan: a training run.
-        protected: a unit or a group of them.
-        place: index of the phase, from 0.
-        bound: the bound of the phase if it adds noise to a sum.
-    """
-    phase = plan.phases[place]
-    if not isinstance(phase.mechanism, BlackBox):
-        raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
-    # What an allocation hides is the removal of one unit; its links make up the group, and the addition of another.
-    is_removal = "+" in bound.links
-    return BlackBoxSteps(
-        mechanism=phase.mechanism,
-        hierarchy=phase.hierarchy.given_allocation(),
-        path=protected.paths[place],
-        clip=plan.counted_level(phase),
-        adjacency=Adjacency.ADD_REMOVE if is_removal else plan.adjacency,
-        group=protected.group if bound.allocation is None else Group(),
-        noise=bound,
-        number=phase.steps,
-        max_mates=_MAX_MATES if protected.shares <= _MAX_AVERAGED else 0,
-    )
-
-
-def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
-    """Return the bound of least epsilon by moments (allocated: pld); the first if noiseless, PATE or most passes."""
-    if len(choices) == 1 or not phase.noise_multiplier or not phase.steps or isinstance(phase.mechanism, PateMechanism):
-        return choices[0]
-    if not isinstance(phase.mechanism, Gaussian) and (choices[0].steps_of_a_pass > 1 or choices[0].squared > 1):
-        return choices[0]
-
-    def cost(bound: PhaseBound) -> float:
-        """Return a bound's epsilon in the costlier direction, of joint bounds divided by 1 - MIN_GAIN."""
-        steps = [each for release in _noisy(phase, bound) if (each := step_counts(release))]
-        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
-            return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
-        worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
-        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0) / worth
-
-    return min(choices, key=cost)
-
-
-def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bounds valid for the mechanism: all if Gaussian; else first and those with `squared` 1 or revealed.
-
-    Args:
-        phase: one of a plan's phases.
-        choices: the bounds of a protected unit in it.
-
-    Returns:
-        The bounds in their order. Without Gaussian noise not those of ancestors whose passes are one release of the sum
-        of squared distances; of an allocation the hidden choice of steps, for mechanisms that know their losses and
-        what a missing unit does, and the revealed one.
-    """
-    if isinstance(phase.mechanism, Gaussian):
-        return choices
-    if not phase.hierarchy.allocated:  # the first is that of the unit's own level, whose passes are taken apart
-        return (choices[0], *(bound for bound in choices[1:] if bound.squared == 1))
-    first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else choices[:1]
-    return tuple(dict.fromkeys((*first, next(bound for bound in choices if bound.is_revealed))))
-
-
-def _noisy(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release of a phase that adds noise to a sum or is a black box; TypeError for PATE."""
-    if isinstance(phase.mechanism, Gaussian):
-        return gaussian_releases(phase, bound)
-    if not isinstance(phase.mechanism, BlackBox):
-        raise TypeError(f"{phase.name}: expected noise on a sum, got {phase.mechanism.name}")
-    return repeated_releases(phase.mechanism, bound, phase.steps)
+    draws, others = ([_draw(each, phase) for phase in each.phases] for each in (plan, other))
+    return same_question and noise and draws == others

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
+from typing import NamedTuple
 
 from dpcalc.accountants import METHODS, accountant_of
 from dpcalc.accountants.composed_loss import UPPER
@@ -57,9 +59,9 @@ CLOSED_FORM_NOTE = (
     "the bound is a looser one, from Renyi divergences in closed form: quadrature needs more work or precision than "
     "one answer may take"
 )
-_SHARP_DELTA = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
-_FAR_ABOVE = 1.5  # moment bounds are seldom so far above the sharp one
-_SHARP, _MOMENTS = 2.7 * SECOND, 0.4 * SECOND
+_SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
+_FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
+_SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
 """Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
 EVALUATION_WORK = 5.0 * SECOND
 """Work for an evaluation: enough for exact probabilities, the choice of bounds, the sharp bound and the one in its
@@ -112,23 +114,43 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     if is_noiseless(run):
         return _guarantee(run, math.inf, "none", "")
     with add_run_to_errors(composition.stated), allowance(math.inf):
-        steps = composition.steps
-        (answer, direction), note = within_work(
-            steps, name, delta=run.delta, moment_bound=lambda counts: composition.moment_bound(counts)[0]
+        bound = within_work(
+            composition.steps, name, delta=run.delta, moment_bound=lambda counts: composition.moment_bound(counts)[0]
         )
-        if math.isnan(answer.epsilon):
+        if math.isnan(bound.result.epsilon):
             raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
-    if note:
-        method = "rdp"
-    elif name != "auto":
-        method = name
-    else:
-        method = answer.note or "pld"
-    main = _guarantee(run, answer.epsilon, method, direction)
-    if name == "auto" and method != "pld" and run.knows_losses and not note:
-        note = LOOSER_NOTE
-    rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(main, notes=tuple(text for text in (note, rough) if text))
+    accountant, note = _accountant_and_note(bound, name, knows_losses=run.knows_losses)
+    main = _guarantee(run, bound.result.epsilon, accountant, bound.direction)
+    return replace(main, notes=_with_rough_note(composition, note))
+
+
+def _accountant_and_note(bound: "WorkBound", name: str, *, knows_losses: bool) -> tuple[str, str]:
+    """Return (accountant that gave the bound: rdp if looser; of auto the one it took; note, also if auto left pld)."""
+    if bound.note:
+        return "rdp", bound.note
+    if name != "auto":
+        return name, ""
+    accountant = bound.result.note or "pld"
+    return accountant, LOOSER_NOTE if accountant != "pld" and knows_losses else ""
+
+
+def _with_rough_note(composition: Composition, *notes: str) -> tuple[str, ...]:
+    """Return the notes that are not "", and one more if bounds stand in for exact probabilities."""
+    return tuple(text for text in (*notes, ROUGH_COUNTS if composition.is_rough else "") if text)
+
+
+class WorkBound(NamedTuple):
+    """An upper bound on epsilon that took no more work than is allowed.
+
+    Attributes:
+        result: of the accountant, for the costliest direction.
+        direction: its name.
+        note: one sentence on why the bound is looser than the accountant's; "" where it is the accountant's.
+    """
+
+    result: AccountantResult
+    direction: str
+    note: str
 
 
 def within_work(
@@ -137,8 +159,8 @@ def within_work(
     *,
     delta: float,
     moment_bound: Callable[[StepCounts], float] | None = None,
-) -> tuple[tuple[AccountantResult, str], str]:
-    """Return ((result, direction), note), upper; out of work auto and rdp take looser bounds, others ConvergenceError.
+) -> WorkBound:
+    """Return the accountant's bound; out of work that by moments (auto only), then in closed form (auto and rdp only).
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.
@@ -146,28 +168,27 @@ def within_work(
         delta: in (0, 1).
         moment_bound: as for `worst_direction`.
 
-    Returns:
-        An upper bound; the note says why it is looser than the accountant's, "" where it is the accountant's.
-
     Raises:
         WorkExceededError: an allowance of the caller's is used up.
         ConvergenceError: another accountant than auto or rdp was asked for and needs too much work.
     """
+
+    def bound_by(accountant: Accountant, note: str = "") -> WorkBound:
+        return WorkBound(*worst_direction(steps, accountant, delta=delta, moment_bound=moment_bound), note)
 
     def _moments(counts: StepCounts, *, delta: float) -> AccountantResult:
         """Return the moment bound, which the sharp bound has computed first: it is at hand where that is too costly."""
         bound = moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
         return AccountantResult(epsilon=max(0.0, bound))
 
-    rungs: list[tuple[Accountant, float, str]] = []
-    if name != CLOSED_FORM:
-        rungs.append((auto if name == "auto" else accountant_of(name), _SHARP, ""))
-    if name == "auto":
-        rungs.append((_moments, _MOMENTS, LOOSER_NOTE))
-    for accountant, units, note in rungs:
-        # Where nobody asked for an accountant by name any certified answer will do: the closed form always has one.
-        with suppress(ConvergenceError if name == "auto" else WorkExceededError), allowance(units):
-            return worst_direction(steps, accountant, delta=delta, moment_bound=moment_bound), note
+    if name == "auto":  # nobody asked for an accountant by name: any certified answer will do
+        with suppress(ConvergenceError), allowance(_SHARP_WORK):
+            return bound_by(auto)
+        with suppress(ConvergenceError), allowance(_MOMENT_WORK):
+            return bound_by(_moments, LOOSER_NOTE)
+    elif name != CLOSED_FORM:
+        with suppress(WorkExceededError), allowance(_SHARP_WORK):
+            return bound_by(accountant_of(name))
     if name not in {"auto", "rdp", CLOSED_FORM}:
         raise ConvergenceError(
             f"{name}: expected a run that takes less work; use --method auto, which has looser bounds"
@@ -175,7 +196,7 @@ def within_work(
     if name != CLOSED_FORM:
         spend(1.0)  # not if the allowance around this question is used up: who gave it knows what to do
     with own_allowance(math.inf):  # the last bound there is: it is charged, and always answers
-        return worst_direction(steps, closed_form_rdp, delta=delta), CLOSED_FORM_NOTE
+        return WorkBound(*worst_direction(steps, closed_form_rdp, delta=delta), CLOSED_FORM_NOTE)
 
 
 def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guarantee:
@@ -188,14 +209,13 @@ def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guaran
     with add_run_to_errors(plan):
         runs = tuple(counts for counts in composition.one_run.steps.values() if counts)
         epsilon, note = _tuned_within_work(tuning, runs, plan.delta) if runs else (0.0, "")
-    rough = ROUGH_COUNTS if composition.is_rough else ""
-    notes = tuple(text for text in (note, rough) if text)
-    return replace(_guarantee(plan, epsilon, "rdp", ""), bound=f"{BOUND}, best of several runs", notes=notes)
+    main = _guarantee(plan, epsilon, "rdp", "")
+    return replace(main, bound=f"{BOUND}, best of several runs", notes=_with_rough_note(composition, note))
 
 
 def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[float, str]:
-    """Return (upper bound on epsilon of the best run, note), closed form if moments fail; or WorkExceededError."""
-    with suppress(ConvergenceError), allowance(_SHARP):
+    """Return (epsilon of the best run, upper; ""), or if moments fail or cost too much (closed form, note)."""
+    with suppress(ConvergenceError), allowance(_SHARP_WORK):
         return tuning.epsilon(runs, delta=delta), ""
     spend(1.0)  # not if the allowance around this question is used up
     with own_allowance(math.inf):
@@ -218,7 +238,7 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
 
 
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
-    """Return the guarantee with lower bound, alternatives, assumptions and advice; too costly parts become notes.
+    """Return the guarantee, its lower end, rows, advice; what fails becomes a note; of tuning, one run beside it.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -233,58 +253,56 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
         ConvergenceError: if there is no certified answer.
     """
     with allowance(EVALUATION_WORK):
-        return _evaluated(composed(plan), method)
+        composition = composed(plan)
+        run = composition.plan
+        with own_allowance(math.inf):  # it has allowances of its own, and always answers
+            main = guarantee(composition, method=method)
+        rows: tuple[Row, ...] = ()
+        notes: tuple[Note, ...] = ()
+        if main.finite and run.tuning is not None:
+            rows, notes = _beside_repetitions(composition, run.tuning)
+        elif main.finite and not run.parts:
+            main = with_lower_bound(composition, main)
+            rows = _alternatives(composition, main)
+            notes, missing = _advice_within_work(composition, main)
+            main = replace(main, notes=(*main.notes, *missing))
+        return Evaluation(
+            guarantee=main,
+            alternatives=rows,
+            steps=composition.stated.steps,
+            phases=() if run.parts else phase_summaries(composition.one_run, main.direction),
+            assumptions=assumptions(composition.stated),
+            notes=notes,
+        )
 
 
-def _evaluated(composition: Composition, method: str | None) -> Evaluation:
-    """Return the evaluation in the work left; a tuned run beside a single one; parts without lower bound or advice."""
-    plan = composition.plan
-    with own_allowance(math.inf):  # it has allowances of its own, and always answers
-        main = guarantee(composition, method=method)
-    rows: tuple[Row, ...] = ()
-    notes: tuple[Note, ...] = ()
-    if main.finite and plan.tuning is not None:
-        alone = guarantee(composition.one_run)
-        rows = (
-            Row(
-                method=alone.method,
-                bound="one run",
-                epsilon=alone.epsilon,
-                kind=Kind.UPPER,
-                valid=False,
-                note=ONE_RUN_NOTE,
-            ),
-        )
-        text = f"the best of several runs is released ({plan.tuning.words}); one run alone has epsilon {{}}"
-        notes = (Note(text=text, epsilons=(alone.epsilon,)),)
-    elif main.finite and not plan.parts:
-        main = with_lower_bound(composition, main)
-        rows = _alternatives(composition, main)
-        notes, missing = optional(
-            "advice",
-            lambda: advice(composition, main.epsilon, partial(_cost_of_change, main.epsilon)),
-            (),
-            # a changed run would hardly take less work
-            units=0.0 if CLOSED_FORM_NOTE in main.notes else advice_work(composition),
-        )
-        tried = f"{missing}; to try a change: --set mechanism.clip=LEVEL, or another scheme"
-        main = replace(main, notes=(*main.notes, *([tried] if missing else [])))
-    return Evaluation(
-        guarantee=main,
-        alternatives=rows,
-        steps=composition.stated.steps,
-        phases=() if plan.parts else phase_summaries(composition.one_run, main.direction),
-        assumptions=assumptions(composition.stated),
-        notes=notes,
+def _beside_repetitions(composition: Composition, tuning: Repetitions) -> tuple[tuple[Row], tuple[Note]]:
+    """Return ((row,), (note,)), both with the epsilon of one run alone, beside the guarantee of a repeated run."""
+    alone = guarantee(composition.one_run)
+    row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False)
+    text = f"the best of several runs is released ({tuning.words}); one run alone has epsilon {{}}"
+    return (replace(row, note=ONE_RUN_NOTE),), (Note(text=text, epsilons=(alone.epsilon,)),)
+
+
+def _advice_within_work(composition: Composition, main: Guarantee) -> tuple[tuple[Note, ...], tuple[str, ...]]:
+    """Return (notes of `advice`, ()), or on failure, too much work, a closed-form guarantee ((), (what to try,))."""
+    # Where the guarantee is in closed form, a changed run would hardly take less work.
+    notes, missing = optional(
+        "advice",
+        lambda: advice(composition, main.epsilon, partial(_cost_of_change, main.epsilon)),
+        (),
+        units=0.0 if CLOSED_FORM_NOTE in main.notes else advice_work(composition),
     )
+    tried = f"{missing}; to try a change: --set mechanism.clip=LEVEL, or another scheme"
+    return notes, (tried,) if missing else ()
 
 
 def _cost_of_change(known: float, changed: Composition) -> float:
-    """Return epsilon of a changed run by its method, for auto that of rdp if that is over 1.5 times `known`."""
+    """Return epsilon of a changed run by its method, of auto by rdp if over 1.5 times `known`; or WorkExceededError."""
     spend(1.0)  # nothing once the allowance for advice is used up
     if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
         rough = guarantee(changed, method="rdp").epsilon
-        if rough > _FAR_ABOVE * known:
+        if rough > _FAR_ABOVE_FACTOR * known:
             return rough
     return guarantee(changed).epsilon
 
@@ -301,12 +319,12 @@ def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
         return main
     if main.epsilon == 0:
         return main.with_lower(0.0)
-    bound_and_tight, missing = optional(
+    lower, missing = optional(
         "the lower bound", lambda: epsilon_lower(composition, direction=main.direction), None, units=LOWER_WORK
     )
     if missing:
         return replace(main, notes=(*main.notes, missing))
-    return main if bound_and_tight is None else main.with_lower(bound_and_tight[0])
+    return main if lower is None else main.with_lower(lower.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,38 +365,53 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     if is_noiseless(composition.plan):
         return DeltaResult(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
     with add_run_to_errors(composition.stated), allowance(math.inf):
-        ((upper, method), direction), looser = _delta_within_work(composition.steps, epsilon)
+        bound = _delta_within_work(composition.steps, epsilon)
     lower, missing = optional(
         "the lower bound",
-        lambda: min(upper, delta_lower(composition, epsilon=epsilon, direction=direction)),
+        lambda: min(bound.delta, delta_lower(composition, epsilon=epsilon, direction=bound.direction)),
         None,
         units=LOWER_WORK,
     )
-    notes = tuple(text for text in (looser, ROUGH_COUNTS if composition.is_rough else "", missing) if text)
-    return DeltaResult(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction, method=method, notes=notes)
+    return DeltaResult(
+        epsilon=epsilon,
+        delta=bound.delta,
+        delta_lower=lower,
+        direction=bound.direction,
+        method=bound.accountant,
+        notes=(*_with_rough_note(composition, bound.note), *([missing] if missing else [])),
+    )
 
 
-def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> tuple[tuple[tuple[float, str], str], str]:
-    """Return (((delta, accountant), direction), note), upper, by pld, else by moments, else in closed form."""
+class _DeltaBound(NamedTuple):
+    """An upper bound on delta, its accountant, its direction, and why it is not by pld for too much work, or ""."""
+
+    delta: float
+    accountant: str
+    direction: str
+    note: str
+
+
+def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> _DeltaBound:
+    """Return the bound of the costliest direction by pld; out of work by moments, then in closed form, with a note."""
 
     def moments(counts: StepCounts) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0
 
-    def largest(
-        answer: Callable[[StepCounts], tuple[float, str]], ceiling: Callable[[StepCounts], float]
-    ) -> tuple[tuple[float, str], str]:
-        return costliest_release(steps, answer=answer, cost=lambda result: result[0], ceiling=ceiling)
+    def costliest(
+        delta: Callable[[StepCounts], tuple[float, str]], note: str, ceiling: Callable[[StepCounts], float]
+    ) -> _DeltaBound:
+        (bound, accountant), direction = costliest_release(steps, answer=delta, cost=itemgetter(0), ceiling=ceiling)
+        return _DeltaBound(bound, accountant, direction, note)
 
-    with suppress(WorkExceededError), allowance(_SHARP_DELTA):
-        return largest(lambda counts: _delta(counts, epsilon), moments), ""
-    with suppress(WorkExceededError), allowance(_MOMENTS):
-        return largest(lambda counts: (min(1.0, moments(counts)), "rdp"), lambda _: math.inf), LOOSER_NOTE
+    with suppress(WorkExceededError), allowance(_SHARP_DELTA_WORK):
+        return costliest(partial(_delta, epsilon=epsilon), "", moments)
+    with suppress(WorkExceededError), allowance(_MOMENT_WORK):
+        return costliest(lambda counts: (min(1.0, moments(counts)), "rdp"), LOOSER_NOTE, lambda _: math.inf)
     spend(1.0)  # not if the allowance around this question is used up
     with own_allowance(math.inf):
-        closed_form = largest(
-            lambda counts: (closed_form_rdp_delta(counts, epsilon=epsilon), "rdp"), lambda _: math.inf
+        return costliest(
+            lambda counts: (closed_form_rdp_delta(counts, epsilon=epsilon), "rdp"), CLOSED_FORM_NOTE, lambda _: math.inf
         )
-    return closed_form, CLOSED_FORM_NOTE
 
 
 def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
@@ -414,7 +447,7 @@ def accountant_row(plan: Plan | Composition, name: str) -> Row:
     composition = composed(plan)
     row = Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False)
     try:
-        with allowance(_MOMENTS if name == "rdp" else _SHARP):
+        with allowance(_MOMENT_WORK if name == "rdp" else _SHARP_WORK):
             answer, _ = worst_direction(
                 composition.steps,
                 accountant_of(name),

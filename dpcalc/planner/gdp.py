@@ -38,12 +38,13 @@ from dpcalc.work import SECOND, allowance, own_allowance
 _COMPOSITION_WORK = 1.0 * SECOND  # for each; where all need more, moments in closed form bound the direction
 _COMPOSITIONS = 4  # of one direction, at most: sharp at 0, then at the epsilons that decide, mostly at the floor
 _NEAR = 0.05  # part of the last epsilon within which a composition is sharp enough
-_NARROW = 0.005  # times mu: intervals of epsilon that are not halved again; 3e-6 of mu may be lost in one
-_LARGEST, _SMALLEST = 1e5, 1e-9  # epsilons: of a larger one no mu is known; nodes up to a smaller one would coincide
-_WIDE = 30.0  # intervals above it are halved unseen: e^_WIDE is finite
-_ZOOM, _ROUNDS = 64, 4  # points of each round that looks for the epsilon where a profile reaches the floor
+_NARROW_INTERVAL = 0.005  # times mu: intervals of epsilon that are not halved again; 3e-6 of mu may be lost in one
+_LARGEST_EPSILON = 1e5  # of a larger one no mu is known
+_SMALLEST_EPSILON = 1e-9  # nodes up to a smaller one would coincide
+_WIDE_INTERVAL = 30.0  # intervals above it are halved unseen: e^_WIDE_INTERVAL is finite
+_ZOOM_POINTS, _ZOOM_ROUNDS = 64, 4  # points of each round that looks for the epsilon where a profile reaches the floor
 _NODES, _TESTS = 1200, 400  # epsilons whose lines make up a trade-off curve; points at which curves are compared
-_ROUNDED = 1e-11  # relative: what floats may err by in a tangent, whose exponents are below 500
+_FLOAT_ERROR = 1e-11  # relative: what floats may err by in a tangent, whose exponents are below 500
 _RATES = np.geomspace(1e-3, 0.5, 50)
 Profile = Callable[[Array], Array]
 
@@ -96,7 +97,7 @@ class _Bound:
 
 
 def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
-    """Return the smallest certified mu over units and directions, and how well it fits; mu inf without noise.
+    """Return the smallest certified mu over units and directions, its regret and misfit; mu inf without noise.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -127,10 +128,10 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
 
 
 def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return one direction's bound: exact if Gaussian, else by up to four compositions; closed form if they fail."""
+    """Return one direction's bound: exact if Gaussian, else lowest of four compositions; `_rough_bound` if all fail."""
     exact = composed_gaussian_mu(counts)
     if exact is not None:
-        return _Bound(mu=exact * (1 + _ROUNDED), profile=partial(_gaussian_profile, exact), end=0.0, is_exact=True)
+        return _Bound(mu=exact * (1 + _FLOAT_ERROR), profile=partial(_gaussian_profile, exact), end=0.0, is_exact=True)
     try:
         with allowance(_COMPOSITION_WORK):
             end = best_epsilon(counts, delta=floor).value
@@ -163,10 +164,10 @@ def _gaussian_profile(mu: float, epsilons: Array) -> Array:
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return the bound of one direction by moments in closed form, whatever allowance is left; mu may be `inf`."""
+    """Return one direction's bound by moments in closed form, outside any allowance; rough but for RDP curves."""
     with own_allowance(math.inf):
         end = closed_form_rdp(counts, delta=floor).epsilon
-        nodes = np.linspace(0.0, max(min(end, _LARGEST), _SMALLEST), _NODES)
+        nodes = np.linspace(0.0, max(min(end, _LARGEST_EPSILON), _SMALLEST_EPSILON), _NODES)
         deltas = closed_form_profile(counts, nodes)
     has_sharper = not any(isinstance(step, RdpCurve) for step in counts)  # else moments are all that is known
     return _bound_of_profile(partial(_chords, nodes, deltas), end, floor, is_rough=has_sharper)
@@ -183,23 +184,28 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound with the smallest mu over an upper profile; `end` moves down to the floor; inf if end >= 1e5."""
-    if end >= _LARGEST:
+    """Return the bound of `smallest_mu` over an upper profile, up to where it is at the floor; inf if `end` >= 1e5."""
+    if end >= _LARGEST_EPSILON:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
+    lowest_end = _first_at_floor(profile, end, floor)
+    mu, decides = smallest_mu(profile, lowest_end, floor)
+    return _Bound(mu=mu, profile=profile, end=lowest_end, decides=decides, is_rough=is_rough)
+
+
+def _first_at_floor(profile: Profile, end: float, floor: float) -> float:
+    """Return an epsilon, about the first up to `end` at which a falling profile is at most the floor; `end` if none."""
     low, high = 0.0, end
-    for _ in range(_ROUNDS):
-        nodes = np.linspace(low, high, _ZOOM)
+    for _ in range(_ZOOM_ROUNDS):
+        nodes = np.linspace(low, high, _ZOOM_POINTS)
         reached = int(np.argmax(profile(nodes) <= floor))
         if reached == 0:
-            high = low if profile(nodes[:1])[0] <= floor else high
-            break
+            return low if profile(nodes[:1])[0] <= floor else high
         low, high = float(nodes[reached - 1]), float(nodes[reached])
-    mu, decides = smallest_mu(profile, high, floor)
-    return _Bound(mu=mu, profile=profile, end=high, decides=decides, is_rough=is_rough)
+    return high
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu, deciding epsilon): least mu, + 1e-5, with convex profile <= delta_mu to `end`, there <= floor.
+    """Return (mu, deciding epsilon), mu at most 1e-5 too large, whose delta_mu is over a convex profile to `end`.
 
     Args:
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
@@ -220,9 +226,9 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
     while intervals and mu < math.inf:
         left, right = intervals.pop()
         width = right[0] - left[0]
-        if width <= _WIDE and _lies_below(left, right, mu):
+        if width <= _WIDE_INTERVAL and _lies_below(left, right, mu):
             continue
-        if width > min(_NARROW * mu, _WIDE):
+        if width > min(_NARROW_INTERVAL * mu, _WIDE_INTERVAL):
             middle = node_at((left[0] + right[0]) / 2)
             if middle[1] > gaussian_tangent(mu, middle[0])[0]:
                 mu, decides = max((mu, decides), (gaussian_mu(middle[0], delta=middle[1]), middle[0]))
@@ -240,18 +246,26 @@ def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float
     for at in ((left[0] + right[0]) / 2, right[0], left[0]):
         height, slope = gaussian_tangent(mu, at)
         falls = [(slope * math.expm1(epsilon - at), delta) for epsilon, delta in (left, right)]
-        if all(height - fall - _ROUNDED * (height + abs(fall)) >= delta for fall, delta in falls):
+        if all(height - fall - _FLOAT_ERROR * (height + abs(fall)) >= delta for fall, delta in falls):
             return True
     return False
 
 
 def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
     """Return (regret, misfit), >= 0, as GaussianSummary has them, of mu against both directions' bounds, over grids."""
-    # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
-    # s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
     nodes = np.linspace(0.0, max(bound.end, other.end), _NODES)
     factor = np.exp(np.minimum(nodes, 700.0))[:, None]
     ahead, back = (1 - each.profile(nodes)[:, None] for each in (bound, other))
+    return max(_regret(mu, factor, ahead, back), 0.0), max(_misfit(mu, factor, ahead, back), 0.0)
+
+
+def _regret(mu: float, factor: Array, ahead: Array, back: Array) -> float:
+    """Return half the largest excess of the sum of error rates over that of mu, on a grid of their differences.
+
+    `factor` is e^epsilon, `ahead` and `back` are 1 - delta there, in D||D' and D'||D.
+    """
+    # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
+    # s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
     if math.isfinite(mu):
         z = np.linspace(-8 - mu / 2, 8 + mu / 2, _TESTS)
         first, second = ([normal_cdf(sign * x - mu / 2) for x in z] for sign in (-1, 1))
@@ -265,11 +279,15 @@ def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, 
         sums: Array = np.maximum(lines.max(axis=0), np.abs(t))
         return sums
 
+    return float((np.minimum(lowest_sum(t), lowest_sum(-t)) - smallest).max()) / 2
+
+
+def _misfit(mu: float, factor: Array, ahead: Array, back: Array) -> float:
+    """Return by how much true positive rates at mu exceed those of the profiles, at most, at `_RATES`; maybe < 0."""
+
     def missed(own: Array, opposite: Array) -> Array:
         lowest: Array = np.maximum(own - factor * _RATES, (opposite - _RATES) / factor).max(axis=0)
         return lowest
 
-    regret = float((np.minimum(lowest_sum(t), lowest_sum(-t)) - smallest).max()) / 2
     detected = 1 - np.minimum(missed(ahead, back), missed(back, ahead))
-    misfit = float((gaussian_true_positive_rates(mu, _RATES) - detected).max())
-    return max(regret, 0.0), max(misfit, 0.0)
+    return float((gaussian_true_positive_rates(mu, _RATES) - detected).max())

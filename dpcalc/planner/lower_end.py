@@ -5,12 +5,13 @@ Source: docs/theory.md, Theorem 10.1.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,100 +46,126 @@ _LENGTH_WORK = 0.08 * SECOND  # for other lengths of contributions
 _LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
 _FINEST_LENGTH = Fraction(1, 8)  # of a clip norm: epsilon is flat near the best length
 _MAX_CENTERS = 200  # of a mixture with other lengths: twice as many take twice as long to compose
-_WORTH_TAKING = 1.001  # factor on the moment bound below which another length may not raise epsilon
-_UNSEEN = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
-_NO_ANSWER = (ArithmeticError, UnsupportedError, MemoryError)
+_MIN_GAIN_FACTOR = 1.001  # factor on the moment bound below which another length may not raise epsilon
+_NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
+_COMPOSITION_FAILURES = (ArithmeticError, UnsupportedError, MemoryError)
 _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: more are so rare that they are merged
 _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one data set takes minutes
 
 
-def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[float, bool] | None:
-    """Return (certified lower bound on epsilon, is tight) of the worst data set known; None without one; may raise.
+class LowerEpsilon(NamedTuple):
+    """A certified lower bound on epsilon.
 
-    The candidates are ranked by their log moment at the order that decides the bound; the first is composed.
+    Attributes:
+        value: never above what the data set that it is of costs.
+        is_tight: True if the pair of that data set is the bound's own in every phase.
+    """
+
+    value: float
+    is_tight: bool
+
+
+def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
+    """Return the worst known data set's bound: composed, or by two outcomes if that fails; 0 if no releases; or None.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
         direction: the one that decides the bound, for units that differ; "" takes that which the moment bound finds
             costliest.
 
-    Returns:
-        (a certified lower end of its epsilon: never above what that data set costs; whether its pair is the
-        bound's own in every phase, so that the bound is tight); None where no data set can be written down.
+    Raises:
+        ArithmeticError, UnsupportedError, MemoryError: composition fails, and two outcomes prove no number above 0.
     """
     bounding = composed(plan)
     composition = bounding.attained
-    run = composition.plan
-    if not releasing_phases(run):
-        return 0.0, True
-    # For mechanisms that add no noise to a sum no worst data set is known.
-    worst = _worst_data_set(composition, direction) if run.adds_noise else None
+    if not releasing_phases(composition.plan):
+        return LowerEpsilon(value=0.0, is_tight=True)
+    worst = _worst_data_set(composition, direction)
     if worst is None:
         return None
-    counts, tight = worst[0], worst[1] and bounding.is_attained
+    delta, is_tight = composition.plan.delta, worst.is_tight and bounding.is_attained
     try:
         with allowance(_COMPOSITION_WORK):
-            (value,) = epsilon_bounds(counts, delta=run.delta, sides=(LOWER,))
-    except _NO_ANSWER:
-        value = two_outcome_epsilon(counts, delta=run.delta)
+            (value,) = epsilon_bounds(worst.counts, delta=delta, sides=(LOWER,))
+    except _COMPOSITION_FAILURES:
+        value = two_outcome_epsilon(worst.counts, delta=delta)
         if not value:
             raise
-        return value, False
-    return (value, tight) if value else (two_outcome_epsilon(counts, delta=run.delta), tight)
+        return LowerEpsilon(value, is_tight=False)
+    return LowerEpsilon(value or two_outcome_epsilon(worst.counts, delta=delta), is_tight)
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
-    """Return a certified lower bound on delta at an epsilon, of the worst data set known; 0 without one; may raise.
+    """Return a lower bound on delta at an epsilon, composed or by two outcomes, of the worst known data set; 0 if none.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
         epsilon: >= 0.
         direction: the one that decides the bound; "" takes the costliest by the moment bound.
+
+    Raises:
+        ArithmeticError, UnsupportedError, MemoryError: as for `epsilon_lower`.
     """
     composition = composed(plan).attained
-    has_data_set = composition.plan.adds_noise and releasing_phases(composition.plan)
-    worst = _worst_data_set(composition, direction) if has_data_set else None
+    worst = _worst_data_set(composition, direction) if releasing_phases(composition.plan) else None
     if worst is None:
         return 0.0
     try:
         with allowance(_COMPOSITION_WORK):
-            (value,) = delta_bounds(worst[0], epsilon=epsilon, sides=(LOWER,))
-    except _NO_ANSWER:
-        value = two_outcome_delta(worst[0], epsilon=epsilon)
+            (value,) = delta_bounds(worst.counts, epsilon=epsilon, sides=(LOWER,))
+    except _COMPOSITION_FAILURES:
+        value = two_outcome_delta(worst.counts, epsilon=epsilon)
         if not value:
             raise
         return value
-    return max(value, two_outcome_delta(worst[0], epsilon=epsilon))
+    return max(value, two_outcome_delta(worst.counts, epsilon=epsilon))
 
 
-def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
-    """Return (step counts of the data set with the largest log moment, is tight) found in the work allowed; or None."""
-    # Candidates are data sets of the unit that a direction names, or of the costliest one by the moment bound, at whose
-    # order they are compared, phase by phase: log moments add up, and the data may change from phase to phase. Where
-    # the search needs too much work, the best ones until then are returned.
+class _WorstRun(NamedTuple):
+    """The steps of a data set of all phases, how often each occurs, and whether they attain the upper bound."""
+
+    counts: dict[Curve, int]
+    is_tight: bool
+
+
+def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | None:
+    """Return the data set of largest log moment, lengths improved unless it is tight; None if none or no noise on sums.
+
+    It is one of the unit that a direction names, or of the costliest one by the moment bound.
+    """
+    if not composition.plan.adds_noise:  # for other mechanisms no worst data set is known
+        return None
     protected, order = composition.costliest(direction)
     # That order decides the upper bound; of a data set that costs much less it is a larger one.
-    orders = np.array([order, _LARGER_ORDER * order])
-    best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
-    with suppress(TooLargeError), allowance(_SEARCH_WORK):  # the best so far is a data set, too
-        for candidate in _candidates(composition.plan, protected, direction):
-            for index, score in enumerate(_log_moments(candidate.counts, orders)):
-                place = (index, candidate.is_swapped, candidate.phase)
-                if place not in best or (score, candidate.is_tight) > best[place][:2]:
-                    best[place] = (score, candidate.is_tight, candidate)
-    number = len(releasing_phases(composition.plan))
-    best_ways = []
-    for index in range(orders.size):
-        ways = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
-        complete = [way for way in ways if len(way) == number]
-        if complete:
-            way = max(complete, key=lambda way: sum(part[0] for part in way))
-            best_ways.append([candidate for _, _, candidate in way])
-    tight = bool(best_ways) and all(candidate.is_tight for candidate in best_ways[0])
-    if not best_ways or not any(candidate.counts for candidate in best_ways[0]):
+    best_runs = _best_runs(composition.plan, protected, direction, np.array([order, _LARGER_ORDER * order]))
+    if not best_runs or not any(candidate.counts for candidate in best_runs[0]):
         return None
-    counts = _total_counts(best_ways[0]) if tight else _with_best_lengths(best_ways, composition.plan.delta)
-    return counts, tight and (bool(direction) or len(composition.units) == 1)
+    if not all(candidate.is_tight for candidate in best_runs[0]):
+        return _WorstRun(_with_best_lengths(best_runs, composition.plan.delta), is_tight=False)
+    return _WorstRun(_total_counts(best_runs[0]), is_tight=bool(direction) or len(composition.units) == 1)
+
+
+def _best_runs(plan: Plan, protected: ProtectedUnit, direction: str, orders: Array) -> "list[tuple[_Candidate, ...]]":
+    """Return, for each order, the candidates of all phases, in one direction, with the largest sum of log moments.
+
+    All of a run are in one direction. The best ones until the work runs out are returned.
+    """
+    # Log moments add up, and the data may change from phase to phase: the best candidate of each phase is in it.
+    best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
+    with suppress(TooLargeError), allowance(_SEARCH_WORK):
+        for candidate in _candidates(plan, protected, direction):
+            for index, moment in enumerate(_log_moments(candidate.counts, orders)):
+                place = (index, candidate.is_swapped, candidate.phase)
+                if place not in best or (moment, candidate.is_tight) > best[place][:2]:
+                    best[place] = (moment, candidate.is_tight, candidate)
+    number, runs = len(releasing_phases(plan)), []
+    for index in range(orders.size):
+        by_direction = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
+        complete = [run for run in by_direction if len(run) == number]
+        if complete:
+            largest = max(complete, key=lambda run: sum(moment for moment, _, _ in run))
+            runs.append(tuple(candidate for _, _, candidate in largest))
+    return runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +190,7 @@ class _Candidate:
 
 
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
-    """Return how often each loss occurs in all phases."""
+    """Return how often each loss occurs in all phases together, a candidate of each."""
     counts: Counter[Curve] = Counter()
     for candidate in candidates:
         counts.update(candidate.counts)
@@ -177,8 +204,8 @@ def _log_moments(counts: dict[Curve, int], orders: Array) -> list[float]:
     return [float(value) for value in composed_moments(counts, max_order=orders.max()).cumulants(orders)[0]]
 
 
-def _with_best_lengths(starts: list[list[_Candidate]], delta: float) -> dict[Curve, int]:
-    """Return the steps of the costliest start, after moving other units' lengths as long as the moment bound grows.
+def _with_best_lengths(starts: Sequence[tuple[_Candidate, ...]], delta: float) -> dict[Curve, int]:
+    """Return the steps of the start of largest moment bound, other units' lengths moved while that bound grows.
 
     What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
     length below 1 they may tell enough and hide less. One level after the other is moved by a step that is doubled
@@ -188,25 +215,27 @@ def _with_best_lengths(starts: list[list[_Candidate]], delta: float) -> dict[Cur
         starts: data sets to begin with, a candidate of each phase; the first is kept where no time is left.
         delta: of the bound.
     """
+
+    def moment_bound(run: tuple[_Candidate, ...]) -> float:
+        return trimmed_epsilon(_total_counts(run), delta=delta).value
+
     best = starts[0]
     with suppress(TooLargeError), allowance(_LENGTH_WORK):
-        score = trimmed_epsilon(_total_counts(best), delta=delta).value
+        bound = moment_bound(best)
         for start in starts[1:]:
             if _total_counts(start) != _total_counts(best):
-                value = trimmed_epsilon(_total_counts(start), delta=delta).value
-                score, best = max((score, best), (value, start), key=lambda pair: pair[0])
+                bound, best = max((bound, best), (moment_bound(start), start), key=lambda pair: pair[0])
         step = _FINEST_LENGTH
         while step >= _FINEST_LENGTH:
             is_better = False
-            for place, level in product(range(len(best)), reversed(range(len(best[0].others)))):
-                for move in (-step, step):
-                    moved = _with_other_length(best[place], level, move)
-                    if moved is None or moved.counts == best[place].counts:
-                        continue
-                    changed = [*best[:place], moved, *best[place + 1 :]]
-                    value = trimmed_epsilon(_total_counts(changed), delta=delta).value
-                    if value > _WORTH_TAKING * score:
-                        score, best, is_better = value, changed, True
+            for place, level, move in product(range(len(best)), reversed(range(len(best[0].others))), (-step, step)):
+                moved = _with_other_length(best[place], level, move)
+                if moved is None or moved.counts == best[place].counts:
+                    continue
+                changed = (*best[:place], moved, *best[place + 1 :])
+                value = moment_bound(changed)
+                if value > _MIN_GAIN_FACTOR * bound:
+                    bound, best, is_better = value, changed, True
             step = step * 2 if is_better else step / 2
     return _total_counts(best)
 
@@ -222,21 +251,17 @@ def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Ca
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield distinct data sets of each phase and direction, random siblings last; none if a phase has no known one."""
-    # With an allocation, whose losses take long, only in the direction that is named, if one is.
+    """Yield distinct data sets of each phase, random siblings last, both ways; none where `_phase_data_sets` has none.
+
+    With an allocation, whose losses take long, only in the direction that is named, if one is.
+    """
     phases = releasing_phases(plan)
-    paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
-    if not all(_is_enumerable(path, lowest) for path, lowest in paths):
-        return
     is_named = bool(direction) and any(phase.hierarchy.allocated for phase in phases)
     both_ways = (direction.startswith(BACKWARD),) if is_named else (False, True)
     seen: set[tuple[int, bool, frozenset[tuple[Curve, int]]]] = set()
-    phase_sets = [_data_set(plan, phase, protected) for phase in phases]
-    known = [x for x in phase_sets if x is not None]
-    if len(known) < len(phases):
-        return
+    places = tuple(enumerate(_phase_data_sets(plan, protected)))
     # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
-    for is_random, signs, (place, phase_set) in product((False, True), sign_patterns(plan.unit), enumerate(known)):
+    for is_random, signs, (place, phase_set) in product((False, True), sign_patterns(plan.unit), places):
         if any(signs.others[level] for level in phase_set.random_levels) is not is_random:
             continue
         is_tight = phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
@@ -256,6 +281,16 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
                 )
 
 
+def _phase_data_sets(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseDataSet, ...]:
+    """Return the data sets of each releasing phase; () if one has too many copies of a unit, or no known data set."""
+    phases = releasing_phases(plan)
+    paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
+    if not all(_is_enumerable(path, lowest) for path, lowest in paths):
+        return ()
+    known = tuple(each for phase in phases if (each := _data_set(plan, phase, protected)) is not None)
+    return known if len(known) == len(phases) else ()
+
+
 def _steps(
     released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int]:
@@ -271,7 +306,7 @@ def _steps(
 def _steps_if_few(
     phase: Phase, released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int] | None:
-    """Return `_steps`; None for noise that is not Gaussian, an allocation, or many different centers."""
+    """Return `_steps`; None for other than Gaussian noise, an allocation, or a distribution of over 200 centers."""
     if not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocation is not None:
         return None
     sizes = [len(side) for part in phase_set.repetitions for side in part.pair(contributions)]
@@ -292,14 +327,14 @@ def _released_curve(phase: Phase, part: Repetition, pair: Pair, *, is_swapped: b
 
 
 def _observed_loss(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCurve:
-    """Return the loss of an observation: Gaussian with its noise times the factor; of other noise a lower bound."""
+    """Return the loss of a noisy observation of (P, Q): noise times the factor if Gaussian; else a lower bound."""
     if isinstance(phase.mechanism, AdditiveNoise):
         return data_set_atoms(phase.mechanism, p, q)
     return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * noise_factor)
 
 
 def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
-    """Return the data sets of one phase, drawn or allocated (then all others are zero); None if none is known."""
+    """Return `allocated_data_set` of a phase with an allocation, else `drawn_data_set`; None if none is known."""
     place = plan.phases.index(phase)
     path, phase_bound = protected.paths[place], protected.choices[place][0]
     if phase.hierarchy.allocation is None:
@@ -319,7 +354,7 @@ def _is_enumerable(path: Path, lowest: int) -> bool:
 
 
 def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...], signs: Contributions) -> bool:
-    """Return True if every pair is the bound's in both directions; False for passes, revealed draws and links."""
+    """Return True if every pair is the bound's; False for passes, revealed draws, chains and without repetitions."""
     if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not repetitions:
         return False
     if phase_bound.allocation is not None and (phase_bound.is_revealed or phase_bound.links != "-"):
@@ -328,7 +363,7 @@ def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...],
 
 
 def _has_pair(bound: Bound, pair: Pair) -> bool:
-    """Return True if a pair is a bound's in both directions, up to `_canonical`; False for several parts."""
+    """Return True if a pair is a step or count bound's both ways, up to `_canonical`; False for other bounds."""
     p, q = pair
     match bound:
         case Average(parts=((chance, one),)) if chance == 1:
@@ -347,7 +382,7 @@ def _has_pair(bound: Bound, pair: Pair) -> bool:
 def _canonical(pair: Pair) -> tuple[tuple[int, float, float], ...]:
     """Return a pair of mixtures up to shift, reflection and weights below 2^-60, as (center, p, q) triples."""
     # Symmetric noise hides as much after a common shift or a reflection of all centers.
-    p, q = ({center: float(weight) for center, weight in side.items() if weight > _UNSEEN} for side in pair)
+    p, q = ({center: float(weight) for center, weight in side.items() if weight > _NEGLIGIBLE_WEIGHT} for side in pair)
     centers = sorted({*p, *q})
     ahead = tuple((c - centers[0], p.get(c, 0.0), q.get(c, 0.0)) for c in centers)
     back = tuple((centers[-1] - c, p.get(c, 0.0), q.get(c, 0.0)) for c in reversed(centers))

@@ -5,6 +5,7 @@ Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -21,10 +22,10 @@ from dpcalc.records import dataclass
 
 UNIT = "teacher"
 MAX_QUERIES = 10**9
-_WIDE = np.geomspace(0.05, 5e3, 16)
-_ORDERS, _ROUNDS = 7, 3  # orders tried at once, and how often the interval around the best is cut again
+_FIRST_ORDERS = np.geomspace(0.05, 5e3, 16)
+_ORDERS_A_ROUND, _ROUNDS = 7, 3  # orders tried at once, and how often the interval around the best is cut again
 _PREFIX_ORDERS = 24
-_FINEST = 1e-9  # relative distance of the smallest noise from what fails
+_NOISE_TOLERANCE = 1e-9  # relative distance of the smallest noise from what fails
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ class DataDependentResult:
 
 
 def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
-    """Return the guarantee (upper) that holds for all votes, 0 for no queries; InputError if out of range.
+    """Return the guarantee for any votes, by optimal composition (LNMax) or one Gaussian; 0 for none; InputError.
 
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
     release of the counts, of which one falls by one and another one rises; the check of Confident-GNMax from one of the
@@ -65,7 +66,7 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
 
 
 def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: float) -> DataDependentResult:
-    """Return the guarantee given the votes, itself private, or the data-independent one if that is smaller.
+    """Return the cost given the votes, itself private: by Renyi divergences, or data-independent if that is less.
 
     Args:
         aggregation: with its noise.
@@ -81,7 +82,10 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
         return ahead.sum(axis=0), back.sum(axis=0)
 
     smallest, order, _ = zoomed_minimum(
-        lambda z: epsilon_by_order(np.maximum(*cumulants(z)), z, delta=delta), _WIDE, rounds=_ROUNDS, count=_ORDERS
+        lambda z: epsilon_by_order(np.maximum(*cumulants(z)), z, delta=delta),
+        _FIRST_ORDERS,
+        rounds=_ROUNDS,
+        count=_ORDERS_A_ROUND,
     )
     best = np.array([order])
     ahead, back = cumulants(best)
@@ -179,8 +183,15 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
             - target
         )
 
-    # Epsilon falls as noise grows: both ends move outwards, doubling, until the target lies between them. With e^50
-    # times the noise no vote counts, with e^-50 there is none.
+    low, high = _enclosing_ends(excess, target)
+    # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
+    root = bracket_root(lambda x: -excess(x), low, high, tolerance=_NOISE_TOLERANCE)
+    return with_scaled_noise(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
+
+
+def _enclosing_ends(excess: Callable[[float], float], target: float) -> tuple[float, float]:
+    """Return (low < 0 with excess > 0, high > 0 with excess <= 0), each -1 or 1 doubled; InputError beyond 50."""
+    # Epsilon falls as noise grows. With e^50 times the noise no vote counts, with e^-50 there is none.
     low, high = -1.0, 1.0
     while excess(low) <= 0:
         low *= 2
@@ -190,9 +201,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
         high *= 2
         if high > 50:
             raise InputError(f"target: expected an epsilon that noise can reach, got {target!r}")
-    # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
-    root = bracket_root(lambda x: -excess(x), low, high, tolerance=_FINEST)
-    return with_scaled_noise(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
+    return low, high
 
 
 def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:

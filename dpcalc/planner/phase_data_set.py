@@ -105,7 +105,7 @@ def zero_neighbours_pair(
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return an allocated phase's data sets, all others zero; None for `times` > 1 unless Gaussian and a whole phase.
+    """Return an allocated phase by passes, others zero; `times` > 1: sum of all steps, or None unless Gaussian, whole.
 
     A unit that is replaced by one of zeros is as good as removed.
 
@@ -131,13 +131,7 @@ def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseB
     if isinstance(allocation, RandomAllocation) and allocation.times > 1:
         if not is_gaussian or phase.steps < allocation.steps:
             return None
-
-        def sum_of_all(contributions: Contributions) -> Pair:
-            sides = pair(contributions)
-            p, q = ({center * allocation.times: weight for center, weight in side.items()} for side in sides)
-            return p, q
-
-        of_all = Repetition(pair=sum_of_all, factor=math.sqrt(allocation.steps), number=1)
+        of_all = _sum_of_all_steps(pair, allocation)
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(of_all,), is_complete=False)
     # Steps under a choice that is held depend on each other; only a sum of Gaussians is again of the same kind.
     is_cut = isinstance(allocation, BallsInBins) and allocation.is_held and not is_gaussian
@@ -149,8 +143,18 @@ def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseB
     return PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions, is_complete=not is_cut)
 
 
+def _sum_of_all_steps(pair: Callable[[Contributions], Pair], allocation: RandomAllocation) -> Repetition:
+    """Return the sum of all steps of an allocation as one observation: the centers of `pair` times `times`."""
+
+    def sum_of_all(contributions: Contributions) -> Pair:
+        p, q = ({center * allocation.times: w for center, w in side.items()} for side in pair(contributions))
+        return p, q
+
+    return Repetition(pair=sum_of_all, factor=math.sqrt(allocation.steps), number=1)
+
+
 def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return the data sets of a phase that is not allocated; None where none is known, as for irregular units.
+    """Return the data sets of a phase without allocation, of constructed tasks too; None if none is known.
 
     Args:
         plan: what is protected.
@@ -172,7 +176,7 @@ def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound
 
 
 def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return sums of periods or passes as observations, or (other noise, late redraws) single steps; None if none."""
+    """Return sums of periods, or of passes if shuffled; other noise, late redraws: single steps; None if none known."""
     hierarchy, clip = phase.hierarchy, phase.clip
     periods = [level.redraw_every for level in hierarchy.levels]
     path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
@@ -268,7 +272,7 @@ def _sums_of_passes(
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True for replace-one, or if a clipped vector of the protected units always holds another record too.
+    """Return True for replace-one, or if another record is certain in each clipped vector of the protected units.
 
     Args:
         plan: what is protected, all in one frame.

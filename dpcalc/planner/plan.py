@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
 
 
-_SHOWN = 3  # phases in the short form of a plan
+_PHASES_SHOWN = 3  # phases in the short form of a plan
 MAX_MOVED_PARTS = 16
 """Most parts between which a replaced unit may move: each ordered pair is composed."""
 
@@ -207,7 +207,9 @@ class Plan:
     def __repr__(self) -> str:
         """Return the run in one line, without all fields."""
         label = f"{self.name!r}, " if self.name else ""
-        phases = "; ".join(map(_in_short, self.phases[:_SHOWN])) + ("; ..." if len(self.phases) > _SHOWN else "")
+        phases = "; ".join(map(_in_short, self.phases[:_PHASES_SHOWN])) + (
+            "; ..." if len(self.phases) > _PHASES_SHOWN else ""
+        )
         together = f"{self.group_size} of " if self.group_size > 1 else ""
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
@@ -307,7 +309,7 @@ Compose = Callable[[Plan], Mapping[str, "StepCounts"]]
 
 
 def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
-    """Return upper step counts by direction and part, and for moved units by pair; UnsupportedError if costs vary.
+    """Return upper step counts by direction and part, for moved units by pair too; UnsupportedError if costs vary.
 
     Args:
         plan: a plan with phases on parts.
@@ -326,16 +328,30 @@ def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
         ):
             steps[f"{direction}, part {part}"] = _total_counts(of_all, of_part)
     if plan.adjacency is Adjacency.REPLACE_ONE and plan.unit == 1:
-        # The unit is removed from its part, and another one is added to another part.
-        removal = replace(plan, adjacency=Adjacency.ADD_REMOVE)
-        removals = {part: _both_directions(removal, compose, phases) for part, phases in own.items()}
-        for part, other in permutations((*removals, ""), 2):
-            removed, added = (removals.get(name, ({}, {})) for name in (part, other))
-            words = f"a unit of {part or 'no part'} replaced by one of {other or 'no part'}"
-            for direction, of_all in zip(("D||D'", "D'||D"), whole, strict=True):
-                steps[f"{direction}, {words}"] = _total_counts(of_all, removed[0], added[1])
+        steps |= _moved_steps(plan, compose, own, whole)
     distinct = {frozenset(counts.items()): counts for counts in steps.values()}  # equal ones are composed once
     return {name: distinct[frozenset(counts.items())] for name, counts in steps.items()}
+
+
+def _moved_steps(
+    plan: Plan,
+    compose: Compose,
+    own: dict[str, tuple[Phase, ...]],
+    whole: "tuple[StepCounts, StepCounts]",
+) -> "dict[str, StepCounts]":
+    """Return counts, by direction and pair, of a unit removed from one part (or none) and another added to another.
+
+    `own` has the phases of each part, `whole` the counts in both directions of the phases on all data.
+    """
+    removal = replace(plan, adjacency=Adjacency.ADD_REMOVE)
+    removals = {part: _both_directions(removal, compose, phases) for part, phases in own.items()}
+    steps: dict[str, StepCounts] = {}
+    for part, other in permutations((*removals, ""), 2):
+        removed, added = (removals.get(name, ({}, {})) for name in (part, other))
+        words = f"a unit of {part or 'no part'} replaced by one of {other or 'no part'}"
+        for direction, of_all in zip(("D||D'", "D'||D"), whole, strict=True):
+            steps[f"{direction}, {words}"] = _total_counts(of_all, removed[0], added[1])
+    return steps
 
 
 def _both_directions(plan: Plan, compose: Compose, phases: tuple[Phase, ...]) -> "tuple[StepCounts, StepCounts]":

@@ -5,7 +5,7 @@ Source: docs/theory.md, Theorem 5.1 and Theorem 5.3.
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -65,13 +65,7 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
     if run.adjacency is not Adjacency.ADD_REMOVE or composition.has_correlated_noise or not composition.is_plain:
         return None
     runs = [_releasing(run, unit) for unit in composition.units]
-    # The formula is a bound exactly where (K) says the same in both directions of every unit.
-    valid = all(
-        bound_mixtures(bound, bound.distances) == flat_pair(bound.inclusion, bound.shift, at=bound.shift)
-        and bound_mixtures(bound, bound.distances_swapped) == flat_pair(bound.inclusion, bound.shift, at=0)
-        for phases in runs
-        for _, bound in phases
-    )
+    valid = all(_is_theorem_3(bound) for phases in runs for _, bound in phases)
     # Units of equal losses make one row of steps: each composition is computed once.
     steps = []
     for phases in runs:
@@ -86,6 +80,13 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
     return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", why))
 
 
+def _is_theorem_3(bound: StepBound) -> bool:
+    """Return True if (K) is the pair of Theorem 3 in both directions: then, and only then, the formula is a bound."""
+    return bound_mixtures(bound, bound.distances) == flat_pair(
+        bound.inclusion, bound.shift, at=bound.shift
+    ) and bound_mixtures(bound, bound.distances_swapped) == flat_pair(bound.inclusion, bound.shift, at=0)
+
+
 def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) -> Row:  # noqa: FBT001  a fact
     """Return the row of an epsilon by pld: an upper bound with the first note if valid, else as published."""
     kind = Kind.UPPER if valid else Kind.AS_PUBLISHED
@@ -93,7 +94,7 @@ def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) ->
 
 
 def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) -> Row:
-    """Return the row of one flat Poisson draw, valid where it is the bound; no epsilon if correlated or not Gaussian.
+    """Return the row of flat Poisson draws, valid if that is (K); epsilon None, and why, if correlated or not Gaussian.
 
     Args:
         plan: a training run.
@@ -151,18 +152,22 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
     if len(steps) != 1:
         return replace(row, note="does not apply: published for equal steps only")
     (((rate, noise_multiplier), count),) = steps.items()
-    q, sigma, k = float(rate), noise_multiplier, count  # paper: q, sigma, T
-
-    def epsilon_of_split(fraction: float) -> float:
-        share = min(1.0, run.delta * (1 - fraction) / (k * q))
-        step = q * math.sqrt(2 * math.log(1.25 / share)) / sigma
-        return math.sqrt(2 * k * math.log(1 / (run.delta * fraction))) * step + k * step**2
-
     return replace(
         row,
-        epsilon=epsilon_of_split(best_fraction(epsilon_of_split)),
+        epsilon=_strong_composition(float(rate), noise_multiplier, count, run.delta),
         note="as published by Abadi et al. 2016, no bound: scales epsilon by the rate, which holds to first order only",
     )
+
+
+def _strong_composition(q: float, sigma: float, k: int, delta: float) -> float:
+    """Return the published epsilon of k Gaussian steps of rate q, the split of delta optimised: no bound."""
+
+    def epsilon_of_split(fraction: float) -> float:
+        share = min(1.0, delta * (1 - fraction) / (k * q))
+        step = q * math.sqrt(2 * math.log(1.25 / share)) / sigma
+        return math.sqrt(2 * k * math.log(1 / (delta * fraction))) * step + k * step**2
+
+    return epsilon_of_split(best_fraction(epsilon_of_split))
 
 
 def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
@@ -216,7 +221,7 @@ GROUP_AS_ONE = "group as one"
 
 
 def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return rows of the group mixture and of all k at once (bounds only for Poisson, not replace-one), flat; or ().
+    """Return rows of the group mixture and of all k at once, bounds for Poisson draws but replace-one; () if not flat.
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
@@ -235,16 +240,11 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     composition = composed(plan)
     plan = composition.plan
     phases = releasing_phases(plan)
-    flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
-    if _refused_note(composition) or plan.group_size == 1 or not flat:
-        return ()
-    laws = [_law(phase, plan.group_size) for phase in phases]
-    if None in laws:
+    laws_and_noise = None if _refused_note(composition) else _group_laws(plan, phases)
+    if laws_and_noise is None:
         return ()
     poisson = all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases)
     valid = poisson and plan.adjacency is not Adjacency.REPLACE_ONE
-    pairs = zip(laws, phases, strict=True)
-    laws_and_noise = [(law, phase.gaussian.noise_multiplier, phase.steps) for law, phase in pairs if law]
     mixtures = [(_mixture(law), noise, steps) for law, noise, steps in laws_and_noise]
     chances = [(nonzero_probability(law), noise, steps) for law, noise, steps in laws_and_noise]
     ones = [(_mixture({0: 1 - drawn, plan.group_size: drawn}), noise, steps) for drawn, noise, steps in chances]
@@ -258,6 +258,18 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     return tuple(
         _pld_row(bound, larger_epsilon([steps], plan.delta), valid, (note, why)) for bound, steps, note in rows
     )
+
+
+def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribution, float, int]] | None:
+    """Return (law of the members in a batch, noise, steps) of each phase; None for one unit, several levels, no law."""
+    flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
+    if plan.group_size == 1 or not flat:
+        return None
+    laws = [_law(phase, plan.group_size) for phase in phases]
+    if None in laws:
+        return None
+    pairs = zip(laws, phases, strict=True)
+    return [(law, phase.gaussian.noise_multiplier, phase.steps) for law, phase in pairs if law]
 
 
 def _law(phase: Phase, members: int) -> CountDistribution | None:
@@ -307,7 +319,7 @@ class PublishedRdpBound:
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return general Renyi bounds, upper (fixed: as published unless replaced) and lower, of one flat phase; else ().
+    """Return general Renyi bounds, upper (fixed draws: valid if replaced) and lower, of one flat phase; or ().
 
     Returns:
         For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3
@@ -361,7 +373,7 @@ def _published(phase: Phase, name: str, kind: Kind, bound: Bound, shift: int) ->
 
 
 def general_rdp_row(plan: Plan) -> Row | None:
-    """Return the row, by rdp, of the general upper bound (for known signs if it applies); None if none or infinite."""
+    """Return the row, by rdp, of the sharper published upper bound; None if there is none, or it is infinite."""
     upper = [bound for bound in published_rdp_bounds(plan) if bound.name in {UPPER, SIGNS_KNOWN}]
     if not upper:
         return None

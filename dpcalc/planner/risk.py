@@ -37,10 +37,11 @@ RISK_WORK = 6.0 * SECOND  # for the whole answer; from there on closed-form mome
 _COMPOSITION_WORK, _MOMENT_WORK = 2.0 * SECOND, 1.0 * SECOND
 """For one of the few compositions of an answer, and for the moments of one unit that bound it in its place."""
 ROUGH_NOTE = "some bounds are looser ones, by Renyi divergences: the sharp ones need more work than one answer may take"
-_NEGLIGIBLE = 1e-3  # a delta that is this part of a false positive rate matters no more
-_LINES, _MORE = 3000, 1000  # epsilons near 0, where most rates are decided, and beyond, for misses and deltas
-_ROOM = 20.0  # last epsilon near 0, at least
-_LARGEST = 700.0  # largest epsilon whose exponential is finite
+_NEGLIGIBLE_SHARE = 1e-3  # a delta that is this part of a false positive rate matters no more
+_DENSE_EPSILONS = 3000  # number of epsilons near 0, where most rates are decided
+_SPARSE_EPSILONS = 1000  # of those beyond, for misses and deltas
+_LAST_DENSE_EPSILON = 20.0  # last epsilon near 0, at least
+_LARGEST_EPSILON = 700.0  # largest epsilon whose exponential is finite
 _FEW_MISSES = 0.01  # a false negative rate below it is decided by epsilons of its own, for which it is composed anew
 _MISS_ROUNDS = 3  # compositions for them at most; each finds the deciding epsilon by the delta of the one before
 
@@ -100,7 +101,7 @@ class Profiles:
 
     def _by_own_profile(self, rates: Array, own: Array) -> Array:
         """Return e^epsilon a + own for each rate a and each epsilon; `own` is the delta of this direction."""
-        detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST)) * rates + own
+        detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST_EPSILON)) * rates + own
         return detected
 
     def _by_opposite_profile(self, rates: Array, other: Array) -> Array:
@@ -123,7 +124,7 @@ class Profiles:
 def both_profiles(
     plan: Plan | Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
 ) -> tuple[Profiles, ...]:
-    """Return upper profiles, tight near rates and deltas, of units not shown outdone there (with deltas: anywhere).
+    """Return upper profiles, tight near rates and deltas, of each unit that is not proved to cost no more than others.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -157,7 +158,7 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
         return True
     # Where deltas are asked for, only the epsilons of `known` are looked at. Between epsilons of its own the other
     # profile, which is convex in e^epsilon, lies below the chord; above the last one it falls.
-    powers, own_powers = (np.exp(np.minimum(x, _LARGEST)) for x in (known.epsilons, cheap.epsilons))
+    powers, own_powers = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
     ahead, back = (np.interp(powers, own_powers, x) for x in (cheap.forward, cheap.backward))
     return bool(np.all(ahead <= known.forward) and np.all(back <= known.backward))
 
@@ -165,9 +166,9 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
 def _moment_profiles(
     pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return both privacy profiles of a unit by moments, near the rates and deltas; rough if in closed form."""
+    """Return both profiles of a unit by moments, to the epsilon of a small delta; out of work rough, in closed form."""
     # Where quadrature needs too much work, the moments are those in closed form.
-    smallest_delta = min([_NEGLIGIBLE * min(rates), *(delta / 10 for delta in deltas)])
+    smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
     try:
         with allowance(_MOMENT_WORK):
             bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in pair]
@@ -184,17 +185,17 @@ def _moment_profiles(
 
 def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
     """Return increasing epsilons from 0: many up to where most rates are decided, fewer up to `last`, at most 700."""
-    end = min(last, max(_ROOM, -math.log(min(rates))))
-    epsilons = np.linspace(0.0, end, _LINES)
+    end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
+    epsilons = np.linspace(0.0, end, _DENSE_EPSILONS)
     if last > end:
-        epsilons = np.concatenate([epsilons, np.linspace(end, min(last, _LARGEST), _MORE + 1)[1:]])
+        epsilons = np.concatenate([epsilons, np.linspace(end, min(last, _LARGEST_EPSILON), _SPARSE_EPSILONS + 1)[1:]])
     return epsilons
 
 
 def _composed_profiles(
     cheap: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return `cheap` lowered by composition near deciding epsilons; rough if out of work; skip other failures."""
+    """Return `cheap` lowered by compositions at `_anchor_epsilons`, then for few misses; rough if out of work."""
     sides, is_rough = [], cheap.is_rough
     for counts, side in zip(pair, (cheap.forward, cheap.backward), strict=True):
         lowest = side
@@ -234,7 +235,7 @@ def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], del
     """Return epsilons to compose near: those that decide up to three rates and each delta; 0 too unless one rate."""
     # A composition is sharp near one epsilon, the one that its tilt suits.
     some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
-    at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST)) * rate + side)) for rate in some]
+    at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in some]
     at += [int(np.argmax(side <= delta)) for delta in deltas]
     if len(rates) > 1 or deltas:
         at.append(0)
@@ -356,36 +357,41 @@ def risk(
         at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
         gdp = gaussian_summary(composition)
     successes, _ = _detected(at_baselines, baselines)
-    bounds = zip(
-        false_positive_rates,
-        *_detected(at_rates, false_positive_rates),
-        *_missed(at_rates, false_positive_rates),
-        strict=True,
-    )
-    # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
-    # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
-    growth = max((_max_log_odds_growth(side, delta) for side in sides), default=math.inf)
     is_rough = is_rough or gdp.is_rough or any(side.is_rough for side in (*at_rates, *sides, *at_baselines))
     return Risk(
         advantage=largest_gain,
-        detections=tuple(
-            Detection(
-                false_positive_rate=rate,
-                present=float(present),
-                absent=float(absent),
-                posterior=prior * float(present) / (prior * float(present) + (1 - prior) * rate),
-                present_missed=float(present_missed),
-                absent_missed=float(absent_missed),
-            )
-            for rate, present, absent, present_missed, absent_missed in bounds
-        ),
+        detections=_detections(at_rates, false_positive_rates, prior),
         prior=prior,
-        belief=1 / (1 + (1 / prior - 1) * math.exp(-growth)),
+        belief=_largest_belief(sides, prior, delta),
         exception=delta,
         gdp=gdp,
         reconstructions=tuple(zip(baselines, map(float, successes), strict=True)),
         notes=(ROUGH_NOTE,) if is_rough else (),
     )
+
+
+def _detections(profiles: tuple[Profiles, ...], rates: tuple[float, ...], prior: float) -> tuple[Detection, ...]:
+    """Return a Detection for each false positive rate, its posterior by Bayes from the prior and both rates."""
+    bounds = zip(rates, *_detected(profiles, rates), *_missed(profiles, rates), strict=True)
+    return tuple(
+        Detection(
+            false_positive_rate=rate,
+            present=float(present),
+            absent=float(absent),
+            posterior=prior * float(present) / (prior * float(present) + (1 - prior) * rate),
+            present_missed=float(present_missed),
+            absent_missed=float(absent_missed),
+        )
+        for rate, present, absent, present_missed, absent_missed in bounds
+    )
+
+
+def _largest_belief(profiles: tuple[Profiles, ...], prior: float, exception: float) -> float:
+    """Return the largest posterior of the truth from a prior, but with probability `exception`; 1 without profiles."""
+    # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
+    # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
+    growth = max((_max_log_odds_growth(sides, exception) for sides in profiles), default=math.inf)
+    return 1 / (1 + (1 / prior - 1) * math.exp(-growth))
 
 
 def advantage(plan: Plan | Composition) -> float:

@@ -2,13 +2,11 @@
 
 import math
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.gaussian import closed_form_epsilon
@@ -17,17 +15,15 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import rdp
 from dpcalc.accountants.result import StepCounts
 from dpcalc.errors import ConvergenceError, DpcalcError, InputError, UnsupportedError
-from dpcalc.numerics.roots import bracket_root, falling_root
+from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import advantage, true_positive_rates
-from dpcalc.planner.vary import is_covered
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import BallsInBins, RandomAllocation, Scheme
 
 Value = float | int | Fraction
-_NEAR_BINS = 3e-4  # relative distance from the limit at which a search for bins by the estimate ends
+FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _REMEMBERED = 4  # compositions kept in a search: each may hold megabytes
 
 
@@ -104,7 +100,7 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return an estimate of epsilon: by inversion, or certified where that is easy or fails; inf without noise.
+    """Return an estimate of epsilon: in closed form, by inversion, or certified; inf without noise.
 
     Plans that ask for another accountant than pld get that one's certified bound.
 
@@ -121,20 +117,26 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
         return Estimate(guarantee(composition).epsilon)
     steps = composition.steps
     directions = [direction] if direction in steps else list(steps)
-    numbers = {name: steps[name] for name in directions if steps[name]}
-    exact = {name: closed_form_epsilon(counts, delta=run.delta, is_upper=True) for name, counts in numbers.items()}
-    known = [Estimate(epsilon, name) for name, epsilon in exact.items() if epsilon is not None]
-    if len(known) == len(exact):
-        return max(known, key=attrgetter("value"), default=Estimate(0.0))
+    counts_by_name = {name: steps[name] for name in directions if steps[name]}
+    exact = _closed_form_estimate(counts_by_name, run.delta)
+    if exact is not None:
+        return exact
     try:
         best, name = largest_inversion(
-            numbers, delta=run.delta, otherwise=lambda counts, _: _certified(counts, run.delta)
+            counts_by_name, delta=run.delta, otherwise=lambda counts, _: _certified(counts, run.delta)
         )
     except UnsupportedError:  # steps of which Renyi divergences alone are known
         return Estimate(guarantee(composition).epsilon)
     if nearby is None:
         return Estimate(best.epsilon, name)
     return Estimate(best.epsilon, name, best.epsilon_change(nearby.steps[name]))
+
+
+def _closed_form_estimate(steps: Mapping[str, StepCounts], delta: float) -> Estimate | None:
+    """Return the largest closed-form epsilon of any direction, 0 for no directions; None if one has no closed form."""
+    exact = {name: closed_form_epsilon(counts, delta=delta, is_upper=True) for name, counts in steps.items()}
+    known = [Estimate(epsilon, name) for name, epsilon in exact.items() if epsilon is not None]
+    return max(known, key=attrgetter("value"), default=Estimate(0.0)) if len(known) == len(exact) else None
 
 
 def _certified(counts: StepCounts, delta: float) -> float:
@@ -175,26 +177,35 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
     first = certified(lowest)
     if first > goal.limit:
         raise NoSolution(name, goal, lowest, first)
-    # From the estimate's answer in doubling steps, until a number that meets the goal and one that fails enclose it.
-    low = _near_root(estimated, ends, goal.limit, growth) if start is None else start
-    high, reach = highest + 1, 1  # what fails, or is no number that there is
-    while low > lowest and certified(low) > goal.limit:
-        low, high, reach = max(lowest, low - reach), low, 2 * reach
-    reach = 1
-    while high == highest + 1 and low < highest:
-        step = min(low + reach, highest)
-        if certified(step) > goal.limit:
-            high = step
-        else:
-            low, reach = step, 2 * reach
+    near = _near_root(estimated, ends, goal.limit, growth) if start is None else start
+    low, high = _enclosing(lambda value: certified(value) > goal.limit, near, ends)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if certified(middle) > goal.limit else (middle, high)
     return low, (high if high <= highest else None)
 
 
+def _enclosing(fails: Callable[[int], bool], near: int, ends: tuple[int, int]) -> tuple[int, int]:
+    """Return (a number that does not fail, a larger one that does or the upper end + 1), in doubling steps from `near`.
+
+    The lower end is taken not to fail.
+    """
+    lowest, highest = ends
+    low, high, reach = near, highest + 1, 1
+    while low > lowest and fails(low):
+        low, high, reach = max(lowest, low - reach), low, 2 * reach
+    reach = 1
+    while high == highest + 1 and low < highest:
+        step = min(low + reach, highest)
+        if fails(step):
+            high = step
+        else:
+            low, reach = step, 2 * reach
+    return low, high
+
+
 def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
-    """Return the largest whole number whose rising estimate is within a limit; the lower end, untested, if none is."""
+    """Return the largest whole number of rising estimate within a limit, by bracketing; lower end untested if none."""
     lowest, highest = ends
     low, high = lowest, max(lowest, 1)
     while high < highest and estimate(high) <= limit:
@@ -299,41 +310,20 @@ def require_pld_method(plan: Plan | Composition) -> Composition:
     return composition
 
 
-def solve_allocation(
-    scheme: BallsInBins | RandomAllocation, goal: Goal, max_bins: int, with_scheme: Callable[[Scheme], Plan]
-) -> tuple[Plan, tuple[int, int | None], str]:
-    """Return (plan, (fewest bins or most times that meet a goal, next that fails or None), key); or NoSolution.
+class Ends(NamedTuple):
+    """A value that meets a goal, and the neighbouring value that does not; None if there is none."""
+
+    value: Value
+    fails_at: Value | None
+
+
+def disagreement_error(name: str, root: float) -> ConvergenceError:
+    """Return the error for an estimate and a certified bound that do not agree near a root.
 
     Args:
-        scheme: what units do today.
-        goal: what is asked.
-        max_bins: largest number of bins that is tried.
-        with_scheme: from a scheme to the plan with it.
+        name: of the quantity.
+        root: its value where the estimate is the limit.
     """
-    if isinstance(scheme, RandomAllocation):
-
-        def with_times(times: int) -> Plan:
-            return with_scheme(replace(scheme, times=times))
-
-        times, fails_at = largest_whole(with_times, (1, scheme.steps), goal, "times")
-        return with_times(times), (times, fails_at), "times"
-
-    def without_bins(fewer: int) -> Plan:
-        return with_scheme(replace(scheme, bins=max_bins - fewer))
-
-    def excess(log_bins: float) -> tuple[float, float]:  # nearly a straight line
-        bins = round(math.exp(log_bins))
-        return math.log(max(estimated(bins), 1e-300) / goal.limit), math.nan
-
-    estimated = cache(lambda bins: goal.estimate(without_bins(max_bins - bins)).value)
-    fewest = 1 + bisect_left(range(1, max_bins), 1, key=lambda bins: is_covered(without_bins(max_bins - bins)))
-    first = min(max(scheme.bins, fewest), max_bins)
-    ends = math.log(fewest), math.log(max_bins)
-    near = falling_root(excess, math.log(first), ends, tolerance=_NEAR_BINS) if fewest < max_bins else ends[1]
-    start = max_bins - min(max_bins, max(fewest, math.ceil(math.exp(near))))
-    try:
-        fewer, fails_at = largest_whole(without_bins, (0, max_bins - fewest), goal, "bins", start=start)
-    except NoSolution as failure:
-        raise NoSolution("bins", goal, max_bins, failure.best_reached) from failure
-    next_bins = None if fails_at is None else max_bins - fails_at
-    return without_bins(fewer), (max_bins - fewer, next_bins), "bins"
+    return ConvergenceError(
+        f"{name}: expected the estimate and the certified bound to agree near {root:.6g}, they do not; try --method rdp"
+    )

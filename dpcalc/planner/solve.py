@@ -12,19 +12,19 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 from dpcalc.accountants.pld import auto
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Guarantee, Result
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
-from dpcalc.numerics.roots import bracket_root, falling_root
+from dpcalc.numerics.roots import falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
+from dpcalc.planner.draws import SolvedDraw, fewest_bins, largest_rate, largest_size, most_times
 from dpcalc.planner.evaluate import CLOSED_FORM, guarantee
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, largest_whole, solve_allocation
+from dpcalc.planner.search import FINEST, Ends, EpsilonGoal, Goal, NoSolution, Value, disagreement_error, largest_whole
 from dpcalc.planner.vary import (
-    accepted_size,
-    is_refused,
     largest_group,
     longest_run,
     replace_phase,
@@ -42,23 +42,19 @@ from dpcalc.sampling.schemes import (
     BallsInBins,
     CappedPoisson,
     CyclicPoisson,
-    Fixed,
     Poisson,
     RandomAllocation,
     Scheme,
-    Shuffle,
 )
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
 _SEARCH_WORK, _ROUGH_SEARCH_WORK, _LAST_SEARCH_WORK = 5.0 * SECOND, 2.0 * SECOND, 3.0 * SECOND
-FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
 _NUDGE = 1e-5  # relative change of the noise over which a derivative is taken
 _MAX_STEPS = 10**15  # whole numbers up to here are exact in float64
 _MAX_BINS = 10**5  # of a search at a fixed number of epochs
-_FEW_STEPS = 20  # of a pass that drops its last batch: from there on it leaves out less than one unit in 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +109,7 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the least noise, or most steps, rate, batch or group, whose certified measure meets a goal; or NoSolution.
+    """Return the least noise, or most steps, rate, batch, group, in a goal; out of work by looser methods; NoSolution.
 
     Args:
         plan: everything else.
@@ -155,34 +151,64 @@ def solve(
     raise ConvergenceError(f"{quantity}: expected a search that takes less work; fewer phases or levels take less")
 
 
+class Measure(NamedTuple):
+    """A goal's measure of a plan, an upper bound, and the plan's guarantee without a lower end."""
+
+    reached: float
+    guarantee: Guarantee
+
+
+class _NoiseSetting(NamedTuple):
+    """The noise that is solved for: its name, a function from a value to the plan with it, where the search begins.
+
+    `phase` is the index, from 0, of the phase; 0 for a factor on all.
+    """
+
+    name: str
+    with_value: Callable[[float], Plan]
+    start: float
+    phase: int
+
+
+def _noise_setting(plan: Plan, phase: str | None) -> _NoiseSetting:
+    """Return the noise of the phase named, or the only one, else a factor on all; UnsupportedError if there is none."""
+    if phase is None and len(plan.phases) > 1:
+        if all(each.noise_multiplier is None for each in plan.phases):
+            plan.phases[0].with_noise(1.0)  # says what is missing
+        return _NoiseSetting("noise_multiplier factor", partial(with_scaled_noise, plan), 1.0, 0)
+    chosen = select_phase(plan, phase, "noise_multiplier")
+    start = chosen.noise_multiplier or 1.0
+    return _NoiseSetting("noise_multiplier", partial(with_noise, plan, chosen), start, plan.phases.index(chosen))
+
+
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the least noise multiplier >= 1e-6 that meets a goal, or the least factor on those of several phases."""
-    plan = base.stated
-    if phase is None and len(plan.phases) > 1:
-        if all(phase_of_plan.noise_multiplier is None for phase_of_plan in plan.phases):
-            plan.phases[0].with_noise(1.0)  # says what is missing
-        name, setter = "noise_multiplier factor", partial(with_scaled_noise, plan)
-        start, place = 1.0, 0
-    else:
-        chosen = select_phase(plan, phase, "noise_multiplier")
-        place = plan.phases.index(chosen)
-        name, setter = "noise_multiplier", partial(with_noise, plan, chosen)
-        start = chosen.noise_multiplier or 1.0
+    setting = _noise_setting(base.stated, phase)
+    names = (setting.name, "noise_multiplier")
 
     def with_value(value: float) -> Composition:
-        return base.changed(setter(value))
+        return base.changed(setting.with_value(value))
 
-    with_min_noise = with_value(_MIN_NOISE)
-    if not releasing_phases(plan):
-        return replace(_solution(with_min_noise, (_MIN_NOISE, None), (name, "noise_multiplier"), goal), phase=place)
-    root, direction = _noise_root(with_value, start, goal, name)
-    if root == _MIN_NOISE and goal.certified(with_min_noise) <= goal.limit:
-        return replace(_solution(with_min_noise, (_MIN_NOISE, None), (name, "noise_multiplier"), goal), phase=place)
+    solved, ends, measure = with_value(_MIN_NOISE), Ends(_MIN_NOISE, None), None
+    if releasing_phases(base.stated):
+        root, direction = _noise_root(with_value, setting.start, goal, setting.name)
+        if root != _MIN_NOISE or not goal.certified(solved) <= goal.limit:
+            value, fails_at, measure = _noise_ends(with_value, root, direction, goal, setting.name)
+            solved, ends = with_value(value), Ends(value, fails_at)
+    return replace(_solution(solved, ends, names, goal, measure), phase=setting.phase)
+
+
+def _noise_ends(
+    with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, name: str
+) -> tuple[float, float, Measure]:
+    """Return (noise above the estimate's root that meets a goal, one at or below it that fails, measure of the first).
+
+    A direction that costs more there than those searched is searched too. ConvergenceError at a fifth above the root.
+    """
     searched, step = {direction}, FINEST
     value = root * (1 + 2 * step)
-    while (measure := certified_measure(with_value(value), goal))[0] > goal.limit:
-        # A direction that the search did not look at may cost more: then it is searched too.
-        direction = measure[1].direction
+    while (measure := certified_measure(with_value(value), goal)).reached > goal.limit:
+        direction = measure.guarantee.direction
         if direction in searched:
             step *= 2
         else:
@@ -190,20 +216,11 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
             searched.add(direction)
         value = root * (1 + 2 * step)
         if step > 0.1:
-            raise _disagreement_error(name, root)
+            raise disagreement_error(name, root)
     fails_at = root
-    while not _exceeds(with_value(fails_at), goal, measure[1].direction):
+    while not _exceeds(with_value(fails_at), goal, measure.guarantee.direction):
         fails_at *= 1 - step
-    return replace(
-        _solution(with_value(value), (value, fails_at), (name, "noise_multiplier"), goal, measure), phase=place
-    )
-
-
-def _disagreement_error(name: str, root: float) -> ConvergenceError:
-    """Return the error for an estimate and a certified bound that do not agree near a root."""
-    return ConvergenceError(
-        f"{name}: expected the estimate and the certified bound to agree near {root:.6g}, they do not; try --method rdp"
-    )
+    return value, fails_at, measure
 
 
 def _noise_root(
@@ -246,7 +263,7 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
         return base.changed(replace_phase(plan, chosen, replace(chosen, steps=value)))
 
     value, fails_at = largest_whole(with_value, ends, goal, "steps")
-    return _solution(with_value(value), (value, fails_at), ("steps", "steps"), goal)
+    return _solution(with_value(value), Ends(value, fails_at), ("steps", "steps"), goal)
 
 
 def _shortest_run(phase: Phase) -> int:
@@ -271,14 +288,21 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
-    if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
-        solution = _solve_probability(goal, level, _scheme_setter(plan, chosen, place, epochs))
-        return replace(solution, phase=plan.phases.index(chosen), level=place)
-    if isinstance(level.scheme, BallsInBins | RandomAllocation):
+    scheme, with_scheme = level.scheme, _scheme_setter(plan, chosen, place, epochs)
+    if isinstance(scheme, Poisson | CappedPoisson | CyclicPoisson):
+        rate = _drawn_solution(largest_rate(level, goal, with_scheme), goal)
+        return replace(rate, phase=plan.phases.index(chosen), level=place)
+    if isinstance(scheme, RandomAllocation):
+        return _drawn_solution(most_times(scheme, goal, with_scheme), goal)
+    if isinstance(scheme, BallsInBins):
         longest = chosen.steps if epochs is None else _MAX_BINS
-        solved, ends, key = solve_allocation(level.scheme, goal, longest, _scheme_setter(plan, chosen, place, epochs))
-        return _solution(solved, ends, ("rate", key), goal)
-    return _solve_size(level, goal, _scheme_setter(plan, chosen, place, epochs))
+        return _drawn_solution(fewest_bins(scheme, goal, longest, with_scheme), goal)
+    return _drawn_solution(largest_size(level, goal, with_scheme), goal)
+
+
+def _drawn_solution(solved: SolvedDraw, goal: Goal) -> Solution:
+    """Return the Solution, named "rate", of a draw that was solved for, with its guarantee."""
+    return _solution(solved.plan, Ends(solved.value, solved.fails_at), ("rate", solved.key), goal)
 
 
 def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
@@ -291,7 +315,7 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
     if isinstance(drawn, BallsInBins | RandomAllocation):
         raise InputError(f"batch: expected batches of a stated size, got {drawn.name}; `solve-rate` finds its `bins`")
     if not isinstance(drawn, Poisson | CappedPoisson | CyclicPoisson):
-        return _solve_size(level, goal, with_scheme)
+        return _drawn_solution(largest_size(level, goal, with_scheme), goal)
     if not level.is_equal:
         raise InputError(
             f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
@@ -304,7 +328,7 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
         return with_scheme(replace(drawn, probability=Fraction(value * groups, level.count)))
 
     value, fails_at = largest_whole(put_expected, (1, limit // groups), goal, "batch size")
-    return _solution(put_expected(value), (value, fails_at), ("rate", "expected"), goal)
+    return _solution(put_expected(value), Ends(value, fails_at), ("rate", "expected"), goal)
 
 
 def _sampled_level(plan: Plan, phase: str | None) -> tuple[Phase, int]:
@@ -328,91 +352,6 @@ def _scheme_setter(plan: Plan, chosen: Phase, place: int, epochs: Fraction | Non
     return with_scheme
 
 
-def _solve_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> Solution:
-    """Return the largest size below the count within a goal, skipping refused ones; NoSolution or their refusal."""
-
-    def with_value(value: int) -> Plan:
-        return with_scheme(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
-
-    def accepted(start: int, end: int) -> int | None:
-        return next((size for size in range(start, end + 1) if not is_refused(with_value(size))), None)
-
-    failed: list[NoSolution] = []
-    ranges = _size_ranges(level)
-    for first, last in ranges:
-        # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
-        together = with_value(last).group_size
-        smallest = accepted(max(first, together + 1) if is_refused(with_value(min(together, last))) else first, last)
-        if smallest is None:
-            continue
-
-        def with_accepted(value: int, smallest: int = smallest) -> Plan:
-            return with_value(accepted_size(with_value, value, smallest))
-
-        try:
-            value, fails_at = largest_whole(with_accepted, (smallest, last), goal, "size")
-        except NoSolution as failure:
-            failed.append(failure)
-            continue
-        value = accepted_size(with_value, value, smallest)
-        return _solution(
-            with_value(value), (value, fails_at or accepted(last + 1, ranges[0][1])), ("rate", "size"), goal
-        )
-    if not failed:
-        goal.certified(with_value(1))  # raises what refuses every size
-    raise min(failed, key=lambda failure: failure.best_reached)
-
-
-def _size_ranges(level: Level) -> list[tuple[int, int]]:
-    """Return ranges (first, last) of sizes in which larger ones cost more, largest first; one unless `drop_last`."""
-    # With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
-    # those with equally many steps in a pass larger ones cost more. Below `_FEW_STEPS` steps they are searched apart.
-    limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
-    largest, ranges = max(1, (level.count if limited else level.min_count) - 1), []
-    if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:
-        for steps in range(1, _FEW_STEPS):
-            smallest = level.min_count // (steps + 1) + 1
-            if smallest <= largest:
-                ranges.append((smallest, largest))
-            largest = min(largest, smallest - 1)
-    return [*ranges, *([(1, largest)] if largest else [])]
-
-
-def _solve_probability(goal: Goal, level: Level, with_scheme: Callable[[Scheme], Plan]) -> Solution:
-    """Return the largest Poisson rate in a goal, of cut batches at most cap / count; NoSolution below 1e-15."""
-    scheme = level.scheme
-    largest = Fraction(level.max_drawn, level.count) if isinstance(scheme, CappedPoisson) else Fraction(1)
-
-    def with_value(value: Fraction) -> Plan:
-        return with_scheme(replace(scheme, probability=value))  # type: ignore[arg-type]  # only Poisson draws come here
-
-    if goal.certified(with_value(largest)) <= goal.limit:
-        return _solution(with_value(largest), (largest, None), ("rate", "rate"), goal)
-    high = low = float(largest)
-    while goal.estimate(with_value(Fraction(low))).value > goal.limit:
-        high, low = low, low / 8
-        if low < 1e-15:
-            raise NoSolution("rate", goal, low, goal.certified(with_value(Fraction(low))))
-    ends = bracket_root(
-        lambda x: goal.limit - goal.estimate(with_value(Fraction(math.exp(x)))).value,
-        math.log(low),
-        math.log(high),
-        tolerance=1e-9,
-    )
-    root, step = math.exp(ends[1]), FINEST
-    value = Fraction(root * (1 - 4 * step))
-    # The estimate may be a little low: growing steps down, until the certified bound agrees.
-    while goal.certified(with_value(value)) > goal.limit:
-        step *= 2
-        value = Fraction(root * (1 - 4 * step))
-        if step > 0.1:
-            raise _disagreement_error("rate", root)
-    fails_at = min(largest, Fraction(root))
-    while goal.certified(with_value(fails_at)) <= goal.limit:
-        fails_at = min(largest, fails_at * Fraction(1 + step))
-    return _solution(with_value(value), (value, fails_at), ("rate", "rate"), goal)
-
-
 def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the largest proved group in a goal; InputError for a named phase, or if an assumed count limits it."""
     if phase is not None:
@@ -426,7 +365,7 @@ def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
     value, fails_at = largest_whole(with_value, (1, largest_group(plan)), goal, "group_size", growth=2)
     if fails_at is None:
         _refuse_assumed(plan.phases[0].hierarchy.level(plan.unit), "group")
-    return _solution(with_value(value), (value, fails_at), ("group_size", "group_size"), goal)
+    return _solution(with_value(value), Ends(value, fails_at), ("group_size", "group_size"), goal)
 
 
 def _refuse_assumed(level: Level, what: str) -> None:
@@ -445,8 +384,8 @@ def _exceeds(composition: Composition, goal: Goal, direction: str) -> bool:
     return goal.certified(composition) > goal.limit
 
 
-def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guarantee]:
-    """Return (a goal's measure of a plan, an upper bound; the plan's guarantee without a lower bound).
+def certified_measure(plan: Plan | Composition, goal: Goal) -> Measure:
+    """Return an upper bound on a goal's measure of a plan, and the plan's guarantee, without a lower end.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -454,25 +393,25 @@ def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guar
     """
     composition = composed(plan)
     main = guarantee(composition)
-    return (main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(composition)), main
+    return Measure(main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(composition), main)
 
 
 def _solution(
     solved: Plan | Composition,
-    ends: tuple[Value, Value | None],
+    ends: Ends,
     names: tuple[str, str],
     goal: Goal,
-    measure: tuple[float, Guarantee] | None = None,
+    measure: Measure | None = None,
 ) -> Solution:
-    """Return the Solution for (value that meets the goal, neighbour that fails), (name, key), and its guarantee."""
+    """Return the Solution of these ends and (name, key); the measure of `solved` is computed if it is not given."""
     reached, main = measure or certified_measure(solved, goal)
     return Solution(
         name=names[0],
-        value=ends[0],
+        value=ends.value,
         key=names[1],
         goal=goal,
         reached=reached,
-        fails_at=ends[1],
+        fails_at=ends.fails_at,
         guarantee=main,
         plan=composed(solved).stated,
     )

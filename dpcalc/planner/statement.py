@@ -29,16 +29,13 @@ from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.composition import (
     Composition,
     ProtectedUnit,
-    black_box_steps,
     composed,
-    ensemble_release,
-    gaussian_releases,
     is_noiseless,
     releasing_phases,
-    valid_bounds,
 )
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
+from dpcalc.planner.phase_releases import black_box_steps, ensemble_release, gaussian_releases, valid_bounds
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon
@@ -46,9 +43,9 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import FAILURES, SECOND, allowance, optional
 
-_CLOSE = 1e-3  # how near the whole delta is used up, in its log
+_LOG_DELTA_TOLERANCE = 1e-3  # how near the whole delta is used up, in its log
 _GROUPS_WORK, _ATTACK_WORK = 3.0 * SECOND, 1.5 * SECOND  # for all groups, and for the bounds on attacks
-_SAFE = 1e-6  # what the estimate may be too low by
+_ESTIMATE_ERROR = 1e-6  # what the estimate may be too low by
 
 
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
@@ -75,18 +72,18 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
         """Log of the delta that the chain needs when each link has its own, by the estimate."""
         return log_delta + _log_links(size, estimate_epsilon(_with_delta(link, log_delta)).value)
 
-    goal = math.log(single.plan.delta) - _SAFE
+    goal = math.log(single.plan.delta) - _ESTIMATE_ERROR
     low, high = goal - 1.0, goal
     while spent(low) > goal:
         low, high = low - 2 * (high - low), low
         if low < -600:
             return math.inf
-    low, _ = bracket_root(lambda x: spent(x) - goal, low, high, tolerance=_CLOSE / abs(low))
+    low, _ = bracket_root(lambda x: spent(x) - goal, low, high, tolerance=_LOG_DELTA_TOLERANCE / abs(low))
     return _certified(link, low, size, single.plan.delta)
 
 
 def _certified(link: Composition, log_delta: float, size: int, delta: float) -> float:
-    """Return `size` times the certified epsilon of a link at its delta, or a little below it; infinite if none fits."""
+    """Return `size` times the certified epsilon of a link at its delta, or at up to e less of it; inf if none fits."""
     # The estimate may be a little low: a smaller delta for each link then leaves room.
     for less in (0.0, 0.01, 0.1, 1.0):
         epsilon = guarantee(_with_delta(link, log_delta - less), method="auto").epsilon
@@ -108,7 +105,7 @@ def _log_links(size: int, epsilon: float) -> float:
 
 
 def _link(plan: Plan, size: int) -> Plan | None:
-    """Return the plan that bounds every link: itself, or of add-remove fixed draws a smaller one; None if unproved."""
+    """Return the plan that bounds every link: itself; of add-remove fixed draws with fewer units; None if unproved."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
     hierarchies = [phase.hierarchy for phase in plan.phases]
@@ -162,7 +159,7 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return all numbers of a privacy statement, upper bounds; for tuning only what epsilon and delta imply.
+    """Return all numbers of a privacy statement, upper; failed parts are notes; of tuning what epsilon and delta imply.
 
     Args:
         plan: a training run.
@@ -181,14 +178,10 @@ def statement(plan: Plan) -> Statement:
         epsilon = evaluation.guarantee.epsilon
         attack = _attack_bounds_from(epsilon, plan.delta)
         return Statement(evaluation=evaluation, unsampled=epsilon, groups=(), attack=attack)
-    groups: list[tuple[int, float | None]] = []
-    with allowance(_GROUPS_WORK):
-        for size in GROUP_SIZES if finite else ():
-            bound, missing = optional(
-                f"epsilon of {size} together", partial(group_epsilon, composition, size), None, units=_GROUPS_WORK
-            )
-            groups.append((size, bound))
-            notes += [missing] if missing else []
+    groups: list[tuple[int, float | None]] = [(size, math.inf) for size in GROUP_SIZES]
+    if finite:
+        groups, missing_groups = _group_bounds(composition)
+        notes += missing_groups
     with allowance(_ATTACK_WORK):
         attack = attack_bounds(composition)
     notes += [ROUGH_NOTE] if attack.is_rough else []
@@ -197,10 +190,24 @@ def statement(plan: Plan) -> Statement:
     return Statement(
         evaluation=replace(evaluation, guarantee=replace(evaluation.guarantee, notes=tuple(notes))),
         unsampled=unsampled_epsilon(composition),
-        groups=tuple(groups) if finite else tuple((size, math.inf) for size in GROUP_SIZES),
+        groups=tuple(groups),
         attack=attack,
         gdp=gdp,
     )
+
+
+def _group_bounds(composition: Composition) -> tuple[list[tuple[int, float | None]], list[str]]:
+    """Return ([(size, epsilon)] for `GROUP_SIZES`, notes on those that failed); epsilon None if failed or unproved."""
+    groups: list[tuple[int, float | None]] = []
+    notes = []
+    with allowance(_GROUPS_WORK):
+        for size in GROUP_SIZES:
+            bound, missing = optional(
+                f"epsilon of {size} together", partial(group_epsilon, composition, size), None, units=_GROUPS_WORK
+            )
+            groups.append((size, bound))
+            notes += [missing] if missing else []
+    return groups, notes
 
 
 def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
@@ -257,7 +264,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
         pairs = [_unsampled_phase(run, unit, place) for place, phase in enumerate(run.phases) if phase in releasing]
         for at, name in enumerate(unit.direction_names):
             steps[name] = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
-    return within_work(steps, "auto", delta=run.delta)[0][0].epsilon
+    return within_work(steps, "auto", delta=run.delta).result.epsilon
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:

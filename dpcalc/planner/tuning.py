@@ -24,8 +24,8 @@ Runs = tuple[dict[Curve, int], ...]
 
 MAX_RUNS = 1e9
 _MIN_ORDER, _MAX_ORDER = 0.02, 1e6
-_WIDE = 64  # orders between these two, at first
-_ORDERS, _ROUNDS = 8, 4  # orders tried at once, and how often the interval around the best is cut again
+_FIRST_ORDERS = 64  # orders between these two, at first
+_ORDERS_A_ROUND, _ROUNDS = 8, 4  # orders tried at once, and how often the interval around the best is cut again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ def _infinity_mass(runs: Runs) -> float:
 
 
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
-    """Return the smallest value of a bound at the orders tried, from .02 to 1e6: valid, not the exact minimum.
+    """Return the smallest value of a bound at orders from .02 up to 1e6, a range widened while its top is best.
 
     Args:
         runs: what one run composes.
@@ -217,16 +217,16 @@ def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Arr
 def _min_up_to(
     max_order: float, runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]
 ) -> tuple[float, bool]:
-    """Return (least bound over z <= max_order, of the costliest run at each z; True if its z is next to the last)."""
+    """Return (least bound at orders z up to `max_order`, each of the costliest run; True if that z is at the top)."""
     cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
 
     def largest(orders: Array) -> Array:
         return np.asarray(np.max([of_run(orders) for of_run in cumulants], axis=0))
 
-    wide = np.geomspace(_MIN_ORDER, max_order, _WIDE)
+    wide = np.geomspace(_MIN_ORDER, max_order, _FIRST_ORDERS)
     known = wide, largest(wide)
     value, order, _ = zoomed_minimum(
-        lambda z: bound(z, known[1] if z is wide else largest(z), known), wide, rounds=_ROUNDS, count=_ORDERS
+        lambda z: bound(z, known[1] if z is wide else largest(z), known), wide, rounds=_ROUNDS, count=_ORDERS_A_ROUND
     )
     return value, order >= wide[-2]
 

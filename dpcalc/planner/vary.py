@@ -139,16 +139,14 @@ def largest_group(plan: Plan) -> int:
     hierarchies = [phase.hierarchy for phase in plan.phases]
     largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
     if group_refusal(largest, hierarchies, unit=plan.unit):
-        sizes = range(1, MAX_PLACED_MEMBERS + 1)
-        largest = max(
-            size for size in sizes if size <= largest and not group_refusal(size, hierarchies, unit=plan.unit)
-        )
+        sizes = range(1, min(largest, MAX_PLACED_MEMBERS) + 1)
+        largest = max(size for size in sizes if not group_refusal(size, hierarchies, unit=plan.unit))
+
+    def is_too_large(size: int) -> bool:
+        return is_refused(replace(plan, group_size=size))
+
     # A larger group never makes a pass longer, so that the sizes which are refused are those above some size.
-    if is_refused(replace(plan, group_size=largest)):
-        largest = max(
-            1, bisect_left(range(1, largest + 1), 1, key=lambda size: is_refused(replace(plan, group_size=size)))
-        )
-    return largest
+    return max(1, bisect_left(range(1, largest + 1), 1, key=is_too_large)) if is_too_large(largest) else largest
 
 
 def is_covered(plan: Plan) -> bool:

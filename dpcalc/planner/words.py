@@ -207,18 +207,22 @@ def _exchange_assumptions(plan: Plan) -> Iterator[str]:
         )
 
 
-def _participation_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield an assumption on the steps of units under `any-order`, and one on the groups of `cyclic-poisson`."""
-    schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
-    adds_or_removes = plan.adjacency is Adjacency.ADD_REMOVE
-    if any(isinstance(scheme, AnyOrder) for scheme in schemes):
+def _any_order_assumptions(plan: Plan) -> Iterator[str]:
+    """Yield, under `any-order`, that units take part in the steps stated and others in the same ones without them."""
+    if any(isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases):
+        adds_or_removes = plan.adjacency is Adjacency.ADD_REMOVE
         cut = " (not so where batches are cut from one order: state zero-out for them)" if adds_or_removes else ""
         yield (
             "a protected unit takes part in no other steps than stated, and all other units in the same steps with it "
             f"and without it{cut}"
         )
+
+
+def _cyclic_assumptions(plan: Plan) -> Iterator[str]:
+    """Yield how `cyclic-poisson` forms groups: fixed beforehand; by hash (add-remove); kept if replaced; limited."""
+    schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
     if any(isinstance(scheme, CyclicPoisson) for scheme in schemes):
-        alone = ", for each unit by itself such as by a hash" if adds_or_removes else ""
+        alone = ", for each unit by itself such as by a hash" if plan.adjacency is Adjacency.ADD_REMOVE else ""
         replaced = ", and a unit that takes the place of another is in its group"
         limited = ", and none ever holds more units than `max_group_size`"
         yield (
@@ -265,45 +269,44 @@ def _may_lack_units(plan: Plan, phase: Phase) -> bool:
 
 
 def assumptions(plan: Plan) -> tuple[str, ...]:
-    """Return the assumptions about the training run without which the guarantee does not hold, one sentence each."""
+    """Return the assumptions without which the guarantee fails, one sentence each: draws, counts, steps, other uses."""
     is_sampled = any(not isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases)
     drawn = "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan)
+    counts_units = any(isinstance(phase.mechanism, PairOnly | RdpOnly) for phase in plan.phases)
     lines = [
         *([drawn] if is_sampled else []),
         *_partition_assumptions(plan),
-        *_participation_assumptions(plan),
+        *_any_order_assumptions(plan),
+        *_cyclic_assumptions(plan),
         *dict.fromkeys(line for phase in plan.phases for line in phase.mechanism.assumptions),
         *([_ALSO] if any(getattr(phase.mechanism, "also", ()) for phase in plan.phases) else []),
         *_exchange_assumptions(plan),
         "counts, rates and sizes are public and do not depend on the data",
         FIXED,
         _other_uses_text(plan),
+        *([_ZEROED] if plan.adjacency is Adjacency.ZERO_OUT and counts_units else []),
     ]
-    if plan.adjacency is Adjacency.ZERO_OUT and any(
-        isinstance(phase.mechanism, PairOnly | RdpOnly) for phase in plan.phases
-    ):
-        lines.append(_ZEROED)
-    # Inserted behind the first line, so that what concerns sampling stands together.
-    hierarchy = plan.phases[0].hierarchy
-    if hierarchy.depth > 1:
-        lines.insert(
-            1, "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
-        )
+    return (lines[0], *_count_assumptions(plan), *lines[1:])  # what concerns sampling stands together
+
+
+def _count_assumptions(plan: Plan) -> Iterator[str]:
+    """Yield those on counts: nested and shortened passes, cut and fixed batches, too few units, empty ones, parents."""
     levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
-    if any(_may_be_empty(plan, phase) for phase in plan.phases):
-        lines.insert(1, _EMPTY)
-    if any(_may_lack_units(plan, phase) for phase in plan.phases):
-        lines.insert(1, "where fewer units are left than a draw takes, it takes all that are left")
     is_cut = any(getattr(level.scheme, "max_batch_size", None) is not None for level in levels)
-    if is_cut or any(isinstance(level.scheme, Fixed) for level in levels):
-        lines.insert(1, "counts are those of the larger of the two data sets")
-    if is_cut:
-        lines.insert(1, _CAPPED)
-    if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
-        lines.insert(1, _EXACT_COUNTS)
     if any(sum(isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels) > 1 for phase in plan.phases):
-        lines.insert(1, _NESTED)
-    return tuple(lines)
+        yield _NESTED
+    if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
+        yield _EXACT_COUNTS
+    if is_cut:
+        yield _CAPPED
+    if is_cut or any(isinstance(level.scheme, Fixed) for level in levels):
+        yield "counts are those of the larger of the two data sets"
+    if any(_may_lack_units(plan, phase) for phase in plan.phases):
+        yield "where fewer units are left than a draw takes, it takes all that are left"
+    if any(_may_be_empty(plan, phase) for phase in plan.phases):
+        yield _EMPTY
+    if plan.phases[0].hierarchy.depth > 1:
+        yield "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
 
 
 # Summary of each phase for the protected unit.
@@ -397,14 +400,8 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str)
     """Return the summary of a phase, steps and noise as stated; `composed` decides on distances, hidden bins only."""
     bound, mechanism = phase_bound.bound, phase.mechanism
     is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
-    joint = mechanism.joint.noise_multiplier if isinstance(mechanism, Gaussian) else None
-    sensitivity, strategy = None, ""
     chosen = phase_bound.allocation.rate if isinstance(phase_bound.allocation, CheckIn) else phase.hierarchy.chosen_rate
     correlated = _correlated(mechanism)
-    if correlated is not None:
-        joint, strategy = correlated.joint_noise_multiplier, correlated.strategy.text
-        if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
-            sensitivity = correlated.sensitivity(phase.steps)
     return PhaseSummary(
         name=phase.name,
         steps=phase.steps,
@@ -420,12 +417,28 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str)
         revealed=phase_bound.revealed,
         steps_of_a_pass=phase_bound.steps_of_a_pass,
         also=getattr(mechanism, "also", ()),
-        joint_noise_multiplier=joint,
+        joint_noise_multiplier=_joint_noise_multiplier(mechanism),
         other_sums=other_sums_text(mechanism),
         clips=phase.clips,
-        sensitivity=sensitivity,
-        strategy=strategy,
+        sensitivity=_sensitivity(phase),
+        strategy="" if correlated is None else correlated.strategy.text,
     )
+
+
+def _joint_noise_multiplier(mechanism: Mechanism) -> float | None:
+    """Return the noise multiplier of all sums of a step as one, of Gaussian or correlated noise; None for others."""
+    if isinstance(mechanism, Gaussian):
+        return mechanism.joint.noise_multiplier
+    correlated = _correlated(mechanism)
+    return None if correlated is None else correlated.joint_noise_multiplier
+
+
+def _sensitivity(phase: Phase) -> "Sensitivity | None":
+    """Return the sensitivity of a phase's strategy under `any-order`; None for others, and without steps."""
+    correlated = _correlated(phase.mechanism)
+    if correlated is None or not phase.steps or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
+        return None
+    return correlated.sensitivity(phase.steps)
 
 
 # Facts that a chart must state: those that its runs share, and those in which they differ.

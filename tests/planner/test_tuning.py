@@ -132,7 +132,7 @@ def test_the_gate_counts_it_and_a_ledger_refuses_it(tmp_path, monkeypatch):
 def test_moments_that_take_too_much_work_are_those_in_closed_form(repeated, monkeypatch):
     asked = plan(repeated)
     sharp = guarantee(asked)
-    monkeypatch.setattr(evaluating, "_SHARP", 0.0)
+    monkeypatch.setattr(evaluating, "_SHARP_WORK", 0.0)
     rough = guarantee(asked)
     assert (sharp.notes, rough.notes) == ((), (evaluating.CLOSED_FORM_NOTE,))
     assert sharp.epsilon <= rough.epsilon < 20 * sharp.epsilon

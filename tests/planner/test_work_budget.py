@@ -348,9 +348,9 @@ def test_each_step_of_the_ladder_is_looser_and_said(config, monkeypatch):
     sharp, closed = guarantee(plan), guarantee(plan, method=CLOSED_FORM)
     deltas = [delta_of(plan, epsilon=sharp.epsilon)]
     found = [sharp]
-    for name in ("_SHARP", "_MOMENTS"):
+    for name in ("_SHARP_WORK", "_MOMENT_WORK"):
         monkeypatch.setattr(evaluation, name, 0.0)
-        monkeypatch.setattr(evaluation, "_SHARP_DELTA", 0.0)
+        monkeypatch.setattr(evaluation, "_SHARP_DELTA_WORK", 0.0)
         found.append(guarantee(plan))
         deltas.append(delta_of(plan, epsilon=sharp.epsilon))
     assert [one.method for one in found] == ["pld", "rdp", "rdp"]
@@ -368,8 +368,8 @@ def test_moments_at_hand_answer_where_the_sharp_bound_is_too_costly(monkeypatch)
     with work.allowance(math.inf) as meter:
         steps, spent = composition.steps, meter.spent
         largest = max(composition.moment_bound(counts)[0] for counts in steps.values() if counts)
-    monkeypatch.setattr(evaluation, "_SHARP", 1.2 * (meter.spent - spent))
-    monkeypatch.setattr(evaluation, "_MOMENTS", 0.0)
+    monkeypatch.setattr(evaluation, "_SHARP_WORK", 1.2 * (meter.spent - spent))
+    monkeypatch.setattr(evaluation, "_MOMENT_WORK", 0.0)
     found = guarantee(plan)
     assert found.notes == (evaluation.LOOSER_NOTE,)
     assert found.epsilon == pytest.approx(largest, rel=1e-12)

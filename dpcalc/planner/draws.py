@@ -1,0 +1,201 @@
+"""The largest draw of one level that meets a goal: its rate, size or times, or the fewest bins."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import NamedTuple
+
+from dpcalc.numerics.roots import bracket_root, falling_root
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.search import FINEST, Goal, NoSolution, Value, disagreement_error, largest_whole
+from dpcalc.planner.vary import accepted_size, is_covered, is_refused
+from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, Fixed, RandomAllocation, Scheme, Shuffle
+
+_FEW_STEPS = 20  # of a pass that drops its last batch: from there on it leaves out less than one unit in 20
+_NEAR_BINS = 3e-4  # relative distance from the limit at which a search for bins by the estimate ends
+
+
+class SolvedDraw(NamedTuple):
+    """The largest draw of one level within a goal.
+
+    Attributes:
+        plan: the plan with it.
+        value: the rate, the size or times of the scheme, or the number of its bins, of which the fewest are sought.
+        fails_at: the neighbouring value that fails; None if there is none.
+        key: the config key of the value.
+    """
+
+    plan: Plan
+    value: Value
+    fails_at: Value | None
+    key: str
+
+
+def most_times(scheme: RandomAllocation, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
+    """Return the most times that a unit may choose of all steps within a goal; NoSolution if 1 is too much.
+
+    Args:
+        scheme: what units do today.
+        goal: what is asked.
+        with_scheme: from a scheme to the plan with it.
+    """
+
+    def with_times(times: int) -> Plan:
+        return with_scheme(replace(scheme, times=times))
+
+    times, fails_at = largest_whole(with_times, (1, scheme.steps), goal, "times")
+    return SolvedDraw(with_times(times), times, fails_at, "times")
+
+
+def fewest_bins(scheme: BallsInBins, goal: Goal, max_bins: int, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
+    """Return the fewest covered bins within a goal, searched near the estimate's; NoSolution if `max_bins` cost more.
+
+    Args:
+        scheme: what units do today.
+        goal: what is asked.
+        max_bins: largest number of bins that is tried.
+        with_scheme: from a scheme to the plan with it.
+    """
+
+    def without_bins(fewer: int) -> Plan:
+        return with_scheme(replace(scheme, bins=max_bins - fewer))
+
+    def excess(log_bins: float) -> tuple[float, float]:  # nearly a straight line
+        bins = round(math.exp(log_bins))
+        return math.log(max(estimated(bins), 1e-300) / goal.limit), math.nan
+
+    estimated = cache(lambda bins: goal.estimate(without_bins(max_bins - bins)).value)
+    fewest = 1 + bisect_left(range(1, max_bins), 1, key=lambda bins: is_covered(without_bins(max_bins - bins)))
+    first = min(max(scheme.bins, fewest), max_bins)
+    ends = math.log(fewest), math.log(max_bins)
+    near = falling_root(excess, math.log(first), ends, tolerance=_NEAR_BINS) if fewest < max_bins else ends[1]
+    start = max_bins - min(max_bins, max(fewest, math.ceil(math.exp(near))))
+    try:
+        fewer, fails_at = largest_whole(without_bins, (0, max_bins - fewest), goal, "bins", start=start)
+    except NoSolution as failure:
+        raise NoSolution("bins", goal, max_bins, failure.best_reached) from failure
+    next_bins = None if fails_at is None else max_bins - fails_at
+    return SolvedDraw(without_bins(fewer), max_bins - fewer, next_bins, "bins")
+
+
+def largest_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
+    """Return the largest accepted size in a goal, of the first of `_size_ranges` with one; NoSolution or refusal.
+
+    Args:
+        level: the level with its scheme, which has a size.
+        goal: what is asked.
+        with_scheme: from a scheme to the plan with it.
+
+    Raises:
+        NoSolution: every size costs more; of those tried the nearest to the goal is named.
+        InputError: every size is refused.
+    """
+
+    def with_size(value: int) -> Plan:
+        return with_scheme(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
+
+    failed: list[NoSolution] = []
+    ranges = _size_ranges(level)
+    for first, last in ranges:
+        # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
+        together = with_size(last).group_size
+        is_spanned = is_refused(with_size(min(together, last)))
+        smallest = _first_accepted(with_size, max(first, together + 1) if is_spanned else first, last)
+        if smallest is None:
+            continue
+        try:
+            value, fails_at = _largest_accepted(with_size, (smallest, last), goal)
+        except NoSolution as failure:
+            failed.append(failure)
+            continue
+        return SolvedDraw(
+            with_size(value), value, fails_at or _first_accepted(with_size, last + 1, ranges[0][1]), "size"
+        )
+    if not failed:
+        goal.certified(with_size(1))  # raises what refuses every size
+    raise min(failed, key=lambda failure: failure.best_reached)
+
+
+def _first_accepted(with_size: Callable[[int], Plan], first: int, last: int) -> int | None:
+    """Return the smallest size from `first` to `last` that is not `is_refused`, tried one by one; None if none."""
+    return next((size for size in range(first, last + 1) if not is_refused(with_size(size))), None)
+
+
+def _largest_accepted(with_size: Callable[[int], Plan], ends: tuple[int, int], goal: Goal) -> tuple[int, int | None]:
+    """Return (largest size that meets a goal and is not refused, next one, which fails, or None), as `largest_whole`.
+
+    A refused size counts as the next smaller one that is not; the lower end is not refused.
+    """
+
+    def accepted(value: int) -> int:
+        return accepted_size(with_size, value, ends[0])
+
+    value, fails_at = largest_whole(lambda value: with_size(accepted(value)), ends, goal, "size")
+    return accepted(value), fails_at
+
+
+def _size_ranges(level: Level) -> list[tuple[int, int]]:
+    """Return ranges (first, last) of sizes in which larger ones cost more, largest first; one unless `drop_last`."""
+    # With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
+    # those with equally many steps in a pass larger ones cost more. Below `_FEW_STEPS` steps they are searched apart.
+    limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
+    largest, ranges = max(1, (level.count if limited else level.min_count) - 1), []
+    if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:
+        for steps in range(1, _FEW_STEPS):
+            smallest = level.min_count // (steps + 1) + 1
+            if smallest <= largest:
+                ranges.append((smallest, largest))
+            largest = min(largest, smallest - 1)
+    return [*ranges, *([(1, largest)] if largest else [])]
+
+
+def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
+    """Return the largest Poisson rate in a goal, of cut batches at most cap / count; NoSolution below 1e-15.
+
+    Args:
+        level: the level with its scheme, which has a probability.
+        goal: what is asked.
+        with_scheme: from a scheme to the plan with it.
+
+    Raises:
+        ConvergenceError: no rate within two fifths below the estimate's root meets the goal.
+    """
+    scheme = level.scheme
+    largest = Fraction(level.max_drawn, level.count) if isinstance(scheme, CappedPoisson) else Fraction(1)
+
+    def with_rate(value: Fraction) -> Plan:
+        return with_scheme(replace(scheme, probability=value))  # type: ignore[arg-type]  # only Poisson draws come here
+
+    if goal.certified(with_rate(largest)) <= goal.limit:
+        return SolvedDraw(with_rate(largest), largest, None, "rate")
+    root, step = _root_rate(with_rate, largest, goal), FINEST
+    value = Fraction(root * (1 - 4 * step))
+    # The estimate may be a little low: growing steps down, until the certified bound agrees.
+    while goal.certified(with_rate(value)) > goal.limit:
+        step *= 2
+        value = Fraction(root * (1 - 4 * step))
+        if step > 0.1:
+            raise disagreement_error("rate", root)
+    fails_at = min(largest, Fraction(root))
+    while goal.certified(with_rate(fails_at)) <= goal.limit:
+        fails_at = min(largest, fails_at * Fraction(1 + step))
+    return SolvedDraw(with_rate(value), value, fails_at, "rate")
+
+
+def _root_rate(with_rate: Callable[[Fraction], Plan], largest: Fraction, goal: Goal) -> float:
+    """Return the rate whose estimate is the limit, found between the largest and eighths of it; or NoSolution."""
+
+    def estimated(rate: float) -> float:
+        return goal.estimate(with_rate(Fraction(rate))).value
+
+    high = low = float(largest)
+    while estimated(low) > goal.limit:
+        high, low = low, low / 8
+        if low < 1e-15:
+            raise NoSolution("rate", goal, low, goal.certified(with_rate(Fraction(low))))
+    ends = bracket_root(lambda x: goal.limit - estimated(math.exp(x)), math.log(low), math.log(high), tolerance=1e-9)
+    return math.exp(ends[1])

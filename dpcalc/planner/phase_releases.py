@@ -1,0 +1,181 @@
+"""The releases of one phase under one of its bounds, and which of its bounds hold and is the cheapest."""
+
+import math
+from typing import TYPE_CHECKING
+
+from dpcalc.accountants.pld import pld
+from dpcalc.accountants.rdp import trimmed_epsilon
+from dpcalc.amplification.allocation import allocated_gaussian_releases
+from dpcalc.amplification.any_mechanism import (
+    BlackBoxSteps,
+    black_box_releases,
+    repeated_releases,
+    unamplified_releases,
+)
+from dpcalc.amplification.groups import Group
+from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
+from dpcalc.amplification.phase import randomized_response_refusal
+from dpcalc.amplification.schedule import (
+    PhaseBound,
+    Release,
+    ensemble_refusal,
+    phase_release,
+    query_release,
+    step_counts,
+)
+from dpcalc.errors import UnsupportedError, WorkExceededError
+from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.black_box import RandomizedResponse
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import BlackBox, RdpOnly
+from dpcalc.mechanisms.pate import PateMechanism
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.work import own_allowance
+
+if TYPE_CHECKING:  # `composition` imports this module
+    from dpcalc.planner.composition import ProtectedUnit
+
+MAX_AVERAGED = 4
+"""Different units averaged over their mates, up to a second each; more share one average of them all."""
+_MAX_MATES = 512  # draws of a unit's mates that are told apart before they are merged; 5,000 take a second
+
+
+def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> tuple[Release, Release]:
+    """Return a phase's (forward, backward) release; black box: unamplified if out of work; or UnsupportedError.
+
+    Args:
+        plan: a training run.
+        protected: a unit or a group of them.
+        place: index of the phase, from 0.
+        bound: the bound of the phase for them.
+
+    Raises:
+        UnsupportedError: teachers that do not all vote, or randomized response whose sampling is not covered.
+    """
+    phase = plan.phases[place]
+    if isinstance(phase.mechanism, Gaussian):
+        with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
+            return gaussian_releases(phase, bound)
+    if isinstance(phase.mechanism, PateMechanism):
+        return ensemble_release(plan, phase)
+    why = randomized_response_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
+    if why:
+        raise UnsupportedError(f"{phase.name}: {why}")
+    steps = black_box_steps(plan, protected, place, bound)
+    try:
+        return black_box_releases(steps)
+    except WorkExceededError:
+        with own_allowance(math.inf):
+            return unamplified_releases(steps)
+
+
+def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
+    """Return (forward, backward) release of a phase with Gaussian noise, upper bounds; UnsupportedError for others.
+
+    Args:
+        phase: a phase with Gaussian noise.
+        bound: its bound for one protected unit.
+    """
+    releases = phase_release if bound.allocation is None else allocated_gaussian_releases
+    return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+
+
+def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
+    """Return (forward, backward) release, the same, of PATE; UnsupportedError unless all vote; TypeError for others.
+
+    Args:
+        plan: a training run.
+        phase: one of its phases, with a PATE mechanism.
+    """
+    if not isinstance(phase.mechanism, PateMechanism):
+        raise TypeError(f"{phase.name}: expected teachers, got {phase.mechanism.name}")
+    why = ensemble_refusal(phase.mechanism, phase.hierarchy)
+    if why:
+        raise UnsupportedError(f"{phase.name}: {why}")
+    release = query_release(phase.mechanism, group_size=plan.group_size, queries=phase.steps)
+    return release, release
+
+
+def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> BlackBoxSteps:
+    """Return the steps of a phase under a black box, those of an allocation for one removed unit; TypeError for others.
+
+    Args:
+        plan: a training run.
+        protected: a unit or a group of them.
+        place: index of the phase, from 0.
+        bound: the bound of the phase if it adds noise to a sum.
+    """
+    phase = plan.phases[place]
+    if not isinstance(phase.mechanism, BlackBox):
+        raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
+    # What an allocation hides is the removal of one unit; its links make up the group, and the addition of another.
+    is_removal = "+" in bound.links
+    return BlackBoxSteps(
+        mechanism=phase.mechanism,
+        hierarchy=phase.hierarchy.given_allocation(),
+        path=protected.paths[place],
+        clip=plan.counted_level(phase),
+        adjacency=Adjacency.ADD_REMOVE if is_removal else plan.adjacency,
+        group=protected.group if bound.allocation is None else Group(),
+        noise=bound,
+        number=phase.steps,
+        max_mates=_MAX_MATES if protected.shares <= MAX_AVERAGED else 0,
+    )
+
+
+def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
+    """Return the bound of least epsilon of the phase alone by moments (allocated: pld); the first if not comparable.
+
+    Args:
+        choices: valid bounds of the phase, at least one.
+        phase: one of a plan's phases.
+        delta: in (0, 1).
+    """
+    if len(choices) == 1 or not _is_comparable(choices[0], phase):
+        return choices[0]
+
+    def cost(bound: PhaseBound) -> float:
+        """Return a bound's epsilon in the costlier direction, of joint bounds divided by 1 - MIN_GAIN."""
+        steps = [each for release in _noise_releases(phase, bound) if (each := step_counts(release))]
+        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
+            return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
+        worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
+        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0) / worth
+
+    return min(choices, key=cost)
+
+
+def _is_comparable(first: PhaseBound, phase: Phase) -> bool:
+    """Return False if noiseless, without steps, PATE, or other than Gaussian noise on passes or squared distances."""
+    if not phase.noise_multiplier or not phase.steps or isinstance(phase.mechanism, PateMechanism):
+        return False
+    return isinstance(phase.mechanism, Gaussian) or not (first.steps_of_a_pass > 1 or first.squared > 1)
+
+
+def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
+    """Return the bounds valid for the mechanism: all if Gaussian; else first and those with `squared` 1 or revealed.
+
+    Args:
+        phase: one of a plan's phases.
+        choices: the bounds of a protected unit in it.
+
+    Returns:
+        The bounds in their order. Without Gaussian noise not those of ancestors whose passes are one release of the sum
+        of squared distances; of an allocation the hidden choice of steps, for mechanisms that know their losses and
+        what a missing unit does, and the revealed one.
+    """
+    if isinstance(phase.mechanism, Gaussian):
+        return choices
+    if not phase.hierarchy.allocated:  # the first is that of the unit's own level, whose passes are taken apart
+        return (choices[0], *(bound for bound in choices[1:] if bound.squared == 1))
+    first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else choices[:1]
+    return tuple(dict.fromkeys((*first, next(bound for bound in choices if bound.is_revealed))))
+
+
+def _noise_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
+    """Return (forward, backward) release of a phase with noise on a sum or a black box, upper; TypeError for PATE."""
+    if isinstance(phase.mechanism, Gaussian):
+        return gaussian_releases(phase, bound)
+    if not isinstance(phase.mechanism, BlackBox):
+        raise TypeError(f"{phase.name}: expected noise on a sum, got {phase.mechanism.name}")
+    return repeated_releases(phase.mechanism, bound, phase.steps)
