@@ -298,7 +298,7 @@ def _are_large(curve: LossCurve, log_count: float) -> bool:
 
 
 def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, share: float) -> tuple[Array, Array]:
-    """Return (losses of the mean, rising; log Q masses), from below, by all steps' log P masses at cells' lower ends."""
+    """Return (losses of the mean, rising; log Q masses), from below: all steps' P masses at their cells' lower ends."""
     losses = np.concatenate([each.low for each in cells]) - log_count
     is_large = losses > _RARE
     # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
