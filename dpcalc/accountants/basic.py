@@ -25,9 +25,6 @@ def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
 
-    Returns:
-        An upper bound.
-
     Raises:
         UnsupportedError: if a step has no privacy profile.
 
@@ -72,9 +69,6 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
-
-    Returns:
-        An upper bound.
 
     References:
         Dwork, Roth 2014, Theorem 3.20; unequal steps by the same martingale.
@@ -210,9 +204,6 @@ def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float
     Args:
         one_step: (epsilon_l, how often), epsilon_l >= 0.
         delta: in [0, 1).
-
-    Returns:
-        An upper bound.
 
     References:
         Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.5.

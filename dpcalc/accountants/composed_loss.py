@@ -216,7 +216,6 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
     Returns:
         The bound; for UPPER infinity if delta(epsilon) never falls that low, for LOWER 0 where nothing is proved.
     """
-    # Between two grid points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
     pmf, slack = composed
     losses, plain, error = untilted_masses(pmf, side, slack)
 
@@ -225,37 +224,62 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
         spend(ELEMENT * (losses.size - k))
         return float((plain[k + 1 :] * -np.expm1(losses[k] - losses[k + 1 :])).sum()) + float(error[k])
 
-    # delta falls with the loss: a search from a rough index, by doubling steps, then by halving, evaluates few sums.
     if delta_at(losses.size - 1) > delta:
         return _bound_without_detail(math.inf if side is UPPER else 0.0)
-    above = below = _rough_crossing_index(losses, plain, error, delta, _EXTRA_POINTS + int(np.argmax(pmf.mass)))
+    start = _rough_crossing_index(losses, plain, error, delta, _EXTRA_POINTS + int(np.argmax(pmf.mass)))
+    above = _crossing_index(delta_at, delta, start, losses.size - 1)
+    if above is None:
+        return _bound_without_detail(max(0.0, float(losses[0])) if side is UPPER else 0.0)
+    missing, excess = delta - float(error[above]), delta_at(above) - delta
+    short, slope = _crossing_between_points(losses, plain, above, excess, missing)
+    # Rounded to the side asked for: near the largest loss an ulp decides whether delta is 0 or many times too large.
+    epsilon = max(0.0, float(losses[above + 1]) - short) * (1 + side.sign * 4 * UNIT_ROUNDOFF)
+    log_bound = pmf.log_norm - pmf.tilt * epsilon + float(log_peak(np.array([pmf.tilt]))[0])
+    return EpsilonBound(
+        epsilon=epsilon,
+        steepness=slope * epsilon / delta,
+        roundoff=abs(float(error[above])) / delta,
+        excess=math.exp(min(log_bound - math.log(delta), LARGE)),
+    )
+
+
+def _crossing_index(delta_at: Callable[[int], float], delta: float, start: int, last: int) -> int | None:
+    """Return the i with falling delta_at(i) > delta >= delta_at(i + 1), by doubling from `start` and halving, or None.
+
+    Args: delta by index, with delta_at(last) <= delta; None where delta_at(0) <= delta too.
+    """
+    above = below = start
     step = 1
-    while below < losses.size - 1 and delta_at(below) > delta:
-        above, below, step = below, min(losses.size - 1, below + step), 2 * step
+    while below < last and delta_at(below) > delta:
+        above, below, step = below, min(last, below + step), 2 * step
     step = 1
     while above > 0 and delta_at(above) <= delta:
         below, above, step = above, max(0, above - step), 2 * step
     if delta_at(above) <= delta:
-        return _bound_without_detail(max(0.0, float(losses[0])) if side is UPPER else 0.0)
+        return None
     while below - above > 1:
         middle = (above + below) // 2
         above, below = (middle, below) if delta_at(middle) > delta else (above, middle)
+    return above
+
+
+def _crossing_between_points(
+    losses: Array, plain: Array, above: int, excess: float, without_error: float
+) -> tuple[float, float]:
+    """Return (losses[above + 1] less the epsilon at which delta is met, -d delta / d epsilon there).
+
+    Args: losses, P masses, last index with a larger delta, by how much it is larger, delta less its error there.
+    """
+    # Between two grid points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
+    below = above + 1
     gap = float(losses[below] - losses[above])
     # A + error - delta as a sum of two positive numbers: where losses lie far apart little more than delta is above
-    remaining = delta_at(above) - delta + float((plain[below:] * np.exp(losses[above] - losses[below:])).sum())
+    remaining = excess + float((plain[below:] * np.exp(losses[above] - losses[below:])).sum())
     discounted = float((plain[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
     # log(discounted / rest), without the ratio: between losses of 1e-12 it is 1 up to its last digits
-    missing = delta - float(error[above]) - float((plain[below:] * -np.expm1(losses[below] - losses[below:])).sum())
+    missing = without_error - float((plain[below:] * -np.expm1(losses[below] - losses[below:])).sum())
     short = min(math.log1p(max(missing, 0.0) / remaining), gap) if discounted > 0 else 0.0  # else all of it is error
-    # Rounded to the side asked for: near the largest loss an ulp decides whether delta is 0 or many times too large.
-    epsilon = max(0.0, float(losses[below]) - short) * (1 + side.sign * 4 * UNIT_ROUNDOFF)
-    log_bound = pmf.log_norm - pmf.tilt * epsilon + float(log_peak(np.array([pmf.tilt]))[0])
-    return EpsilonBound(
-        epsilon=epsilon,
-        steepness=discounted * math.exp(short - gap) * epsilon / delta,
-        roundoff=abs(float(error[above])) / delta,
-        excess=math.exp(min(log_bound - math.log(delta), LARGE)),
-    )
+    return short, discounted * math.exp(short - gap)
 
 
 def _bound_without_detail(epsilon: float) -> EpsilonBound:

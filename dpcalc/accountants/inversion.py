@@ -215,7 +215,7 @@ def _contour_extent(
 def _contour(
     counts: dict[Curve, int], start: MomentBound, step: float, frequency: float, truncated_mass: float
 ) -> Contour:
-    """Return the contour, `frequency` at least doubled until the last terms vanish; ConvergenceError if too long."""
+    """Return the contour, `frequency` doubled until last terms vanish and none revives; or ConvergenceError."""
     order = start.order
     while True:
         count = max(16, math.ceil(frequency / step))

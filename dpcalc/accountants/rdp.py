@@ -207,15 +207,7 @@ def _zoom_to_minimum(
     low, has_grown = high / 3200, False
     while True:
         moments = composed_moments(counts, max_order=high, truncated_mass=truncated_mass)
-        orders = np.geomspace(low, high, _ORDERS)
-        for left in range(_ROUNDS - 1, -1, -1):
-            value, slope = moments.cumulants(orders)
-            rises = derivative(orders, value, slope)
-            rising = rises > 0
-            at = int(np.argmax(rising)) if rising.any() else orders.size
-            if not left or at in {0, orders.size} or orders[at] < orders[at - 1] * (1 + _NARROW):
-                break
-            orders = _orders_about_zero(orders, rises, at)
+        orders, value, slope, rises, at = _zoom_to_zero(moments, np.geomspace(low, high, _ORDERS), derivative)
         if at == orders.size and high < largest:
             growth = high * float(slope[-1]) - float(value[-1])
             # To where the sign would change for a Gaussian loss, whose derivative grows with the square of the order.
@@ -232,6 +224,31 @@ def _zoom_to_minimum(
                 )
                 value, _ = moments.cumulants(orders)
             return _OrdersNearMinimum(orders, value, moments, high)
+
+
+class _ZoomedOrders(NamedTuple):
+    """Orders z, rising, with K, K' and `derivative` of each; `at`: the first where that is above 0, or the size."""
+
+    orders: Array
+    value: Array
+    slope: Array
+    derivative: Array
+    at: int
+
+
+def _zoom_to_zero(
+    moments: ComposedMoments, orders: Array, derivative: Callable[[Array, Array, Array], Array]
+) -> _ZoomedOrders:
+    """Return orders about the zero of rising `derivative`(z, K, K'), 1e-4 apart; unchanged if all have one sign."""
+    for left in range(_ROUNDS - 1, -1, -1):
+        value, slope = moments.cumulants(orders)
+        rises = derivative(orders, value, slope)
+        rising = rises > 0
+        at = int(np.argmax(rising)) if rising.any() else orders.size
+        if not left or at in {0, orders.size} or orders[at] < orders[at - 1] * (1 + _NARROW):
+            break
+        orders = _orders_about_zero(orders, rises, at)
+    return _ZoomedOrders(orders, value, slope, rises, at)
 
 
 def _orders_about_zero(orders: Array, values: Array, at: int) -> Array:
@@ -267,9 +284,6 @@ def moments(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
 
-    Returns:
-        An upper bound.
-
     References:
         Abadi et al. 2016 (1607.00133v2), Theorem 2 and section 3.2 (lambda up to 32).
     """
@@ -298,9 +312,6 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
 
-    Returns:
-        An upper bound.
-
     References:
         Mironov 2017 (1702.07476v3), Propositions 1 and 3; Canonne, Kamath, Steinke 2020 (2004.00010v4), Proposition 12.
     """
@@ -322,16 +333,10 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     References:
         Mironov 2017 (1702.07476v3), Proposition 3.
     """
-    # Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
-    # the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order; both with all losses, also the
-    # rarest, which alone decide at orders so high that `best_epsilon` leaves them out.
     delta -= total_infinity_mass(counts.items())
     if delta <= 0:
         return AccountantResult(epsilon=math.inf, note="some loss is infinite more often than delta allows")
-    low = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER).order
-    high = 2 * low
-    while high < _LARGEST_REAL_ORDER and not _bound_rises(counts, high, delta):
-        low, high = high, 2 * high
+    low, high = _bracket_classical_order(counts, delta)
     moments = composed_moments(counts, max_order=max(math.ceil(high), 1))
     _, order, (low, high) = zoomed_minimum(
         lambda z: _classical_epsilon(moments, z, delta),
@@ -348,6 +353,18 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     return AccountantResult(
         epsilon=float(epsilon[best]), note=f"order {float(orders[best]) + 1:.4g}, classical conversion"
     )
+
+
+def _bracket_classical_order(counts: dict[Curve, int], delta: float) -> tuple[float, float]:
+    """Return (low, 2 low) around the best z of the classical bound: from that of `rdp`, less, doubled up to 1e7."""
+    # Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
+    # the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order; both with all losses, also the
+    # rarest, which alone decide at orders so high that `best_epsilon` leaves them out.
+    low = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER).order
+    high = 2 * low
+    while high < _LARGEST_REAL_ORDER and not _bound_rises(counts, high, delta):
+        low, high = high, 2 * high
+    return low, high
 
 
 def _classical_epsilon(moments: ComposedMoments, orders: Array, delta: float) -> Array:

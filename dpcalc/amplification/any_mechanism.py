@@ -49,12 +49,12 @@ from dpcalc.losses.atoms import (
     Atoms,
     chain_of,
     chained,
+    comonotone_coupling,
     composed,
     from_first,
     from_second,
     glued,
     public_mixture,
-    side_by_side,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
@@ -115,11 +115,13 @@ def _join_directions(own: _PositiveLosses, other: _PositiveLosses) -> Atoms:
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _PositiveLosses:
     """Return (losses > 0, log P masses, infinity mass) of (K*) in one direction, all likelihood ratios comonotone."""
     # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j, with v_j missed and M_j at `distances`.
-    # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable (`side_by_side`):
-    # no other joint law of ratios with these marginals has a larger expectation in (K*).
+    # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable
+    # (`comonotone_coupling`): no other joint law of ratios with these marginals has a larger expectation in (K*).
     log_eta = log_fraction(bound.inclusion)
     missed = [(v / bound.inclusion, d) for v, d in zip(bound.missed, distances, strict=True) if v]
-    widths, (same, *others) = side_by_side([from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))])
+    widths, (same, *others) = comonotone_coupling(
+        [from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))]
+    )
     common = log_sum_exp([log_fraction(odds) - losses for (odds, _), losses in zip(missed, others, strict=True)])
     log_p = np.logaddexp(0.0, common)
     # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y. The
@@ -144,7 +146,7 @@ def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
     """Return (losses > 0, log masses, infinity mass) in D||D': the mixture over H against H = 0, ratios comonotone."""
     # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
     counts, none = _chances_and_pairs(bound, pairs)
-    widths, columns = side_by_side([from_second(pair) for _, pair in counts])
+    widths, columns = comonotone_coupling([from_second(pair) for _, pair in counts])
     losses = _log_mixture(counts, none, columns)
     above = losses > 0
     infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
@@ -154,7 +156,7 @@ def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
 def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
     """Return (losses > 0, log masses, infinity mass) in D'||D: H = 0 against the mixture over H, ratios comonotone."""
     counts, none = _chances_and_pairs(bound, pairs)
-    widths, columns = side_by_side([from_first(pair.swapped) for _, pair in counts])
+    widths, columns = comonotone_coupling([from_first(pair.swapped) for _, pair in counts])
     losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
     above, infinite = (losses > 0) & (losses < np.inf), losses == np.inf
     return losses[above], widths[above], float(np.exp(widths[infinite]).sum())
@@ -166,7 +168,7 @@ def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
     # one mixture rise those of the other fall.
     counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
     columns = [from_second(pair) for _, pair in counts] + [from_first(pair.swapped) for _, pair in counts]
-    widths, ratios = side_by_side(columns)
+    widths, ratios = comonotone_coupling(columns)
     own = _log_mixture(counts, none, ratios[: len(counts)])
     other = _log_mixture(counts, none, [-ratio for ratio in ratios[len(counts) :]])
     infinite = (other == -np.inf) & (own > -np.inf)

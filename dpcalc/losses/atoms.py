@@ -73,7 +73,7 @@ class Atoms(PrivacyProfile):
         )
 
     def __post_init__(self) -> None:
-        """Raise InputError for log masses that are not finite, infinity_mass < 0, or over 1 in P or Q."""
+        """Raise InputError if a log mass is not finite, infinity_mass < 0, or P or Q exceeds 1 by over 1e-5."""
         losses, logs = np.array(self.losses), np.array(self.log_masses)
         total = float(np.exp(logs).sum()) + self.infinity_mass
         other = float(np.exp(np.minimum(logs - losses, 1.0)).sum())
@@ -122,7 +122,7 @@ class Atoms(PrivacyProfile):
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on delta at any real epsilon, in [0, 1], about 1e-15 per loss too large."""
+        """Return an upper bound on delta in [0, 1] at any real epsilon by cached tail sums, 1e-15 a loss too large."""
         # Between two losses it falls linearly in e^epsilon. Losses are rounded numbers: it is read where epsilon is
         # smaller by as much as they may be too small.
         #
@@ -150,7 +150,7 @@ class Atoms(PrivacyProfile):
         return float(np.logaddexp.reduce(np.append(raised, log_zero))) / (order - 1)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up; inf if delta < infinity_mass."""
+        """Return the least epsilon in [0, largest loss] with delta(epsilon) <= delta; inf if delta < infinity_mass."""
         smallest = super().epsilon(delta)
         return min(smallest, max([0.0, *self.losses[-1:]]) * (1 + _ROUNDED)) if smallest < math.inf else smallest
 
@@ -233,32 +233,43 @@ def _log_or_minus_inf(mass: float) -> float:
     return math.log(mass) if mass > 0 else -math.inf
 
 
-def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
-    """Couple columns, largest losses first: return (log masses of the common cells, [losses by cell of each column]).
+def comonotone_coupling(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
+    """Couple columns, largest losses first: return (log masses > -inf of common cells, [losses by cell per column]).
 
     Args:
         columns: (log masses that sum to 1, losses falling from inf to -inf), each of its own length.
 
     Source: docs/theory.md, Theorem 8.1.
     """
-    # Ends of cells are measured from the nearer side, so that rare losses keep their digits at both.
     spend(10 * ELEMENT * len(columns) * sum(logs.size for logs, _ in columns))
-    # Cells end where any column changes its loss. Both tails may hold masses far below 1e-16: in the upper half ends
-    # are distances from the top, in the lower half from the bottom.
     above = [log_cumsum_exp(logs) for logs, _ in columns]
     below = [np.append(log_cumsum_exp(logs[:0:-1])[::-1], -np.inf) for logs, _ in columns]
-    upper = np.unique(np.concatenate([a[a <= _LOG_HALF] for a in above]))
-    lower = np.unique(np.concatenate([b[a > _LOG_HALF] for a, b in zip(above, below, strict=True)]))[::-1]
-    middle = 1.0 - (math.exp(upper[-1]) if upper.size else 0.0) - math.exp(lower[0])
-    # Between the two halves lies one cell, which reaches from the last end above to the first end below.
-    widths = np.concatenate(
-        [_log_differences(np.append(-np.inf, upper)), [_log_or_minus_inf(middle)], _log_differences(lower[::-1])[::-1]]
-    )
+    upper, lower = _common_ends(above, below)
+    widths = _log_masses_between(upper, lower)
     aligned = []
     for a, b, (_, losses) in zip(above, below, columns, strict=True):
         at = np.append(np.searchsorted(a, upper, side="left"), np.searchsorted(-b, -lower, side="left"))
         aligned.append(losses[at][widths > -np.inf])
     return widths[widths > -np.inf], aligned
+
+
+def _common_ends(above: list[Array], below: list[Array]) -> tuple[Array, Array]:
+    """Return cell ends of all columns: (logs of mass above, up to log 1/2, rising; of mass below the others, falling).
+
+    Args: logs of the mass above, and of the mass below, the end of each cell, for each column.
+    """
+    # Both tails may hold masses far below 1e-16: measured from the nearer side, rare losses keep their digits at both.
+    upper = np.unique(np.concatenate([a[a <= _LOG_HALF] for a in above]))
+    lower = np.unique(np.concatenate([b[a > _LOG_HALF] for a, b in zip(above, below, strict=True)]))[::-1]
+    return upper, lower
+
+
+def _log_masses_between(upper: Array, lower: Array) -> Array:
+    """Return log masses of the cells between `_common_ends`, those of the upper half, one across 1/2, the others."""
+    middle = 1.0 - (math.exp(upper[-1]) if upper.size else 0.0) - math.exp(lower[0])
+    return np.concatenate(
+        [_log_differences(np.append(-np.inf, upper)), [_log_or_minus_inf(middle)], _log_differences(lower[::-1])[::-1]]
+    )
 
 
 def _log_differences(logs: Array) -> Array:
@@ -283,7 +294,7 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return Atoms of unsorted cells: equal losses added, loss inf made infinity mass, thinned (upper bound).
+    """Return Atoms of unsorted cells: equal losses added, thinned (upper bound), inf as infinity mass; none is loss 0.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -294,9 +305,7 @@ def of_cells(
     """
     spend(8 * ELEMENT * losses.size)
     from_cells = float(np.exp(logs[losses == np.inf]).sum())
-    kept = (logs > -np.inf) & np.isfinite(losses)
-    values, place = np.unique(losses[kept], return_inverse=True)
-    total = log_sum_exp_by_index(place, logs[kept], size=values.size)
+    values, total = _add_equal_losses(losses, logs)
     if values.size > max_losses:
         values, total = _thin(values, total, max_losses)
     everything = min(1.0, infinity_mass + from_cells)
@@ -308,6 +317,13 @@ def of_cells(
         infinity_mass=everything,
         other_infinite=min(1.0, only_other),
     )
+
+
+def _add_equal_losses(losses: Array, logs: Array) -> tuple[Array, Array]:
+    """Return (the different finite losses of positive mass, increasing; log of the total mass of each)."""
+    kept = (logs > -np.inf) & np.isfinite(losses)
+    values, place = np.unique(losses[kept], return_inverse=True)
+    return values, log_sum_exp_by_index(place, logs[kept], size=values.size)
 
 
 def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
@@ -327,7 +343,7 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
 def glued(
     above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return one pair of losses > 0 by P mass (`above`) and losses < 0 by Q mass (`below`), thinned: an upper bound.
+    """Return the pair of these losses > 0 by P mass and losses < 0 by Q mass, rounded up and thinned: an upper bound.
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -348,7 +364,7 @@ def glued(
 def _of_raised_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return the pair of cells, raised by round-off and thinned; a chord bridges the corner at 0 if P exceeds 1."""
+    """Return `of_cells` after `_raise_by_roundoff`; if P exceeds 1 by over 1e-10, a chord bridges the corner at 0."""
     losses, logs = _raise_by_roundoff(losses, logs)
     order = np.argsort(losses)
     losses, logs = losses[order], logs[order]
@@ -359,26 +375,38 @@ def _of_raised_cells(
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Return (losses, logs), unsorted: those around `zero` become two with `excess` less P and Q mass (a chord)."""
+    """Return (losses, logs), unsorted: those around index `zero` become two, with `excess` less P and Q mass (a chord).
+
+    Args: increasing losses, log P masses, P mass above 1, index of the first loss >= 0.
+    """
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
-    # the corner; the range doubles until both masses are positive. P mass x at the low end and y at the high one solve
-    # x + y = p and x e^-low + y e^-high = q.
+    # the corner; the range doubles until both masses are positive.
     reach = 1
     while True:
         first, last = max(0, zero - reach), min(losses.size - 1, zero + reach - 1)
         inside, (low, high) = slice(first, last + 1), (losses[first], losses[last])
         p = float(np.exp(logs[inside]).sum()) - excess
         q = float(np.exp(logs[inside] - losses[inside]).sum()) - excess
-        up, down, apart = p - q * math.exp(low), q - p * math.exp(-high), -math.expm1(low - high)
-        if min(up, down) > 0 or last - first + 1 == losses.size:
-            y = min(max(up / apart if apart else p, 0.0), p)
-            ends, two = np.array([low, high]), np.log(np.maximum([p - y, y], _MIN_POSITIVE))
-            # The difference keeps the sum where losses are close to each other; next to nothing, x has its own formula.
-            if p - y < _SMALL_SHARE * p and apart > _SMALL_SHARE and down > 0:
-                two[0] = math.log(down) + low - math.log(apart)
-            others = np.append(losses[:first], losses[last + 1 :])
-            return np.append(others, ends), np.append(np.append(logs[:first], logs[last + 1 :]), two)
+        if min(p - q * math.exp(low), q - p * math.exp(-high)) > 0 or last - first + 1 == losses.size:
+            others, other_logs = (np.append(values[:first], values[last + 1 :]) for values in (losses, logs))
+            two = _log_masses_at_two_losses(p, q, low, high)
+            return np.append(others, np.array([low, high])), np.append(other_logs, two)
         reach *= 2
+
+
+def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Array:
+    """Return log P masses [at low, at high] that have P mass p and Q mass q together; clipped to [0, p] if negative.
+
+    Args: P mass > 0 and Q mass in all, two losses low <= high.
+    """
+    # P mass x at the low end and y at the high one solve x + y = p and x e^-low + y e^-high = q.
+    up, down, apart = p - q * math.exp(low), q - p * math.exp(-high), -math.expm1(low - high)
+    y = min(max(up / apart if apart else p, 0.0), p)
+    logs: Array = np.log(np.maximum([p - y, y], _MIN_POSITIVE))
+    # The difference keeps the sum where losses are close to each other; next to nothing, x has its own formula.
+    if p - y < _SMALL_SHARE * p and apart > _SMALL_SHARE and down > 0:
+        logs[0] = math.log(down) + low - math.log(apart)
+    return logs
 
 
 def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
@@ -443,7 +471,7 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
     *first, chain = pairs or (Atoms(losses=(), log_masses=()),)
     # From the last link backwards: `chain` bounds (P_i, P_k), its P_i shared with the second distribution of `pair`.
     for pair in reversed(first):
-        widths, (outer, inner) = side_by_side([from_second(pair), from_first(chain)])
+        widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
         in_both = outer > -np.inf
         logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
         missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())

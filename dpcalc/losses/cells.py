@@ -105,6 +105,13 @@ class _Piece:
     widest: Array
 
 
+class _TiltedAtoms(NamedTuple):
+    """Tilted masses at single losses, shape (n,) each."""
+
+    mass: Array
+    loss: Array
+
+
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
     """Return a step cut into Cells so that rounding costs about `aim.budget`; else ConvergenceError or TooLargeError.
 
@@ -114,33 +121,17 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         ConvergenceError: no mass matters at this tilt, or too many cells would be needed.
         TooLargeError: too many quadrature nodes would be needed.
     """
-    # Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells the sum is
-    # least for widths proportional to (density * slope^2)^(-1/3).
-    pieces = [piece for segment in curve.segments for piece in _pieces(segment, aim)]
-    atoms = _atoms(curve, aim)
+    pieces = [piece for segment in curve.segments for piece in _monotone_pieces(segment, aim)]
+    atoms = _tilted_atoms(curve, aim)
     if not pieces and not atoms.loss.size:
         raise ConvergenceError("privacy loss cells: expected some mass at the best order, found none; try --method rdp")
-    area = max(sum((float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), start=0.0), 1e-300)
-    count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
-    rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
-    if NODES * sum(edges.size for edges in rough) > _MAX_NODES:
-        raise TooLargeError(f"privacy loss cells: expected at most {_MAX_NODES} nodes, needs more; try --method rdp")
+    rough = _rough_edges(pieces, aim)
     nodes = [_tilted_nodes(piece.segment, edges, aim) for piece, edges in zip(pieces, rough, strict=True)]
-    level, gap = _choose_lattices([*nodes, (atoms.mass, atoms.loss)], aim)
-    spacing, wide, border = math.ldexp(1.0, level), 1 << gap, _NEAR_POINTS
+    level, gap = _choose_lattices([*nodes, atoms], aim)
+    spacing = math.ldexp(1.0, level)
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
-    ends += [np.floor(atoms.loss / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit)]
-    around = [rounded for end in ends if end.size for rounded in (math.floor(end.min()), math.ceil(end.max()))]
-    edges = np.concatenate([*ends, around, [-border, border]])  # each piece lies between two lattice points of its own
-    edges = np.where(np.abs(edges) <= border, np.rint(edges), np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide)
-    edges = sorted_unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
-    parts, max_miss = [], _MISS * aim.budget / (aim.copies * aim.tilt)
-    for piece, fine in zip(pieces, rough, strict=True):
-        inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, edges * spacing, max_miss=max_miss)
-        mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
-        parts.append((np.maximum(mass, 1e-300), loss, overshoot))
-    parts.append((np.repeat(atoms.mass / NODES, NODES), np.repeat(atoms.loss, NODES), 0.0))
-    mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, NODES) for i in (0, 1))
+    edges = _edges_on_lattices(ends, atoms.loss, spacing, gap)
+    mass, loss, overshoot = _cell_nodes(pieces, rough, edges * spacing, atoms, aim)
     # A very negative loss may hold next to no tilted mass, or the least a node may have; no node has more mass than 1.
     plain = float(np.exp(np.minimum(aim.log_norm - aim.tilt * loss + np.log(mass), 0.0)).sum())
     return Cells(
@@ -148,25 +139,54 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         log_norm=aim.log_norm,
         level=level,
         gap=gap,
-        border=border,
+        border=_NEAR_POINTS,
         edges=edges,
         mass=mass,
         loss=loss,
         zero_loss_mass=curve.zero_loss_mass * math.exp(-aim.log_norm),
         below=max(0.0, 1 - curve.zero_loss_mass - curve.infinity_mass - plain) * math.exp(-aim.log_norm),
-        overshoot=max(part[2] for part in parts),
+        overshoot=overshoot,
     )
 
 
-@dataclass(frozen=True)
-class _TiltedAtoms:
-    """Tilted masses at single losses, arrays of shape (n,)."""
+def _rough_edges(pieces: list[_Piece], aim: Resolution) -> list[Array]:
+    """Return each piece's edges in y, spaced so that rounding all cells costs about the budget; or TooLargeError."""
+    # Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells the sum is
+    # least for widths proportional to (density * slope^2)^(-1/3).
+    area = max(sum((float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), start=0.0), 1e-300)
+    count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
+    rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
+    if NODES * sum(edges.size for edges in rough) > _MAX_NODES:
+        raise TooLargeError(f"privacy loss cells: expected at most {_MAX_NODES} nodes, needs more; try --method rdp")
+    return rough
 
-    mass: Array
-    loss: Array
+
+def _edges_on_lattices(piece_ends: list[Array], atom_losses: Array, spacing: float, gap: int) -> Array:
+    """Return lattice indices of cell edges, rising: ends rounded (to 2^gap points beyond 2^14), neighbours of atoms."""
+    wide, border = 1 << gap, _NEAR_POINTS
+    around_atoms = (np.floor(atom_losses / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit))
+    ends = [*piece_ends, *around_atoms]
+    around = [rounded for end in ends if end.size for rounded in (math.floor(end.min()), math.ceil(end.max()))]
+    edges = np.concatenate([*ends, around, [-border, border]])  # each piece lies between two lattice points of its own
+    edges = np.where(np.abs(edges) <= border, np.rint(edges), np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide)
+    return sorted_unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
 
 
-def _atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
+def _cell_nodes(
+    pieces: list[_Piece], edges: list[Array], losses: Array, atoms: _TiltedAtoms, aim: Resolution
+) -> tuple[Array, Array, float]:
+    """Return (tilted mass, loss, overshoot): a row of 3 nodes per cell, cut at `edges` and `losses`, and per atom."""
+    parts, max_miss = [], _MISS * aim.budget / (aim.copies * aim.tilt)
+    for piece, fine in zip(pieces, edges, strict=True):
+        inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses, max_miss=max_miss)
+        mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
+        parts.append((np.maximum(mass, 1e-300), loss, overshoot))
+    parts.append((np.repeat(atoms.mass / NODES, NODES), np.repeat(atoms.loss, NODES), 0.0))
+    mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, NODES) for i in (0, 1))
+    return mass, loss, max(part[2] for part in parts)
+
+
+def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
     """Return (tilted masses, losses) of the single values of a loss whose tilted mass is above NEGLIGIBLE."""
     loss, log_mass = (np.array(values) for values in curve.atoms)
     mass = np.exp(np.minimum(log_mass + aim.tilt * loss - aim.log_norm, 700.0))
@@ -174,27 +194,15 @@ def _atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
     return _TiltedAtoms(mass[used], loss[used])
 
 
-def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
+def _monotone_pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     """Return the pieces of a segment with monotone loss where its tilted density is not negligible; [] if nowhere."""
-    pair = segment.pair
-    low, high = reach(segment, aim.tilt, aim.truncated_mass)
-    if low >= high:
+    sampled = _sample_tilted_density(segment, aim)
+    if sampled is None:
         return []
-    y = rough_points(pair, low, high)
-    for again in range(2):  # the whole reach first, then what is not negligible
-        log_p, loss = segment.log_density_and_loss(y)
-        density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
-        used = np.flatnonzero(density * pair.deviation > NEGLIGIBLE)
-        if not used.size:
-            return []
-        y = y[max(0, used[0] - 1) : used[-1] + 2]
-        if not again:
-            min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
-            y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(pair, y)), np.ceil(min_parts)))
-    density, loss = density[max(0, used[0] - 1) : used[-1] + 2], loss[max(0, used[0] - 1) : used[-1] + 2]
+    y, density, loss = sampled
     slope = np.abs(np.gradient(loss, y))
     weight = np.cbrt(density * slope**2)
-    widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * length_scales(pair, y))
+    widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * length_scales(segment.pair, y))
     widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
     bounds = [0, *turning_points(loss), y.size - 1]
     return [
@@ -202,6 +210,26 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
         for i, j in pairwise(bounds)
         if j > i
     ]
+
+
+def _sample_tilted_density(segment: Segment, aim: Resolution) -> tuple[Array, Array, Array] | None:
+    """Return (y, tilted density, loss), 400 points or more, where the density is not negligible; None if nowhere."""
+    pair = segment.pair
+    low, high = reach(segment, aim.tilt, aim.truncated_mass)
+    if low >= high:
+        return None
+    y = rough_points(pair, low, high)
+    for again in range(2):  # the whole reach first, then what is not negligible
+        log_p, loss = segment.log_density_and_loss(y)
+        density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
+        used = np.flatnonzero(density * pair.deviation > NEGLIGIBLE)
+        if not used.size:
+            return None
+        y = y[max(0, used[0] - 1) : used[-1] + 2]
+        if not again:
+            min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
+            y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(pair, y)), np.ceil(min_parts)))
+    return y, density[max(0, used[0] - 1) : used[-1] + 2], loss[max(0, used[0] - 1) : used[-1] + 2]
 
 
 def turning_points(loss: Array) -> list[int]:
@@ -214,7 +242,7 @@ def turning_points(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return cell edges in y, `per_area` a unit of weight, none over `widest`; ConvergenceError above 200,000."""
+    """Return cell edges in y, `per_area` cells a unit of weight, none over `widest`; ConvergenceError above 200,000."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:
@@ -226,6 +254,13 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
     """Return (log2 of the spacing, doublings of it beyond 2^14 points from 0), each as wide as the budget allows."""
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
+    level = _widest_level(mass, loss, aim)
+    is_near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
+    return level, _affordable_gap(mass, loss, ~is_near, level, aim)
+
+
+def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
+    """Return the largest log2 of a spacing, >= -300, on which losses near 0 cost at most a quarter of the budget."""
 
     def costs_too_much(level: int) -> bool:
         """Return True if rounding up the losses near 0 to this level's lattice takes over a quarter of the budget."""
@@ -240,18 +275,21 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
     while top - level > 1:
         middle = (top + level) // 2
         top, level = (middle, level) if costs_too_much(middle) else (top, middle)
-    near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
-    # Beyond the border the lattice is as wide as a small part of the budget allows, when in every round each of the
-    # ROUND losses that meet such a loss is rounded like it.
+    return level
+
+
+def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: int, aim: Resolution) -> int:
+    """Return how many doublings of 2^level, at most 13, the far losses take for an eighth of the budget; 0 for none."""
+    # When in every round each of the ROUND losses that meet a far loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
-    while gap < _MAX_DOUBLINGS and not near.all():
+    while gap < _MAX_DOUBLINGS and is_far.any():
         wider = level + gap + 1
         if (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16:  # so wide that the bulk would swell on it
             break
-        if ROUND * rounds * _growth_by_rounding(mass, loss, ~near, wider, aim) > aim.budget / 8:
+        if ROUND * rounds * _growth_by_rounding(mass, loss, is_far, wider, aim) > aim.budget / 8:
             break
         gap += 1
-    return level, gap
+    return gap
 
 
 def _growth_by_rounding(mass: Array, loss: Array, inside: NDArray[np.bool_], level: int, aim: Resolution) -> float:
@@ -272,7 +310,7 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 def points_with_losses(
     segment: Segment, y: Array, loss: Array, losses: Array, max_miss: float = 0.0
 ) -> tuple[Array, float]:
-    """Return (y at which a monotone loss takes those of `losses` inside its range, by rising loss; largest miss).
+    """Return (y at which a monotone loss takes those of `losses` in its range, by up to 4 secant steps; largest miss).
 
     Args:
         segment: whose loss is read.
@@ -322,15 +360,22 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on one lattice, or two, each cell's mass split over its ends (upper bound); or ConvergenceError.
+    """Return one step on one lattice or two, cells split over their ends, `below` on the lowest: an upper bound.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
     """
     spend(8 * ELEMENT * cut.mass.size)
+    ends = cut.edges * cut.spacing
+    points = _split_over_ends(cut, ends)
+    points[0] += cut.below * math.exp(min(cut.tilt * ends[0], 690.0))  # moved up to the lowest loss that was kept
+    return _on_lattices(cut, cut.edges.astype(np.int64), points, 0.0)
+
+
+def _split_over_ends(cut: Cells, ends: Array) -> Array:
+    """Return tilted masses at `ends`, each node's split over those of its cell, P and Q mass kept; ConvergenceError."""
     # A cell lies between the two lattice points around its middle node, but for the overshoot of its ends, which the
     # slack of the composition counts.
-    ends = cut.edges * cut.spacing
     place = np.clip(np.searchsorted(ends, cut.loss[:, NODES // 2], side="right") - 1, 0, ends.size - 2)
     widths = np.diff(ends)
     offset = cut.loss - ends[place][:, None]
@@ -343,24 +388,33 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
         )
     up = (np.maximum(part, 0.0) * np.exp(raised)).sum(axis=1)
     points = sum_by_index(place, np.maximum((at_low * (1 - part)).sum(axis=1), 0.0), size=ends.size)
-    points += sum_by_index(place + 1, up, size=ends.size)
-    points[0] += cut.below * math.exp(min(cut.tilt * ends[0], 690.0))  # moved up to the lowest loss that was kept
-    return _on_lattices(cut, cut.edges.astype(np.int64), points, 0.0)
+    return points + sum_by_index(place + 1, up, size=ends.size)
 
 
 def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
     """Return one step on one lattice, or two, cells merged to atoms and these onto lattice points: a lower bound."""
     spend(8 * ELEMENT * cut.mass.size)
+    mass, loss = _merge_cells(cut)
+    cut, mass, loss, origin = _choose_origin(cut, np.append(mass, cut.zero_loss_mass), np.append(loss, 0.0))
+    order = np.argsort(loss)
+    mass, loss = mass[order], loss[order] - origin
+    loss[np.abs(loss) <= 4 * UNIT_ROUNDOFF * abs(origin)] = 0.0
+    places, points = _merge_onto_lattices(cut, mass, loss)
+    return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
+
+
+def _merge_cells(cut: Cells) -> tuple[Array, Array]:
+    """Return (tilted mass, loss) of each cell merged into one atom with its P and Q mass, shape (cells,) each."""
     top = cut.loss.max(axis=1)[:, None]
     plain = cut.mass * np.exp(-cut.tilt * (cut.loss - top))  # P masses times e^{t top - log_norm}
     total = plain.sum(axis=1)
     low = cut.loss.min(axis=1)
     loss = low - np.log1p((plain * np.expm1(low[:, None] - cut.loss)).sum(axis=1) / total)
-    mass = total * np.exp(cut.tilt * (loss - top[:, 0]))
-    cut, mass, loss, origin = _choose_origin(cut, np.append(mass, cut.zero_loss_mass), np.append(loss, 0.0))
-    order = np.argsort(loss)
-    mass, loss = mass[order], loss[order] - origin
-    loss[np.abs(loss) <= 4 * UNIT_ROUNDOFF * abs(origin)] = 0.0
+    return total * np.exp(cut.tilt * (loss - top[:, 0])), loss
+
+
+def _merge_onto_lattices(cut: Cells, mass: Array, loss: Array) -> tuple[list[int], list[float]]:
+    """Return (indices, tilted masses) of sorted atoms merged onto the lattice, onto the wide one beyond the border."""
     limit, wide = cut.border * cut.spacing, 1 << cut.gap
     places: list[int] = []
     points: list[float] = []
@@ -368,7 +422,7 @@ def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
         indices, merged = merged_onto_lattice(mass[inside], loss[inside], cut.tilt, cut.spacing * factor)
         places += [factor * place for place in indices]
         points += merged
-    return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
+    return places, points
 
 
 class _Centered(NamedTuple):
@@ -388,7 +442,7 @@ class _Centered(NamedTuple):
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
-    """Choose the heaviest cell's merged loss as origin, its mass at 0; left in the atoms if losses pass the border."""
+    """Return atoms with the heaviest lattice cell's merged loss as origin, its mass taken out but for a SplitPmf."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
@@ -438,12 +492,7 @@ def _fill_lattice(cut: Cells, places: NDArray[np.int64], points: Array, origin: 
             f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"
         )
     mass = sum_by_index(places - first, points, size=size)
+    lost = 100 * NEGLIGIBLE
     return LossPmf(
-        tilt=cut.tilt,
-        level=cut.level,
-        start=first,
-        origin=origin,
-        mass=mass,
-        log_norm=cut.log_norm,
-        lost=100 * NEGLIGIBLE,
+        tilt=cut.tilt, level=cut.level, start=first, origin=origin, mass=mass, log_norm=cut.log_norm, lost=lost
     )

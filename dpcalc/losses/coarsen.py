@@ -49,7 +49,7 @@ _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than 
 
 
 def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
-    """Return the loss on a lattice of 2^doublings times the spacing, masses moved by `rounding`; unchanged for 0.
+    """Return the loss on 2^doublings times the spacing, masses moved by `rounding`, errors swollen; unchanged for 0.
 
     Args:
         pmf: a loss on a lattice.
@@ -134,7 +134,7 @@ def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Return masses of the chords lowered below the profile, or if some are negative of merged atoms: a lower bound.
+    """Return masses of chords lowered below the profile; if negative, of their envelope or merged atoms: a lower bound.
 
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """
@@ -155,11 +155,19 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
     envelope, merged = _lower_envelope(points, tilt, spacing), float(masses.sum())
     if envelope is not None and merged - float(envelope.sum()) <= _MAX_COST * (float(chords.sum()) - merged):
         return envelope
-    losses = (np.arange(mass.size)[:, None] * spacing + np.stack([np.zeros(mass.size), above], axis=1)).ravel()
+    return _merged_cells(masses, above, tilt, spacing).astype(mass.dtype)
+
+
+def _merged_cells(masses: Array, above: Array, tilt: float, spacing: float) -> Array:
+    """Return masses at n + 2 lattice points of two atoms a cell, at its lower end and `above` it, merged onto them.
+
+    Args: tilted masses of the atoms, cell by cell, shape (2 n,), tilt and spacing of the wide lattice.
+    """
+    size = above.size
+    losses = (np.arange(size)[:, None] * spacing + np.stack([np.zeros(size), above], axis=1)).ravel()
     used = np.flatnonzero(masses)
-    atoms, losses = masses[used], losses[used].astype(np.float64)
-    places, masses_there = merged_onto_lattice(atoms, losses, tilt, spacing)
-    return sum_by_index(np.array(places) + 1, np.array(masses_there), size=mass.size + 2).astype(mass.dtype)
+    places, masses_there = merged_onto_lattice(masses[used], losses[used].astype(np.float64), tilt, spacing)
+    return sum_by_index(np.array(places) + 1, np.array(masses_there), size=size + 2)
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:

@@ -302,7 +302,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss coarsened while that costs `copies` at most `budget` rounded up, or 4 times it rounded down."""
+    """Return the loss coarsened while that costs `copies` the budget (4 times if down) or leaves over 2^17 entries."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)

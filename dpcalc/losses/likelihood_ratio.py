@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
@@ -26,6 +28,7 @@ from dpcalc.losses.quadrature import reach
 from dpcalc.losses.ratio_lattice import (
     Estimate,
     RatioLaw,
+    Resolution,
     law_of,
     points_of,
     resolution_for,
@@ -59,7 +62,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law under Q of a step's dP/dQ for a mean of `count`; TooLargeError if most or all ratios are infinite.
+    """Return the law under Q of a step's dP/dQ for a mean of `count`; TooLargeError if no or few ratios are floats.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -70,21 +73,61 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
         ConvergenceError: if too many quadrature nodes would be needed.
         TooLargeError: if the lattice would have too many points.
     """
-    rough = [_pieces(segment) for segment in curve.segments]
-    log_p, losses = _some_losses(curve, rough)
+    pieces = [_pieces(segment) for segment in curve.segments]
+    resolution = _resolution_for_step(curve, pieces, estimate, count)
+    log_p, losses = _masses_on_panels(curve, pieces, resolution)
+    ratios, q, zero, infinite, error = _separate_floats(log_p, losses, curve.infinity_mass, estimate)
+    # Next to a ratio of 0 the sum to 1 says nothing about what is left.
+    law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
+    return trimmed(replace(law, zero=zero, infinite=infinite, error=error, total=count), estimate)
+
+
+def _resolution_for_step(
+    curve: LossCurve, pieces: list[list[tuple[Array, Array]]], estimate: Estimate, count: int
+) -> Resolution:
+    """Return `resolution_for` a step's ratios in a mean of `count`; TooLargeError if no loss is within +-560."""
+    log_p, losses = _some_losses(curve, pieces)
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     if not used.any():
         raise TooLargeError(f"expected some losses between -{_LARGEST:.0f} and {_LARGEST:.0f}, got none")
-    resolution = resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
+    return resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
+
+
+def _masses_on_panels(
+    curve: LossCurve, pieces: list[list[tuple[Array, Array]]], resolution: Resolution
+) -> tuple[Array, Array]:
+    """Return (log P masses, losses), by rising loss, of atoms and of panels that end at the resolution's lattice."""
     parts = [_atoms(curve)]
-    for segment, pieces in zip(curve.segments, rough, strict=True):
-        for y, loss in pieces:
+    for segment, runs in zip(curve.segments, pieces, strict=True):
+        for y, loss in runs:
             low, high = np.exp(np.clip([loss.min(), loss.max()], -_LARGEST, _LARGEST)).tolist()
             # A panel lies between two lattice points, so that its mass may be moved as one mass at its mean.
             parts.append(_panels(segment, y, loss, np.log(resolution.lattice(low, high))))
+    return _sorted_by_loss(parts)
+
+
+def _sorted_by_loss(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Return the (log masses, losses) of all parts as one, by rising loss."""
     log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     order = np.argsort(losses, kind="stable")
-    log_p, losses = log_p[order], losses[order]
+    return log_p[order], losses[order]
+
+
+class _FloatRatios(NamedTuple):
+    """Ratios > 0 of a step, Q mass of each, Q mass at 0, P mass at infinite ones, bound on masses' relative error."""
+
+    ratios: Array
+    q: Array
+    zero: float
+    infinite: float
+    error: float
+
+
+def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
+    """Return ratios within e^+-560, others called infinite or 0 (from below: moved inwards); or TooLargeError.
+
+    Args: log P masses and losses, by rising loss, P mass where Q has none, what is bounded.
+    """
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)
@@ -92,7 +135,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
     # A ratio that is no float after a sum is called infinite or 0, which raises both profiles. A lower bound has none
     # of the former, and rounds the latter up where 0 would raise it.
     large, small = ~finite & (losses > 0), ~finite & (losses <= 0)
-    infinite = curve.infinity_mass + (float(np.exp(log_p[large]).sum()) if estimate is Estimate.UPPER else 0.0)
+    infinite = infinity_mass + (float(np.exp(log_p[large]).sum()) if estimate is Estimate.UPPER else 0.0)
     if infinite > _MOST_INFINITE:
         raise TooLargeError(f"expected ratios up to e^{_LARGEST:.0f}, got larger ones in most cases")
     q = np.exp(log_p[finite] - losses[finite])
@@ -105,10 +148,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
         # Mass at 0 would be an infinite loss here: it is told from what the quadrature missed, or left out.
         zero = zero - rounded_to_zero if zero - rounded_to_zero > _DOUBTFUL_MASS else 0.0
         ratios, q = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q)
-    # Next to a ratio of 0 the sum to 1 says nothing about what is left.
-    law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
-    law = replace(law, zero=zero, infinite=infinite, error=error, total=count)
-    return trimmed(law, estimate)
+    return _FloatRatios(ratios, q, zero, infinite, error)
 
 
 def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
@@ -131,9 +171,7 @@ def _some_losses(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> t
             nodes, log_width = gauss_legendre_panels(y, order=1)
             density, loss = segment.log_density_and_loss(nodes)
             parts.append((density + log_width, loss))
-    log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    order = np.argsort(losses, kind="stable")
-    return log_p[order], losses[order]
+    return _sorted_by_loss(parts)
 
 
 def _atoms(curve: LossCurve) -> tuple[Array, Array]:
@@ -228,7 +266,7 @@ class _Cells:
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
-    """Return `mean_pair` if all losses are over log(count) + 50, so that one ratio decides the mean; else None.
+    """Return `mean_pair` from the largest ratio alone, if all but 1e-18 are over e^50 count (`_are_large`); else None.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
@@ -238,16 +276,29 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
     Source: docs/theory.md, Theorem 7.9.
     """
     log_count = math.log(sum(number for _, number in bins))
-    for curve, _ in bins:
-        log_p, losses = _some_losses(curve, [_pieces(segment) for segment in curve.segments])
-        is_small = losses < log_count + _RARE
-        if curve.infinity_mass > _MOST_INFINITE or float(np.exp(log_p[is_small]).sum()) > _NO_SMALL:
-            return None
+    if not all(_are_large(curve, log_count) for curve, _ in bins):
+        return None
     cells = [_Cells.of(curve, number) for curve, number in bins]
     infinite = share * math.fsum(curve.infinity_mass * number for curve, number in bins) / math.exp(log_count)
     log_p = np.concatenate([each.log_p + math.log(each.number) - log_count for each in cells])
     if estimate is Estimate.UPPER:
         return _large_ratios_above(cells, log_p, log_count, share=share, infinite=infinite)
+    losses, log_q = _large_ratios_below(cells, log_p, log_count, share=share)
+    lower = losses - 4 * _TOLERANCE * (1 + np.abs(losses))
+    if estimate is Estimate.LOWER:
+        return _with_losses(lower, log_q + losses, infinite)
+    return _with_losses(-losses[::-1] - 4 * _TOLERANCE * (1 + np.abs(losses[::-1])), log_q[::-1], 0.0)
+
+
+def _are_large(curve: LossCurve, log_count: float) -> bool:
+    """Return True if losses below log_count + 50 have P mass <= 1e-18, by a rough quadrature, and infinite <= 1/2."""
+    log_p, losses = _some_losses(curve, [_pieces(segment) for segment in curve.segments])
+    is_small = losses < log_count + _RARE
+    return not (curve.infinity_mass > _MOST_INFINITE or float(np.exp(log_p[is_small]).sum()) > _NO_SMALL)
+
+
+def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, share: float) -> tuple[Array, Array]:
+    """Return (losses of the mean, rising; log Q masses), from below: all steps' P masses at their cells' lower ends."""
     losses = np.concatenate([each.low for each in cells]) - log_count
     is_large = losses > _RARE
     # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
@@ -255,19 +306,31 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
     log_q, losses = np.append(0.0, log_p - losses), np.append(math.log(_MOVED), losses)
     order = np.argsort(losses, kind="stable")
     log_q, losses = log_q[order], _with_share(losses[order], share)
-    first, place = np.unique(losses, return_inverse=True)
-    log_q = log_sum_exp_by_index(place, log_q, size=first.size)
-    lower = first - 4 * _TOLERANCE * (1 + np.abs(first))
-    if estimate is Estimate.LOWER:
-        return _with_losses(lower, log_q + first, infinite)
-    return _with_losses(-first[::-1] - 4 * _TOLERANCE * (1 + np.abs(first[::-1])), log_q[::-1], 0.0)
+    different, place = np.unique(losses, return_inverse=True)
+    return different, log_sum_exp_by_index(place, log_q, size=different.size)
 
 
 def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, share: float, infinite: float) -> Atoms:
     """Return `large_ratio_pair` for UPPER: losses > 0 from all steps' log P masses, < 0 from the largest ratio."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
     log_q, losses = log_p - losses, _with_share(losses, share)
-    # The other direction is bounded by the largest ratio alone, at most which lies in a cell if all do.
+    # The other direction is bounded by the largest ratio alone.
+    points, log_max, log_zero = _largest_ratio_law(cells)
+    points = _with_share(points - log_count, share)
+    is_used = (points < 0) & (log_max > -np.inf)
+    raised = 4 * _QUADRATURE
+    return glued(
+        (log_q + losses + raised, losses + _TOLERANCE * (1 + losses)),
+        (log_max[is_used] + raised * math.exp(log_count), (points - _TOLERANCE * (1 + np.abs(points)))[is_used]),
+        infinity_mass=infinite + math.exp(-_RARE),
+        only_other=(math.exp(log_zero) if share == 1 else 0.0) + _LEFT_OUT,
+        max_losses=_MAX_LOSSES,
+    )
+
+
+def _largest_ratio_law(cells: list[_Cells]) -> tuple[Array, Array, float]:
+    """Return (cells' lower ends, rising; log Q mass of the largest log ratio in each; log Q mass of all ratios 0)."""
+    # The largest ratio is at most that of a cell if all are.
     points = sorted_unique(np.concatenate([each.low for each in cells]))
     log_below = np.zeros(points.size)
     nothing = 0.0
@@ -285,16 +348,7 @@ def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, 
     with np.errstate(divide="ignore", invalid="ignore"):
         before = np.append(nothing, log_below[:-1])
         log_max = np.where(log_below > before, log_below + np.log(-np.expm1(before - log_below)), -np.inf)
-    points = _with_share(points - log_count, share)
-    is_used = (points < 0) & (log_max > -np.inf)
-    raised = 4 * _QUADRATURE
-    return glued(
-        (log_q + losses + raised, losses + _TOLERANCE * (1 + losses)),
-        (log_max[is_used] + raised * math.exp(log_count), (points - _TOLERANCE * (1 + np.abs(points)))[is_used]),
-        infinity_mass=infinite + math.exp(-_RARE),
-        only_other=(math.exp(nothing) if share == 1 else 0.0) + _LEFT_OUT,
-        max_losses=_MAX_LOSSES,
-    )
+    return points, log_max, nothing
 
 
 def _with_share(losses: Array, share: float) -> Array:
@@ -303,7 +357,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of ratio 1 - share + share * mean of ratios; UPPER both directions, LOWER one; or TooLargeError.
+    """Return the pair of ratio 1 - share + share * mean of ratios, summed on lattices; LOWER bounds one direction.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
@@ -322,7 +376,7 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
     laws, rare = [], []
     for curve, number in bins:
         # Sums of ratios that are rare in the mean need not be resolved: at most one of them comes.
-        law, (ratios, masses) = _parted(ratio_law(curve, estimate, count), count * math.exp(_RARE))
+        law, (ratios, masses) = _split_off_large(ratio_law(curve, estimate, count), count * math.exp(_RARE))
         laws.append(sum_of_copies(law, number, estimate))
         rare.append((ratios, masses * number))
     law = reduce(lambda a, b: sum_of(a, b, estimate), laws)
@@ -330,7 +384,7 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
     return pair_of(law, count, estimate, share=share, rare=(large_ratios, large_masses))
 
 
-def _parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
+def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
     """Return (law of ratios <= limit, (ratios above, their Q masses)); law unchanged if none or all are above.
 
     Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
@@ -361,24 +415,10 @@ def pair_of(
     Raises:
         TooLargeError: if round-off is too large for a lower bound.
     """
-    ratios, q = law.points()
     is_rare = rare is not None and rare[0].size > 0
-    if rare is not None and is_rare and estimate is not Estimate.LOWER_REVERSED:
-        ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
-    ratios, q = _fewer(ratios, q, estimate)
-    ratios = 1 - share + share * (ratios / count)
-    losses = np.log(ratios)
-    if share < 1 and law.zero:
-        ratios, q = np.append(1 - share, ratios), np.append(law.zero, q)
-        losses = np.append(math.log1p(-share), losses)
+    losses, q = _losses_of_mean(law, count, estimate, share, rare if is_rare else None)
     zero, infinite = (law.zero if share == 1 else 0.0), share * law.infinite / count
-    # From below a ratio is a mean, whose error is at most that of its weights times the range of what is merged.
-    quotient = 0.0 if estimate is Estimate.UPPER else 8 * law.error * law.distance
-    if quotient > _MAX_QUOTIENT:
-        raise TooLargeError(
-            "likelihood ratios: expected fewer of them for a lower bound, got more than round-off allows"
-        )
-    margin = _TOLERANCE + _MARGIN * (1 + np.abs(losses)) + quotient
+    margin = _error_of_losses(law, losses, estimate)
     raised = math.log1p(2 * law.error + 1e-14)
     log_q, log_p = np.log(q), np.log(q) + losses
     if estimate is Estimate.UPPER:
@@ -397,17 +437,39 @@ def pair_of(
     return _with_losses((-losses - margin)[::-1], (log_q - raised)[::-1], zero * math.exp(-raised))
 
 
+def _losses_of_mean(
+    law: RatioLaw, count: int, estimate: Estimate, share: float, rare: tuple[Array, Array] | None
+) -> tuple[Array, Array]:
+    """Return (log(1 - share + share S / count), Q masses), rising, at most 16,001; S = 0 only if share < 1.
+
+    Args: law of the sum, ratios in it, what is bounded, share, (ratios, Q masses) to be added but for LOWER_REVERSED.
+    """
+    ratios, q = law.points()
+    if rare is not None and estimate is not Estimate.LOWER_REVERSED:
+        ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
+    ratios, q = _fewer(ratios, q, estimate)
+    losses = np.log(1 - share + share * (ratios / count))
+    if share < 1 and law.zero:
+        return np.append(math.log1p(-share), losses), np.append(law.zero, q)
+    return losses, q
+
+
+def _error_of_losses(law: RatioLaw, losses: Array, estimate: Estimate) -> Array:
+    """Return a bound on the round-off of each loss; TooLargeError from below if that of merged ratios is over 5e-6."""
+    # From below a ratio is a mean, whose error is at most that of its weights times the range of what is merged.
+    quotient = 0.0 if estimate is Estimate.UPPER else 8 * law.error * law.distance
+    if quotient > _MAX_QUOTIENT:
+        raise TooLargeError(
+            "likelihood ratios: expected fewer of them for a lower bound, got more than round-off allows"
+        )
+    return _TOLERANCE + _MARGIN * (1 + np.abs(losses)) + quotient
+
+
 def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
     """Return (ratios, masses), 16,000 at most: others split over neighbours (UPPER) or merged into means (LOWER)."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
-    # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
-    width = np.gradient(np.log(ratios))
-    weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
-    # A quarter of them is spread evenly over the losses: a small delta, or composing, raises what is rare.
-    below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
-    places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
-    kept = sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
+    kept = _places_kept(ratios, masses)
     if estimate is not Estimate.UPPER:
         mass = np.add.reduceat(masses, kept)
         return np.add.reduceat(masses * ratios, kept) / mass, mass
@@ -418,6 +480,17 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     fewer += np.bincount(right, masses * share, kept.size)
     fewer += np.bincount(right - 1, masses * (1 - share), kept.size)
     return ends[fewer > 0], fewer[fewer > 0]
+
+
+def _places_kept(ratios: Array, masses: Array) -> NDArray[np.int64]:
+    """Return up to 16,000 rising indices, 0 first: dense where merging costs most, a quarter spread evenly in loss."""
+    # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
+    width = np.gradient(np.log(ratios))
+    weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
+    # The even quarter: a small delta, or composing, raises what is rare.
+    below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
+    places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
+    return sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
 
 
 def _with_losses(losses: Array, log_masses: Array, infinity_mass: float) -> Atoms:

@@ -295,19 +295,9 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
     # components that matter there; between two points those that matter at either.
     spend(3 * ELEMENT * (y.size + 100) * len(pair.centers))
     exponents, _ = pair.log_densities(y)
-    ends = []
-    for weights in (pair.weights_p, pair.weights_q):
-        low, high = np.full(y.shape, np.inf), np.full(y.shape, -np.inf)
-        used = [(c, math.log(w), e) for c, w, e in zip(pair.centers, weights, exponents, strict=True) if w]
-        top = np.full(y.shape, -np.inf)
-        for _, log_w, exponent in used:
-            np.maximum(top, exponent + log_w, out=top)
-        for c, log_w, exponent in used:
-            matters = exponent + log_w > top + _LOG_PRESENT
-            low[matters] = np.minimum(low[matters], c)
-            high[matters] = np.maximum(high[matters], c)
-        ends.append((np.minimum(low[1:], low[:-1]), np.maximum(high[1:], high[:-1])))
-    (low_p, high_p), (low_q, high_q) = ends
+    (low_p, high_p), (low_q, high_q) = (
+        _present_centers(pair.centers, weights, exponents) for weights in (pair.weights_p, pair.weights_q)
+    )
     together = np.maximum(high_p, high_q) - np.minimum(low_p, low_q)
     own = np.maximum(high_p - low_p, high_q - low_q)
     if order is not None:
@@ -315,6 +305,24 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
     span = np.maximum(own, together)
     result: Array = pair.deviation**2 / np.maximum(span, pair.deviation)
     return result
+
+
+def _present_centers(
+    centers: tuple[float, ...], weights: tuple[float, ...], exponents: list[Array]
+) -> tuple[Array, Array]:
+    """Return (lowest, highest) center per interval with a share of 1e-13 of the largest component at either end of it.
+
+    Args: centers, weights and log densities at the ends of intervals, of each component.
+    """
+    low, high, top = (np.full(exponents[0].shape, value) for value in (np.inf, -np.inf, -np.inf))
+    used = [(c, math.log(w), e) for c, w, e in zip(centers, weights, exponents, strict=True) if w]
+    for _, log_w, exponent in used:
+        np.maximum(top, exponent + log_w, out=top)
+    for c, log_w, exponent in used:
+        matters = exponent + log_w > top + _LOG_PRESENT
+        low[matters] = np.minimum(low[matters], c)
+        high[matters] = np.maximum(high[matters], c)
+    return np.minimum(low[1:], low[:-1]), np.maximum(high[1:], high[:-1])
 
 
 def subdivided(y: Array, parts: Array) -> Array:

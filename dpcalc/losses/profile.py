@@ -204,13 +204,7 @@ class ChordProfile(GluedProfile):
             profile: the halves as they are.
             deltas: upper bounds on delta by epsilon, at 0 and at others > 0; the largest epsilon has that of `own`.
         """
-        hull: list[tuple[float, float]] = []
-        for x, y in sorted((math.expm1(epsilon), delta) for epsilon, delta in deltas.items()):
-            while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (y - hull[-2][1]) * (
-                hull[-1][0] - hull[-2][0]
-            ):
-                hull.pop()
-            hull.append((x, y))
+        hull = _lower_hull(sorted((math.expm1(epsilon), delta) for epsilon, delta in deltas.items()))
         nodes = tuple((math.log1p(x), y) for x, y in hull)
         end = half_line_end(profile.own, profile.shift / 2, nodes[-1][0])
         return cls(own=profile.own, other=profile.other, shift=profile.shift, nodes=nodes, end=end)
@@ -256,6 +250,18 @@ class ChordProfile(GluedProfile):
         at = bisect_right(self.nodes, (epsilon, math.inf))
         (x, a), (y, b) = self.nodes[at - 1 : at + 1]
         return a + (b - a) * math.expm1(epsilon - x) / math.expm1(y - x)
+
+
+def _lower_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the corners of the lower convex hull of points (x, y) with rising x, both ends included."""
+    hull: list[tuple[float, float]] = []
+    for x, y in points:
+        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (y - hull[-2][1]) * (
+            hull[-1][0] - hull[-2][0]
+        ):
+            hull.pop()
+        hull.append((x, y))
+    return hull
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,7 +155,7 @@ class LossMoments:
         return variance, float((weights * gap**4).sum()) - 3 * variance**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Return log E_P[e^{zL}] at z = real + i k step, 0 <= k < count, on any branch of the logarithm.
+        """Return log E_P[e^{zL}] at z = real + i k step, 0 <= k < count, on any branch, without nodes below e^-46.
 
         Args:
             real: in (0, max_order].
@@ -245,7 +245,7 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 @cached_with_cost(4)
 def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
-    """Return (panel edges for each run of points that matter, log of negligible mass); no runs for no mass."""
+    """Return (edges of panels with smooth densities per run of points that matter, log of negligible mass); cached."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
-from dpcalc.errors import TooLargeError
+from dpcalc.losses.ratio_rows import BLOCK, Row, add_rows, convolve_rows, crop_row, widen_row
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.records import dataclass
-from dpcalc.work import ELEMENT, TURN, spend
+from dpcalc.work import ELEMENT, spend
 
 # Resolution: the width of the certified interval falls with the square of the number of points. With half as many the
 # golden values of tests/amplification/test_allocation.py are no longer certified to 1e-5.
@@ -37,12 +37,8 @@ _LOWEST, _HIGHEST = -1020, 1000  # log2 of spacings: those of ratios that are fl
 _BULK = 2.0  # half-widths of the bulk on either side of its middle on which the spacing is narrowest
 _MAX_BULK = 1 << 14  # points from the smallest ratio to the middle of the bulk: products of rows of more take 30 ms
 _TAIL = 1e-26  # mass under Q and P that is cut at either end after a sum: below any delta after 1e9 passes
-_MAX_ENTRIES = 1 << 17  # points of a row; a product of larger ones takes 2 s
-_BLOCK = 512  # numbers that are added up in a row: the bound on their round-off grows with their number
-_PRODUCT = 0.15  # units of work of one of its products
 _LEVEL = 1e5  # units of work of a level of a sum, beside its products
 _NO_ZERO = 1e-18  # Q mass at ratio 0 up to which its sum with another ratio is not resolved point by point
-_LEAST_MASS = 1e-280  # Q mass of an entry below which it is left out: products of such masses have few digits
 _LEFT_OUT = 1e-270  # bound on the Q mass of all that is left out in a sum: less than 10^10 entries
 _TINY = 2.0**-1000  # distance from the bulk that counts as none
 
@@ -57,39 +53,6 @@ class Estimate(Enum):
     UPPER = "upper"
     LOWER = "lower"
     LOWER_REVERSED = "lower, reversed"
-
-
-@dataclass(frozen=True)
-class Row:
-    """Q masses near neighbouring multiples of a spacing.
-
-    Attributes:
-        start: index of the first point, >= 0; its ratio is the index times the spacing.
-        cells: (masses,) at the points, or (masses, moments): a mass may lie off its point, its moment is the mass times
-            the distance, in spacings. Shape (1 or 2, n).
-    """
-
-    start: int
-    cells: Array
-
-    @property
-    def end(self) -> int:
-        """Index behind the last point."""
-        return self.start + int(self.cells.shape[1])
-
-    def ratios(self, level: int) -> Array:
-        """Return the mean ratio of the mass at each point, on a spacing of 2^level; the point itself for no mass."""
-        index = np.arange(self.start, self.end, dtype=np.float64)
-        for moments in self.cells[1:]:
-            index += moments / np.where(self.cells[0] > 0, self.cells[0], 1.0)
-        return np.ldexp(index, level)
-
-    def distance(self, level: int) -> float:
-        """Return the largest distance of a mass from its point, relative to the ratio, on a spacing of 2^level."""
-        if self.cells.shape[0] == 1:
-            return 0.0
-        ratios, points = self.ratios(level), np.ldexp(np.arange(self.start, self.end, dtype=np.float64), level)
-        return float((np.abs(ratios - points) / ratios).max())
 
 
 @dataclass(frozen=True)
@@ -306,7 +269,7 @@ def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estim
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of two independent ratios, ends trimmed; TooLargeError above 2^17 points a row.
+    """Return the law of the sum of two independent ratios, `trimmed`; TooLargeError above 2^17 points a row.
 
     Args:
         a: of one ratio, or of a sum of them.
@@ -316,124 +279,70 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     Raises:
         TooLargeError: if it would have too many points.
     """
-    sizes = [(ratios, masses, law.zero) for law in (a, b) for ratios, masses in [law.points()]]
-    (middle_a, width_a), (middle_b, width_b) = (_bulk(*size) for size in sizes)
-    (low_a, high_a), (low_b, high_b) = ((float(ratios[0]), float(ratios[-1])) for ratios, _, _ in sizes)
-    low = min(low_a, low_b) if max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
-    bulk, count, total = (middle_a + middle_b, math.hypot(width_a, width_b)), a.count + b.count, max(a.total, b.total)
-    resolution = Resolution.of(bulk, (low, high_a + high_b), estimate, count=count, total=total)
-    # From the narrowest spacing up: `up_to` is all of a law that is not wider than this one, put on it. The sum on it
-    # has one term that lies on it; what this spacing is too wide for stays in the row, the rest is carried on.
-    rows: dict[int, Row] = {}
-    narrower_a = narrower_b = carried = None
-    first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(high_a + high_b)))
-    levels = {*a.rows, *b.rows, *resolution.levels_between(first, last)}
-    terms = 0
-    for level, next_level in pairwise([*sorted(levels), max(levels) + 1]):
-        on_a, on_b = a.rows.get(level), b.rows.get(level)
-        up_to_a = _added(narrower_a, on_a)
-        up_to_b = up_to_a if a is b else _added(narrower_b, on_b)
-        products = [(on_a, up_to_b), (narrower_a, on_b)] if a is not b else [(on_a, _added(narrower_a, up_to_a))]
-        parts = [_product(x, y) for x, y in products]
-        parts += [Row(x.start, x.cells * zero) for x, zero in ((on_a, b.zero), (on_b, a.zero)) if x and zero > _NO_ZERO]
-        terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
-        row = _added(carried, *parts)
-        kept, carried = (row, None) if level == max(levels) else _parted(row, level, resolution)
-        if kept:
-            rows[level] = kept
-        octaves = next_level - level
-        carried = carried and _widened(carried, octaves)
-        narrower_a = up_to_a and _widened(up_to_a, octaves)
-        narrower_b = narrower_a if a is b else up_to_b and _widened(up_to_b, octaves)
+    resolution, highest = _resolution_of_sum(a, b, estimate)
+    first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(highest)))
+    levels = sorted({*a.rows, *b.rows, *resolution.levels_between(first, last)})
+    rows, terms = _rows_of_sum(a, b, levels, resolution)
     zero = a.zero * b.zero
     for law, other in ((a, b), (b, a)):
         zero += _add_small_zero(rows, law, other.zero, estimate)
-    error = a.error + b.error + (min(terms, _BLOCK) + terms // _BLOCK + 4 * len(levels) + 64) * UNIT_ROUNDOFF
+    error = a.error + b.error + (min(terms, BLOCK) + terms // BLOCK + 4 * len(levels) + 64) * UNIT_ROUNDOFF
     law = RatioLaw(
         rows,
         zero=zero,
         infinite=a.infinite + b.infinite,
         error=error,
         distance=max(a.distance, b.distance, resolution.relative_spacing(min(first, last), last)),
-        count=count,
-        total=total,
+        count=a.count + b.count,
+        total=max(a.total, b.total),
     )
     return trimmed(law, estimate)
 
 
-def _added(*rows: Row | None) -> Row | None:
-    """Add rows on one spacing, None left out; None for no rows, TooLargeError above 2^17 points."""
-    some = [row for row in rows if row]
-    if len(some) < 2:
-        return some[0] if some else None
-    start, end = min(row.start for row in some), max(row.end for row in some)
-    if end - start > _MAX_ENTRIES:
-        raise TooLargeError(f"likelihood ratios: expected at most {_MAX_ENTRIES} lattice points, needs more")
-    cells = np.zeros((some[0].cells.shape[0], end - start))
-    for row in some:
-        cells[:, row.start - start : row.end - start] += row.cells
-    return Row(start, cells)
+def _resolution_of_sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Resolution, float]:
+    """Return (the resolution for the sum of two independent ratios, the largest value of the sum)."""
+    sizes = [(ratios, masses, law.zero) for law in (a, b) for ratios, masses in [law.points()]]
+    (middle_a, width_a), (middle_b, width_b) = (_bulk(*size) for size in sizes)
+    (low_a, high_a), (low_b, high_b) = ((float(ratios[0]), float(ratios[-1])) for ratios, _, _ in sizes)
+    low = min(low_a, low_b) if max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
+    bulk, count, total = (middle_a + middle_b, math.hypot(width_a, width_b)), a.count + b.count, max(a.total, b.total)
+    return Resolution.of(bulk, (low, high_a + high_b), estimate, count=count, total=total), high_a + high_b
 
 
-def _product(a: Row | None, b: Row | None) -> Row | None:
-    """Return the row of the sum of two independent ratios on one spacing, one of each row; None if either is None."""
-    if not a or not b:
-        return None
-    cells = [_convolved(a.cells[0], b.cells[0])]
-    if a.cells.shape[0] > 1:
-        cells.append(_convolved(a.cells[0], b.cells[1]) + _convolved(a.cells[1], b.cells[0]))
-    return Row(a.start + b.start, np.array(cells))
+def _rows_of_sum(a: RatioLaw, b: RatioLaw, levels: list[int], resolution: Resolution) -> tuple[dict[int, Row], int]:
+    """Return (rows of a sum's ratios > 0 by rising level, each convolved once; most products in an entry)."""
+    # From the narrowest spacing up: `up_to` is all of a law that is not wider than this one, put on it. The sum on it
+    # has one term that lies on it; what this spacing is wide enough for stays in the row, the rest is carried on.
+    rows: dict[int, Row] = {}
+    narrower_a = narrower_b = carried = None
+    terms = 0
+    for level, next_level in pairwise([*levels, levels[-1] + 1]):
+        on_a, on_b = a.rows.get(level), b.rows.get(level)
+        up_to_a = add_rows(narrower_a, on_a)
+        up_to_b = up_to_a if a is b else add_rows(narrower_b, on_b)
+        products = [(on_a, up_to_b), (narrower_a, on_b)] if a is not b else [(on_a, add_rows(narrower_a, up_to_a))]
+        parts = [convolve_rows(x, y) for x, y in products]
+        parts += [Row(x.start, x.cells * zero) for x, zero in ((on_a, b.zero), (on_b, a.zero)) if x and zero > _NO_ZERO]
+        terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
+        row = add_rows(carried, *parts)
+        kept, carried = (row, None) if level == levels[-1] else _split_by_resolution(row, level, resolution)
+        if kept:
+            rows[level] = kept
+        octaves = next_level - level
+        carried = carried and widen_row(carried, octaves)
+        narrower_a = up_to_a and widen_row(up_to_a, octaves)
+        narrower_b = narrower_a if a is b else up_to_b and widen_row(up_to_b, octaves)
+    return rows, terms
 
 
-def _convolved(a: Array, b: Array) -> Array:
-    """Convolve two arrays by sums of products, not by FFT: each entry is right to a few units in its last place."""
-    spend(_PRODUCT * a.size * b.size + TURN)
-    a, b = sorted((a, b), key=len)
-    result = np.zeros(a.size + b.size - 1)
-    for at in range(0, a.size, _BLOCK):
-        block = a[at : at + _BLOCK]
-        result[at : at + block.size + b.size - 1] += np.convolve(block, b)
-    return result
-
-
-def _widened(row: Row, octaves: int) -> Row:
-    """Return the row on 2^octaves times its spacing, masses split over two points or, if it has moments, merged."""
-    factor, (kinds, size) = 1 << octaves, row.cells.shape
-    left = row.start % factor
-    blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
-    blocks.reshape(kinds, -1)[:, left : left + size] = row.cells
-    share = np.arange(factor) / factor
-    over = blocks[0] @ share
-    if kinds == 1:
-        near = blocks[0] @ (1 - share)
-        near[1:] += over[:-1]
-        near = near if not over[-1] else np.append(near, over[-1])
-        return Row(row.start // factor, near[np.newaxis])
-    merged = np.array([blocks[0].sum(axis=1), blocks[1].sum(axis=1) / factor + over])
-    # Where means drift away from their points the points are renamed: only what lies close together is to be merged.
-    drift = max(round(float(merged[1].sum()) / float(merged[0].sum())), -(row.start // factor))
-    merged[1] -= drift * merged[0]
-    return Row(row.start // factor + drift, merged)
-
-
-def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
+def _split_by_resolution(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
     """Return (the row's points at which 2^level is wide enough, its other points), each a Row, or None for none."""
     if not row:
         return None, None
     points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
     is_kept = resolution.is_wide_enough(points, level)
     spend(ELEMENT * points.size + _LEVEL)
-    return _where(row, is_kept), _where(row, ~is_kept)
-
-
-def _where(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
-    """Return a row's used masses above 1e-280, cut to the first and last of them; None if there is none."""
-    is_used = is_used & (row.cells[0] > _LEAST_MASS)
-    used = np.flatnonzero(is_used)
-    if not used.size:
-        return None
-    inside = slice(int(used[0]), int(used[-1]) + 1)
-    return Row(row.start + inside.start, row.cells[:, inside] * is_used[inside])
+    return crop_row(row, is_kept), crop_row(row, ~is_kept)
 
 
 def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: Estimate) -> float:
@@ -451,17 +360,14 @@ def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: 
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without ends of mass under 1e-26: moved to 0, infinity or inwards, so that it bounds the former.
+    """Return the law without tails of 1e-26: UPPER split over 0 or inf and the bulk, LOWER to 0 and in, REVERSED in.
 
     Args:
         law: any law.
         estimate: what both laws bound.
     """
     ratios, masses = law.flat()
-    weight = masses * (1 + ratios / float((ratios * masses).sum()))
-    order = np.argsort(ratios, kind="stable")
-    first = order[int(np.searchsorted(np.cumsum(weight[order]), _TAIL))]
-    last = order[-1 - int(np.searchsorted(np.cumsum(weight[order[::-1]]), _TAIL))]
+    first, last = _ends_without_tails(ratios, masses)
     zero, infinite = law.zero, law.infinite
     low, high = ratios < ratios[first], ratios > ratios[last]
     growth = np.ones(masses.size)
@@ -482,6 +388,15 @@ def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     return replace(law, rows=rows, zero=zero, infinite=infinite, distance=distance)
 
 
+def _ends_without_tails(ratios: Array, masses: Array) -> tuple[int, int]:
+    """Return the indices of the lowest and the highest ratio beyond which a Q mass and P mass of 1e-26 in sum lie."""
+    weight = masses * (1 + ratios / float((ratios * masses).sum()))
+    order = np.argsort(ratios, kind="stable")
+    first = order[int(np.searchsorted(np.cumsum(weight[order]), _TAIL))]
+    last = order[-1 - int(np.searchsorted(np.cumsum(weight[order[::-1]]), _TAIL))]
+    return int(first), int(last)
+
+
 def rows_where(law: RatioLaw, is_used: NDArray[np.bool_], growth: Array | float = 1.0) -> dict[int, Row]:
     """Return the rows of a law with its used entries above 1e-280 alone, their masses times `growth`.
 
@@ -493,7 +408,7 @@ def rows_where(law: RatioLaw, is_used: NDArray[np.bool_], growth: Array | float 
     ends = np.cumsum([row.cells.shape[1] for row in law.rows.values()])[:-1]
     parts = zip(np.split(is_used, ends), np.split(np.broadcast_to(growth, is_used.shape), ends), strict=True)
     kept = (
-        (level, _where(replace(row, cells=row.cells * factor), used))
+        (level, crop_row(replace(row, cells=row.cells * factor), used))
         for (level, row), (used, factor) in zip(law.rows.items(), parts, strict=True)
     )
     return {level: row for level, row in kept if row}

@@ -16,7 +16,8 @@ from dpcalc.amplification.allocation import allocated_pass
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.likelihood_ratio import large_ratio_pair, mean_pair, pair_of, ratio_law, sum_of_copies
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, Row, _widened, sum_of
+from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, sum_of
+from dpcalc.losses.ratio_rows import Row, widen_row
 
 
 def random_ratio(random):
@@ -197,7 +198,7 @@ def test_a_wider_spacing_keeps_all_mass_and_the_mean(seed):
     random = np.random.default_rng(seed)
     octaves, start = int(random.integers(1, 4)), int(random.integers(0, 9))
     row = Row(start, random.dirichlet([1.0] * int(random.integers(1, 20)))[np.newaxis])
-    wide = _widened(row, octaves)
+    wide = widen_row(row, octaves)
     mean, wide_mean = (float(one.ratios(level) @ one.cells[0]) for one, level in ((row, 0), (wide, octaves)))
     assert wide.cells.sum() == pytest.approx(1.0, rel=1e-14)
     assert wide_mean == pytest.approx(mean, rel=1e-14)
