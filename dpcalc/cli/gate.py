@@ -37,7 +37,7 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Delete the file if it is an earlier report; InputError for a link or another file; no-op for devices, stdout."""
+        """Delete an earlier report at the path; InputError for a link or another file; no-op for devices, stdout."""
         if self.path is None:
             return
         try:
