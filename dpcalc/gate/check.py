@@ -113,7 +113,7 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return `check`'s result of a case, no suggestions: undecided if loose, failed on errors (strict: warnings)."""
+    """Return the result of `check`, still without suggestions: an error's, undecided, failed (strict: by warnings)."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
@@ -265,7 +265,7 @@ def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
 
 
 def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tuple[Result, ...]:
-    """Return one result for each file, in order: passed, invalid or undecided; nothing is computed.
+    """Return one result for each file, in order: passed if it can be read, else invalid or undecided by its error.
 
     Args:
         paths: config files; "-" is standard input.
