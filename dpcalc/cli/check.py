@@ -255,7 +255,7 @@ def _without_failures(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write `own` and the file's entries not in `removed` to dpcalc.lock if all results passed; (remarks, [path]).
+    """Write `own` and the file's entries not in `removed` to dpcalc.lock if all passed; return (remarks, files).
 
     Args:
         own: has the entries of the given configs only.
@@ -322,7 +322,7 @@ def explain(
 
 
 def _full_code(code: str) -> str:
-    """Return the code in capitals with "DPC" before it; InputError, with the nearest code, if there is no such rule."""
+    """Return a code in capitals, "DPC" added if absent; InputError, with the nearest code, if there is no such rule."""
     from dpcalc.report.rules import RULES
 
     name = code.strip().upper()

@@ -212,7 +212,7 @@ solve_group = _solver(
 
 
 def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
-    """Load the config, refuse a --write without a file, solve for its goal; return the solution or "no value fits"."""
+    """Load the config, check --write and phases, solve for the goal; return the solved or (code 1) unsolved result."""
     targets = consistent_targets(request.targets)
     loaded = loaded_plan(context, assumed=request.quantity.assumed, allow_any_size=request.name == "rate")
     goal = goal_of(targets, loaded.plan)
