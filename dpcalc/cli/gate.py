@@ -158,7 +158,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write report files, GitHub's summary; return the printed report, with the worst verdict's code, 2+ if a file fails.
+    """Write report files, GitHub's summary; return the printed report, the worst verdict's code, 2+ if a file fails.
 
     With a report for GitHub, Markdown is appended to the workflow's step summary too. Asides have the tracebacks.
 
