@@ -42,7 +42,7 @@ class UsageError(Protocol):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and print its result or errors; return the exit code: 0 or 1 only of a result, 2, 3 or > 128.
+    """Run a command, print its result and errors; return its exit code; 130 for Ctrl-C, 141 without a reader.
 
     Returns:
         The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only
@@ -61,20 +61,21 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return READER_GONE
     except Exception as error:  # noqa: BLE001  a crash must not look like the answer "no"
-        error = output_error(error) or error
-        errors = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
-        codes = [_print_error(each) for each in errors]
-        if _wants_json(arguments) and not isinstance(error, OutputError):
-            _print_json_error(_command(arguments), errors)
-        return max(codes)
+        return _print_failure(output_error(error) or error, arguments)
     return max(answer.code, *codes, 0)
 
 
-def _print_error(error: Exception) -> int:
-    """Print an exception to standard error, its traceback if DPCALC_TRACEBACK is set; return its exit code, 2 or 3.
+def _print_failure(error: Exception, arguments: Sequence[str]) -> int:
+    """Print an exception, or each of an ExceptionGroup, for `--json` as JSON too; return the highest code, 2 or 3."""
+    errors = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+    codes = [_print_error(each) for each in errors]
+    if _wants_json(arguments) and not isinstance(error, OutputError):
+        _print_json_error(_command_name(arguments), errors)
+    return max(codes)
 
-    The remarks of an OutputError follow its message.
-    """
+
+def _print_error(error: Exception) -> int:
+    """Print to stderr the traceback if DPCALC_TRACEBACK, the message, an OutputError's remarks; return code 2 or 3."""
     if os.environ.get("DPCALC_TRACEBACK"):
         print_remark("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)
@@ -102,14 +103,14 @@ def _wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in words or any(report in {"json", "json=", "json=-"} for report in reports)
 
 
-def _command(arguments: Sequence[str]) -> str:
+def _command_name(arguments: Sequence[str]) -> str:
     """Return the command's name as JSON states it, "ledger add" too; "" if the first word is an option or none."""
     words = list(takewhile(lambda word: not word.startswith("-"), arguments))
     return " ".join(words[: 2 if words[:1] == ["ledger"] else 1])
 
 
 def _option_hint(error: UsageError) -> str:
-    """Return a hint line "dpcalc calls this --X" for an unknown option of another tool; "" for any other error."""
+    """Return a hint line for another tool's option: "dpcalc calls this --X" or "dpcalc needs no clip norm"; else ""."""
     with suppress(Exception):  # a hint must not hide the error
         from dpcalc.config.messages import key_suggestion
         from dpcalc.config.overrides import FLAGS
@@ -138,7 +139,7 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
 
 
 def _result(arguments: Sequence[str]) -> CommandResult:
-    """Return a command's result (empty where Typer itself has printed); errors pass, Abort as KeyboardInterrupt."""
+    """Return the result of `--version`, of help or `explain` without Typer's parser, or of the command by Typer."""
     if list(arguments) == ["--version"]:  # scripts ask often: nothing is imported for it
         return CommandResult(text=f"dpcalc {__version__}\n")
 
@@ -147,8 +148,14 @@ def _result(arguments: Sequence[str]) -> CommandResult:
     from dpcalc.cli.commands import application
 
     command = typer.main.get_command(application(*arguments[:1]))
-    if (answer := _help_or_rule(command, arguments)) is not None:
-        return answer
+    answer = _help_or_rule(command, arguments)
+    return _result_by_typer(command, arguments) if answer is None else answer
+
+
+def _result_by_typer(command: Any, arguments: Sequence[str]) -> CommandResult:  # noqa: ANN401  Typer's class of groups is private
+    """Return the result of a command run by Typer, empty if that printed help; KeyboardInterrupt, BrokenPipeError."""
+    import typer
+
     try:
         outcome = command.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except typer.Abort:
@@ -165,7 +172,7 @@ def _result(arguments: Sequence[str]) -> CommandResult:
     return CommandResult(text="", code=FIX_INPUT if outcome == 1 else int(outcome or 0))
 
 
-def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  Typer's class of groups is private
+def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  likewise
     """Return the result of `[COMMAND] --help` and `explain [CODE]` without Typer's parser; None for other arguments.
 
     Args:
@@ -175,7 +182,7 @@ def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | Non
     # Typer converts every option with pydantic, whose import takes longer than all else that these two need.
     *words, last = arguments or ("",)
     if last in command.context_settings.get("help_option_names", ()):
-        return _help(command, words)
+        return _help_page(command, words)
     if arguments and arguments[0] == "explain" and len(arguments) <= 2 and not last.startswith("-"):
         from dpcalc.cli.check import explain
 
@@ -183,7 +190,7 @@ def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | Non
     return None
 
 
-def _help(command: Any, words: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  likewise
+def _help_page(command: Any, words: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  likewise
     """Return the help page of the command that the words name; None if there is no such command."""
     import typer
 

@@ -18,7 +18,9 @@ from dpcalc.cli.sources import chosen_configs, config_reader
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
+    from dpcalc.gate.diff import Case, ConfigReader
     from dpcalc.gate.lock import Lock
+    from dpcalc.gate.policy import Scope
     from dpcalc.gate.verdict import Result
 
 
@@ -56,43 +58,48 @@ def check(  # noqa: PLR0913  one parameter an option
 
     Exit code 0: all do. 1: one does not. 2: an input must be fixed. 3: there is no verdict. Of several, the highest.
     """
-    from dpcalc.cli.gate import gate_answer, reports
+    from dpcalc.cli.gate import gate_answer, max_epsilon_limit, reports
     from dpcalc.cli.progress import costs_in_time
     from dpcalc.config.source import Severity
     from dpcalc.gate.check import Demands
     from dpcalc.gate.check import check as results_of
     from dpcalc.gate.lock import lock_path, read_lock
-    from dpcalc.gate.policy import Policy, effective_policy, find_scope, with_scope_problems
-    from dpcalc.gate.verdict import Limit
+    from dpcalc.gate.policy import Policy, effective_policy, with_scope_problems
 
     chosen_reports = reports(report or (), as_json=as_json)
     before = options.revision(base)
-    max_value = options.number("--max-epsilon", max_epsilon)
-    options_policy = Policy(
-        max_epsilon=None if max_value is None else Limit(value=max_value, source="--max-epsilon"),
-        require_budget=require_budget,
-        strict=strict,
-    )
+    own_policy = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
     demands = Demands(
-        policy=options_policy.combined_with(
-            effective_policy(policy, Path.cwd(), "" if allow_budget_change else before)
-        ),
+        policy=own_policy.combined_with(effective_policy(policy, Path.cwd(), "" if allow_budget_change else before)),
         allow_budget_change=allow_budget_change,
         lock=read_lock(lock_path(Path.cwd())) if locked else None,
         config_args=configs or None,
         lower_bounds=any(report.format == "json" for report in chosen_reports),
     )
     with costs_in_time(timeout, memory_limit) as costs:
-        chosen = chosen_configs(configs)
-        checked = find_scope(chosen.paths, patterns=chosen.patterns, base=before, folder=Path.cwd())
-        announce_files(checked.paths)
-        results = results_of(checked.paths, reader=config_reader(context, base=before), demands=demands, costs=costs)
+        scope = _announced_scope(configs, before)
+        results = results_of(scope.paths, reader=config_reader(context, base=before), demands=demands, costs=costs)
         severity = Severity.NOTE if allow_budget_change else Severity.ERROR
-        results = with_scope_problems(results, checked, severity=severity, strict=demands.policy.strict)
+        results = with_scope_problems(results, scope, severity=severity, strict=demands.policy.strict)
         if not results and not allow_empty:
             raise InputError(f"nothing to check: {_nothing_found(before)}, or pass --allow-empty")
         answer = gate_answer("check", results, reports=chosen_reports, verbose=verbose)
-    return replace(answer, code=0) if exit_zero and answer.code == 1 else answer
+    return _with_exit_zero(answer) if exit_zero else answer
+
+
+def _announced_scope(configs: Sequence[str] | None, base: str) -> Scope:
+    """Return and announce the configs to judge: CONFIG..., else found; and those that only `base` ("": none) finds."""
+    from dpcalc.gate.policy import find_scope
+
+    chosen = chosen_configs(configs)
+    scope = find_scope(chosen.paths, patterns=chosen.patterns, base=base, folder=Path.cwd())
+    announce_files(scope.paths)
+    return scope
+
+
+def _with_exit_zero(answer: CommandResult) -> CommandResult:
+    """Return the result with exit code 0 in the place of 1; other codes stay."""
+    return replace(answer, code=0) if answer.code == 1 else answer
 
 
 def _nothing_found(base: str) -> str:
@@ -133,27 +140,25 @@ def diff(  # noqa: PLR0913  one parameter an option
     from dpcalc.config.source import Severity
     from dpcalc.gate.check import diff as results_of
     from dpcalc.gate.diff import cases, two_files
-    from dpcalc.gate.policy import Scope, find_scope, with_scope_problems
+    from dpcalc.gate.policy import Scope, with_scope_problems
 
     chosen_reports = reports(report or (), as_json=as_json)
     with costs_in_time(timeout, memory_limit) as costs:
         before = options.revision(base)
         reader = config_reader(context, base=before)
         if before:
-            chosen = chosen_configs(configs)
-            found_configs = find_scope(chosen.paths, patterns=chosen.patterns, base=before, folder=Path.cwd())
-            announce_files(found_configs.paths)
-            compared = cases(found_configs.paths, reader)
+            scope = _announced_scope(configs, before)
+            compared = cases(scope.paths, reader)
         elif configs is not None and len(configs) == 2:
-            found_configs = Scope(paths=(configs[1],))
+            scope = Scope(paths=(configs[1],))
             compared = (two_files(configs[0], configs[1], reader),)
         else:
             raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
-        results = with_scope_problems(results_of(compared, costs=costs), found_configs, severity=Severity.WARNING)
+        results = with_scope_problems(results_of(compared, costs=costs), scope, severity=Severity.WARNING)
         if not results:
             raise InputError(f"nothing to compare: {_nothing_found(before)}")
         answer = gate_answer("diff", results, reports=chosen_reports, verbose=verbose)
-    return replace(answer, code=0) if exit_zero and answer.code == 1 else answer
+    return _with_exit_zero(answer) if exit_zero else answer
 
 
 # `dpcalc validate`: check that configs are well-formed.
@@ -208,39 +213,49 @@ def lock(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.cli.gate import Report, gate_answer
     from dpcalc.cli.progress import costs_in_time
-    from dpcalc.gate.diff import cases
     from dpcalc.gate.lock import lock_path, missing_configs, read_or_new_lock, updated_lock
-    from dpcalc.gate.verdict import Verdict
 
     with costs_in_time(timeout, memory_limit) as costs:
         paths = chosen_configs(configs).paths
         old_lock = read_or_new_lock(lock_path(Path.cwd()))
-        reader = config_reader(context)
-        files = [(path, reader.key) for path in paths] or old_lock.config_files(reader.key)
-        if not files and not old_lock.entries:
-            raise InputError("nothing to lock: expected one or more configs, got none, and dpcalc.lock holds none")
-        announce_files([path for path, _ in files])
-        configs_read = tuple(case for path, key in files for case in cases([path], replace(reader, key=key)))
-        results, new_lock = updated_lock(configs_read, old_lock, costs=costs)
+        locked = _cases_to_lock(paths, old_lock, config_reader(context))
+        results, new_lock = updated_lock(locked, old_lock, costs=costs)
     asides: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     if check:
-        results = (*results, *missing_configs(configs_read, old_lock, config_args=configs or None))
+        results = (*results, *missing_configs(locked, old_lock, config_args=configs or None))
     else:
-        # What differs from the old lock is in the new one: such a result passes, without its problems.
-        results = tuple(
-            replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
-            for result in results
-        )
-        own = new_lock.restricted_to([old_lock.entry_name(case.new) for case in configs_read if case.new is not None])
+        results = _without_failures(results)
+        own = new_lock.restricted_to([old_lock.entry_name(case.new) for case in locked if case.new is not None])
         asides, changed = _write_lock(own, results, removed=set() if configs else {*old_lock.entries} - {*own.entries})
     reports = (Report(format="json" if as_json else "text"),)
     answer = gate_answer("lock", results, reports=reports, verbose=verbose)
     return replace(answer, asides=(*answer.asides, *asides), changed=(*answer.changed, *changed))
 
 
+def _cases_to_lock(paths: Sequence[str], lock: Lock, reader: ConfigReader) -> tuple[Case, ...]:
+    """Return the configs at `paths`, else those that the lock's entries name, as read; InputError without any entry."""
+    from dpcalc.gate.diff import cases
+
+    files = [(path, reader.key) for path in paths] or lock.config_files(reader.key)
+    if not files and not lock.entries:
+        raise InputError("nothing to lock: expected one or more configs, got none, and dpcalc.lock holds none")
+    announce_files([path for path, _ in files])
+    return tuple(case for path, key in files for case in cases([path], replace(reader, key=key)))
+
+
+def _without_failures(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Return results, the failed ones passed and without problems: what differs from the old lock is in the new one."""
+    from dpcalc.gate.verdict import Verdict
+
+    return tuple(
+        replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
+        for result in results
+    )
+
+
 def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write `own` into dpcalc.lock, beside its entries not in `removed`, if all passed; return (remarks, paths).
+    """Write `own` and the file's entries not in `removed` to dpcalc.lock if all passed; return (remarks, files).
 
     Args:
         own: has the entries of the given configs only.
@@ -275,7 +290,7 @@ PREFIX = "DPC"
 
 
 def _codes(incomplete: str) -> list[str]:
-    """Return the codes of rules that begin with a text, in upper or lower case, for shell completion."""
+    """Return the codes of rules that begin with `incomplete`, in any case, for shell completion."""
     from dpcalc.report.rules import RULES
 
     return [code for code in RULES if code.startswith(incomplete.upper())]
@@ -300,17 +315,25 @@ def explain(
         return CommandResult(text=rules_page())
     if code is None:
         return CommandResult(text=rules_list())
-    name = code.strip().upper()
-    name = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
-    rule = RULES.get(name)
-    if rule is None:
-        from dpcalc.config.messages import nearest
-
-        near = nearest(name, tuple(RULES)) if any(character.isdigit() for character in name) else ""
-        way_out = f"did you mean {near}?" if near else "`dpcalc explain` lists all"
-        raise InputError(f"explain: expected the code of a rule, got `{code}`; {way_out}")
+    name = _full_code(code)
+    rule = RULES[name]
     paragraphs = (f"{name}: {rule.title}", rule.rule, f"Why: {rule.reason}", f"Fix: {rule.fix}")
     return CommandResult(text="\n\n".join(map(_wrapped, paragraphs)) + "\n")
+
+
+def _full_code(code: str) -> str:
+    """Return a code in capitals, "DPC" added if absent; InputError, with the nearest code, if there is no such rule."""
+    from dpcalc.report.rules import RULES
+
+    name = code.strip().upper()
+    name = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
+    if name in RULES:
+        return name
+    from dpcalc.config.messages import nearest
+
+    near = nearest(name, tuple(RULES)) if any(character.isdigit() for character in name) else ""
+    way_out = f"did you mean {near}?" if near else "`dpcalc explain` lists all"
+    raise InputError(f"explain: expected the code of a rule, got `{code}`; {way_out}")
 
 
 def _wrapped(paragraph: str) -> str:

@@ -28,12 +28,12 @@ class HelpfulCommand(TyperCommand):
     """A command with a plain help page, and a progress bar while it runs."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
-        """Return the parameters; those that are texts or flags are taken without pydantic."""
+        """Return the command's parameters; texts, lists of texts and flags are not converted by pydantic."""
         return _without_conversion(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Return the words of the usage line after the command's name."""
-        return [self.options_metavar or "", *map(_usage, filter(_is_argument, self.get_params(ctx)))]
+        """Return the words of the usage line after the command's name: "[OPTIONS]", then its arguments."""
+        return [self.options_metavar or "", *map(_usage_word, filter(_is_argument, self.get_params(ctx)))]
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  click's
         """Write arguments and options, in a section for each panel.
@@ -45,7 +45,7 @@ class HelpfulCommand(TyperCommand):
         _write_parameters(self.get_params(ctx), formatter)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Run the command, with a progress bar after a second; InputError if the current directory was deleted."""
+        """Run the command below a progress bar with its name; InputError if the current directory was deleted."""
         try:
             Path.cwd()
         except FileNotFoundError:
@@ -57,7 +57,7 @@ class HelpfulCommand(TyperCommand):
 
 
 def _without_conversion(params: list[Any]) -> list[Any]:
-    """Return params, changed in place: Typer takes those of texts and flags as they are, without pydantic."""
+    """Return params; those of str, list[str] or bool get `_unconverted` as `process_value`: pydantic is not loaded."""
     for param in params:
         declared = getattr(param, "type_descriptor", None)  # a Typer without it does not convert with pydantic
         is_changed = isinstance(param.process_value, partial)
@@ -67,7 +67,7 @@ def _without_conversion(params: list[Any]) -> list[Any]:
 
 
 def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
-    """Return a parameter's texts as typed, through its callback; leave missing and other values to `converted`."""
+    """Return a parameter's words as typed, through its callback; by `converted` if required and missing, or no text."""
     is_list = param.multiple or param.nargs != 1
     words = (value or ()) if is_list else (() if value is None else (value,))
     is_usual = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
@@ -81,11 +81,11 @@ class HelpfulGroup(TyperGroup):
     """A group of commands with a plain help page."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
-        """Return the group's own parameters; those that are texts or flags are taken without pydantic."""
+        """Return the group's own parameters; texts, lists of texts and flags are not converted by pydantic."""
         return _without_conversion(super().get_params(ctx))
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  likewise
-        """Write options, then commands, in a section for each panel.
+        """Write options, then the commands with the first paragraphs of their help, in a section for each panel.
 
         Args:
             ctx: the context of the group.
@@ -110,20 +110,22 @@ def _narrow_width() -> int | None:
 
 
 def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
-    """Write a two-column list, no line broken at a hyphen; on a narrow page each text stands below its name."""
+    """Write (name, text) rows in two columns, no line broken at a hyphen; on a narrow page texts below their names."""
     col_max = 30 if formatter.width >= _NARROW - 2 else 2  # on a narrow terminal texts stand below their names
     formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], col_max=col_max)
     formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
 
 
 def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: ANN401  click's classes move between versions
-    """Write parameters that are not hidden in a section for each panel, arguments first."""
+    """Write names and help of parameters that are not hidden in a section for each panel, arguments first."""
     panels: dict[str, list[tuple[str, str]]] = {}
     for param in sorted(params, key=_is_argument, reverse=True):
         if not getattr(param, "hidden", False):
             usual = _ARGUMENTS if _is_argument(param) else _OPTIONS
             panel = getattr(param, "rich_help_panel", None)
-            panels.setdefault(panel if isinstance(panel, str) else usual, []).append((_name(param), _text(param)))
+            panels.setdefault(panel if isinstance(panel, str) else usual, []).append(
+                (_name_column(param), _text_column(param))
+            )
     for panel, rows in panels.items():
         with formatter.section(panel):
             _write_rows(formatter, rows)
@@ -133,13 +135,13 @@ def _is_argument(param: Any) -> bool:  # noqa: ANN401  likewise
     return bool(param.param_type_name == "argument")
 
 
-def _usage(argument: Any) -> str:  # noqa: ANN401  likewise
+def _usage_word(argument: Any) -> str:  # noqa: ANN401  likewise
     """Return an argument as the usage line shows it: optional ones in brackets, repeated ones with dots."""
     name = argument.metavar or argument.name.upper()
     return f"{name if argument.required else f'[{name}]'}{'' if argument.nargs == 1 else '...'}"
 
 
-def _name(param: Any) -> str:  # noqa: ANN401  likewise
+def _name_column(param: Any) -> str:  # noqa: ANN401  likewise
     """Return the left column of a parameter: its spellings, shortest first, and the METAVAR unless it is a flag."""
     metavar = param.metavar or param.name.upper()
     if _is_argument(param):
@@ -148,7 +150,7 @@ def _name(param: Any) -> str:  # noqa: ANN401  likewise
     return spellings if param.is_flag else f"{spellings} {metavar}"
 
 
-def _text(param: Any) -> str:  # noqa: ANN401  likewise
+def _text_column(param: Any) -> str:  # noqa: ANN401  likewise
     """Return a parameter's help, "[default: ...]" unless empty, zero, computed or a flag's, and "[required]"."""
     text, default = param.help or "", param.show_default
     if default is True:
@@ -168,7 +170,7 @@ COMMANDS: dict[str, tuple[str, str, Collection[str]]] = {
     "epsilon": (COMPUTE, "epsilon", SEVERAL),
     "delta": (COMPUTE, "epsilon", ONE),
     "risk": (COMPUTE, "epsilon", ONE),
-    "pate": (COMPUTE, "epsilon", TIME),
+    "pate": (COMPUTE, "pate", TIME),
     "solve-sigma": (SOLVE, "solve", ONE),
     "solve-steps": (SOLVE, "solve", ONE),
     "solve-rate": (SOLVE, "solve", ONE),
@@ -200,7 +202,7 @@ COMMANDS: dict[str, tuple[str, str, Collection[str]]] = {
 
 
 def application(only: str = "") -> typer.Typer:
-    """Return the Typer application, its commands (or the one named `only`) grouped in sections of the help.
+    """Return the Typer application with all commands, or only the command `only` if COMMANDS has it, to start faster.
 
     Args:
         only: name of the one command to load: the modules of the others cost a tenth of the time to start. All commands
@@ -217,12 +219,12 @@ def application(only: str = "") -> typer.Typer:
     )
     commands.callback()(root)
     for name in (only,) if only in COMMANDS else COMMANDS:
-        _add(commands, name)
+        _add_command(commands, name)
     return commands
 
 
-def _add(commands: typer.Typer, name: str) -> None:
-    """Import the module of a name in COMMANDS; add its command with shared options, or its group of commands."""
+def _add_command(commands: typer.Typer, name: str) -> None:
+    """Import the module of a name in COMMANDS; add its command, with shared options and example, or its group."""
     panel, module_name, shared = COMMANDS[name]
     module = import_module(f"dpcalc.cli.{module_name}")
     if hasattr(module, "application"):

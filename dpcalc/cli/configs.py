@@ -177,7 +177,7 @@ def import_(  # noqa: PLR0913  one parameter an option
 
 
 def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
-    """Return the options as Terms, numbers exact, delta as text; InputError: no number, 0, or no such adjacency."""
+    """Return option texts {name: text} as Terms of exact numbers, delta a text; InputError: not > 0, no adjacency."""
     from dpcalc.config.scalars import parse_number, parse_quotient
     from dpcalc.imports.run import Terms
 
@@ -246,21 +246,19 @@ def scan(  # noqa: PLR0913  one parameter an option
 
     Every file of a folder, or every row of a file, is a record. Prints the `data:` section for the config.
     """
-    from dpcalc.scan.count import SKIPPED, TREE_SUFFIX, ScanRequest, check_level_names, is_folder
+    from dpcalc.scan.count import SKIPPED, ScanRequest, check_level_names, is_folder
     from dpcalc.scan.count import scan as counted
 
-    level_names = tuple(name.strip() for name in levels.split(",")) if levels else ()
+    level_names = _split_names(levels)
     check_level_names([name for name in level_names[:-1] if name != SKIPPED] + list(level_names[-1:]))
     is_folder(path)
-    if output not in {None, STDOUT}:
-        if not str(output).lower().endswith(TREE_SUFFIX):
-            raise InputError(f"--output: expected a file *{TREE_SUFFIX}, which a config can read, got {output}")
-        refuse_existing("--output", str(output), force=force)
-    if output == STDOUT and as_json:
-        raise InputError("--output: expected a file beside --json, got standard output, which has the answer")
-    names = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    _check_tree_output(output, force=force, as_json=as_json)
     source = ScanRequest(
-        path=path, levels=level_names, columns=names, endings=tuple(suffix or ()), output=output or DEFAULT
+        path=path,
+        levels=level_names,
+        columns=_split_names(columns),
+        endings=tuple(suffix or ()),
+        output=output or DEFAULT,
     )
     counts = counted(source, on_progress=report_progress)
     check_level_names(counts.names)
@@ -270,11 +268,28 @@ def scan(  # noqa: PLR0913  one parameter an option
             "needs no tree: leave --output out"
         )
     has_tree = len(counts.sizes) > 1 and (output is not None or not counts.is_equal)
-    return _answer(counts, (output or DEFAULT) if has_tree else None, force=force, as_json=as_json)
+    return _scan_result(counts, (output or DEFAULT) if has_tree else None, force=force, as_json=as_json)
 
 
-def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
-    """Write the tree to a file, if `output` is one; return the `data:` section (for "-" the tree) as text or JSON."""
+def _split_names(text: str) -> tuple[str, ...]:
+    """Return the names of a list with commas, without blanks around them; () for ""."""
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> None:
+    """Raise InputError if `--output` is a file but *.json, an existing one (no `force`), or "-" beside --json."""
+    from dpcalc.scan.count import TREE_SUFFIX
+
+    if output is not None and output != STDOUT:
+        if not output.lower().endswith(TREE_SUFFIX):
+            raise InputError(f"--output: expected a file *{TREE_SUFFIX}, which a config can read, got {output}")
+        refuse_existing("--output", output, force=force)
+    if output == STDOUT and as_json:
+        raise InputError("--output: expected a file beside --json, got standard output, which has the answer")
+
+
+def _scan_result(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
+    """Write the tree if `output` is a file; return sizes and `data:` section as text or JSON, or for "-" the tree."""
     from dpcalc.scan.count import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in counts.remarks)
@@ -283,24 +298,28 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
     if output and output != STDOUT:
         write_file("--output", output, tree.encode(), force=force)
         asides, changed = (*asides, f"note: wrote {output}"), (output,)
-    # As a config beside the file names it: a relative path with slashes, or the last part of an absolute one.
-    place = Path(output or DEFAULT)
-    file = DEFAULT if output == STDOUT else place.name if place.is_absolute() else place.as_posix()
-    section = data_section(counts.names, [(size.min_units, size.max_units) for size in counts.sizes], file=file)
+    sizes = [(size.min_units, size.max_units) for size in counts.sizes]
+    section = data_section(counts.names, sizes, file=_tree_name(output))
     if as_json:
         from dpcalc.scan.count import scan_output
 
         return CommandResult(
             text=scan_output(counts, output=output, section=section).json_text(), asides=asides, changed=changed
         )
-    text = "".join(f"# {line}\n" for line in _sizes(counts)) + section
+    text = "".join(f"# {line}\n" for line in _size_lines(counts)) + section
     if output == STDOUT:
         return CommandResult(text=tree, asides=(*asides, text.rstrip()))
     return CommandResult(text=text, asides=asides, changed=changed)
 
 
-def _sizes(counts: Scan) -> list[str]:
-    """Return a line for each level, as "session: 40, 2 to 5 in each user": units in all, and of each parent."""
+def _tree_name(output: str | None) -> str:
+    """Return how a config names the tree's file: its path, of an absolute one the last part; counts.json for "-"."""
+    place = Path(output or DEFAULT)
+    return DEFAULT if output == STDOUT else place.name if place.is_absolute() else place.as_posix()
+
+
+def _size_lines(counts: Scan) -> list[str]:
+    """Return a line for each level, as "session: 40, 2 to 5 in each user": its units, fewest and most in a parent."""
     lines = []
     above = ""
     for size in counts.sizes:

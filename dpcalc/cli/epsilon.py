@@ -1,4 +1,4 @@
-"""`dpcalc epsilon`, `delta`, `risk`, `compare`, `statement` and `pate`: the privacy cost of configs and of votes."""
+"""`dpcalc epsilon`, `delta`, `risk`, `compare` and `statement`: the privacy cost of configs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import posixpath
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks, width, with_errors, write_file
+from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks, width, with_errors
 from dpcalc.cli.sources import (
     has_every_unit,
     loaded_for_every_unit,
@@ -26,13 +26,11 @@ from dpcalc.report.formats import STATEMENTS, statement_format
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
     from dpcalc.config.load import Loaded
     from dpcalc.errors import DpcalcError
-    from dpcalc.mechanisms.pate import Aggregation, Votes
-    from dpcalc.pate.answer import PateAnswer
+    from dpcalc.mechanisms.pate import Votes
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
+    from dpcalc.planner.composition import Composition
     from dpcalc.planner.pate import DataDependentResult
     from dpcalc.report.fields import Fields, Output
 
@@ -52,28 +50,33 @@ def epsilon(
 
     The epsilon is a certified upper bound for every data set.
     """
-    warnings: tuple[str, ...] = ()
-    errors: tuple[DpcalcError, ...] = ()
-    files: Sequence[Loaded]
     if has_every_unit(context):
         set_config(context, configs)
-        files = loaded_for_every_unit(context)
-        output, notes = _of_every_unit(files)
+        answer = _epsilon_of_every_unit(loaded_for_every_unit(context))
     elif paths := several_paths(context, configs):
-        output, notes, files, errors = _of_several(context, paths)
+        answer = _epsilon_of_several(context, paths)
     else:
-        files = (loaded_plan(context),)
         # Cross-checks take as long as the answer: only where they are printed.
         with_checks = verbose and (as_json or not quiet)
-        output, notes, warnings = _of_one(files[0], with_checks=with_checks, with_votes=as_json or not quiet)
-    findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
-    asides = (*remarks(findings, notes, quiet=quiet), *warnings)
-    text = output_text(output, as_json=as_json, quiet=quiet, verbose=verbose)
-    return CommandResult(text=text, asides=asides, errors=errors)
+        answer = _epsilon_of_one(loaded_plan(context), with_checks=with_checks, with_votes=as_json or not quiet)
+    findings = tuple(dict.fromkeys(finding for loaded in answer.files for finding in loaded.diagnostics))
+    asides = (*remarks(findings, answer.notes, quiet=quiet), *answer.warnings)
+    text = output_text(answer.output, as_json=as_json, quiet=quiet, verbose=verbose)
+    return CommandResult(text=text, asides=asides, errors=answer.errors)
 
 
-def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Output, tuple[str, ...], tuple[str, ...]]:
-    """Return (result, notes, warnings) of one config; cross-checks, and the votes that it names, only on request."""
+class _Answer(NamedTuple):
+    """Result of `epsilon`, the configs that it is about, and what is said beside it; errors are of other configs."""
+
+    output: Output
+    files: Sequence[Loaded]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    errors: tuple[DpcalcError, ...] = ()
+
+
+def _epsilon_of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> _Answer:
+    """Return the answer on one config, with cross-checks and mu-GDP, and the cost of the votes it names, on request."""
     from dpcalc.planner.composition import composed
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import evaluation_output, note_texts
@@ -87,27 +90,32 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
     extra: Fields = ()
     if with_checks:
         from dpcalc.planner.compare import cross_checks, prefix_errors
-        from dpcalc.planner.gdp import gaussian_summary
-        from dpcalc.report.fields import Section
-        from dpcalc.report.guarantees import gdp_field
-        from dpcalc.work import optional
 
         checks, errors = cross_checks(composition), prefix_errors(loaded.plan)
-        gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
-        notes += (missing,) if missing else ()
-        extra = () if gdp is None else (gdp_field(gdp, Section.LAST),)
+        extra, missing = _gdp_field(composition)
+        notes += missing
     warnings: tuple[str, ...] = ()
     if private is not None:
         from dpcalc.pate.view import WARNING, votes_field
 
         extra, warnings = (*extra, votes_field(private)), (f"warning: {WARNING}",)
-    return evaluation_output(evaluation, loaded, checks=checks, errors=errors, extra=extra), notes, warnings
+    output = evaluation_output(evaluation, loaded, checks=checks, errors=errors, extra=extra)
+    return _Answer(output, (loaded,), notes, warnings)
 
 
-def _of_several(
-    context: typer.Context, paths: tuple[str, ...]
-) -> tuple[Output, tuple[str, ...], list[Loaded], tuple[DpcalcError, ...]]:
-    """Return (result, notes, configs with an answer, errors of the others); each note begins with the config's name."""
+def _gdp_field(composition: Composition) -> tuple[Fields, tuple[str, ...]]:
+    """Return ((the field of the certified mu-GDP,) or () if there is none, (note why it took too long,) or ())."""
+    from dpcalc.planner.gdp import gaussian_summary
+    from dpcalc.report.fields import Section
+    from dpcalc.report.guarantees import gdp_field
+    from dpcalc.work import optional
+
+    gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
+    return () if gdp is None else (gdp_field(gdp, Section.LAST),), (missing,) if missing else ()
+
+
+def _epsilon_of_several(context: typer.Context, paths: tuple[str, ...]) -> _Answer:
+    """Return the answer on all configs that have one, with errors of the others; notes begin with the config's name."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, note_texts
     from dpcalc.report.guarantees import config_names
@@ -116,18 +124,17 @@ def _of_several(
     files = [loaded for _, loaded in costs]
     named = zip(config_names(files), costs, strict=True)
     notes = tuple(f"{name}: {text}" for name, (each, _) in named for text in note_texts(each))
-    return with_errors(costs_output(costs), errors), notes, files, errors
+    return _Answer(with_errors(costs_output(costs), errors), files, notes, errors=errors)
 
 
-def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
-    """Return (result, notes) of one config loaded once for each protected level; each note begins with the level."""
+def _epsilon_of_every_unit(files: tuple[Loaded, ...]) -> _Answer:
+    """Return the answer on one config that was loaded for each protected level in turn; notes begin with the level."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import note_texts, units_output
 
     answers = [(evaluate(loaded.plan), loaded) for loaded in files]
-    return units_output(answers), tuple(
-        f"{each.guarantee.unit}: {text}" for each, _ in answers for text in note_texts(each)
-    )
+    notes = tuple(f"{each.guarantee.unit}: {text}" for each, _ in answers for text in note_texts(each))
+    return _Answer(units_output(answers), files, notes)
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
@@ -157,7 +164,7 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
 
 
 def _votes(loaded: Loaded) -> Votes:
-    """Return the votes of the config's file, on one query for each step; InputError if the file has fewer queries."""
+    """Return the first votes, one query a step, of the file beside the config; InputError if it has fewer queries."""
     from dpcalc.mechanisms.pate import Votes
     from dpcalc.pate.votes_file import VotesFile, read_votes
 
@@ -194,11 +201,15 @@ def delta(
     from dpcalc.planner.evaluate import delta_of
     from dpcalc.report.solution import delta_output
 
-    # The config's own delta is not used: no warning about its size.
-    loaded = replace(loaded, diagnostics=tuple(finding for finding in loaded.diagnostics if finding.code != "DPC203"))
+    loaded = _without_delta_warning(loaded)
     answer = delta_of(loaded.plan, epsilon=epsilon_value or 0.0)
     asides = remarks(loaded.diagnostics, answer.notes, quiet=quiet)
     return CommandResult(text=output_text(delta_output(answer, loaded), as_json=as_json, quiet=quiet), asides=asides)
+
+
+def _without_delta_warning(loaded: Loaded) -> Loaded:
+    """Return the config without the finding DPC203, on the size of its delta, which `dpcalc delta` does not use."""
+    return replace(loaded, diagnostics=tuple(finding for finding in loaded.diagnostics if finding.code != "DPC203"))
 
 
 # `dpcalc risk`: bounds on the success of membership inference, attribute inference and reconstruction.
@@ -324,12 +335,17 @@ def statement(
     view = statement_view(stated(loaded.plan), loaded, published=published)
     text = statement_format(written)(view, width() if on_terminal() else PLAIN_WIDTH)
     if on_terminal() and written == "text":
-        from dpcalc.planner.words import with_thousands_separators
-
-        guarantee, place, origin = text.partition("\nWhere it comes from\n")
-        text = f"{with_thousands_separators(guarantee)}{place}{origin}"
+        text = _with_separated_thousands(text)
     notes = registry_notes(view) if written == "registry" else ()
     return CommandResult(text=text, asides=remarks(loaded.diagnostics, notes))
+
+
+def _with_separated_thousands(text: str) -> str:
+    """Return a statement with 14,000 for 14000, unchanged from its section "Where it comes from" on (files, hashes)."""
+    from dpcalc.planner.words import with_thousands_separators
+
+    guarantee, heading, origin = text.partition("\nWhere it comes from\n")
+    return f"{with_thousands_separators(guarantee)}{heading}{origin}"
 
 
 def _is_date(text: str) -> bool:
@@ -337,146 +353,3 @@ def _is_date(text: str) -> bool:
     with suppress(ValueError):
         return date.fromisoformat(text).isoformat() == text
     return False
-
-
-# `dpcalc pate`: the privacy cost of the answers of an ensemble of teachers.
-
-PATE_EXAMPLE = "Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2"
-
-
-def pate(  # noqa: PLR0913  one parameter an option
-    votes: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="VOTES",
-            help="A .npy or .csv file: a row for each query, a column for each label, the teachers that chose it.",
-        ),
-    ] = None,
-    *,
-    gamma: Annotated[str | None, typer.Option(metavar="G", help="LNMax: inverse scale of the Laplace noise.")] = None,
-    sigma: Annotated[
-        str | None, typer.Option(metavar="S", help="GNMax: standard deviation of the noise in votes.")
-    ] = None,
-    threshold: Annotated[
-        str | None,
-        typer.Option(metavar="T", help="Confident-GNMax: answer only if the largest noisy count reaches T votes."),
-    ] = None,
-    threshold_sigma: Annotated[
-        str | None, typer.Option(metavar="S", help="Standard deviation of the noise of that comparison.")
-    ] = None,
-    delta: Annotated[str | None, typer.Option(metavar="D", help="The delta of the guarantee.")] = None,
-    teachers: Annotated[
-        str | None, typer.Option(metavar="N", help="Teachers; by default the votes of the first row.")
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
-        ),
-    ] = None,
-    queries: Annotated[
-        str | None, typer.Option(metavar="N", help="Only the first N queries; alone: without VOTES.")
-    ] = None,
-    target_eps: Annotated[
-        str | None, typer.Option("--target-eps", metavar="E", help="Compute how many answers an epsilon of E allows.")
-    ] = None,
-    sanitise: Annotated[
-        bool,
-        typer.Option("--sanitise", "--sanitize", help="Draw a data-dependent epsilon that may be published, once."),
-    ] = False,
-    csv: Annotated[str | None, typer.Option(metavar="PATH", help="Write a table of the queries to PATH.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    as_json: options.Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print one number only: the data-independent epsilon, rounded up.")
-    ] = False,
-    verbose: options.Verbose = False,
-) -> CommandResult:
-    """Compute the privacy cost of labels from an ensemble of teachers (PATE: LNMax, GNMax, Confident-GNMax).
-
-    The data-independent epsilon holds for all votes. The data-dependent one is often far smaller, and itself private.
-    """
-    from dpcalc.mechanisms.pate import VOTES
-    from dpcalc.pate.answer import PateQuestion, evaluate_pate
-    from dpcalc.pate.view import DRAWN, WARNING, pate_output
-
-    noise = {"--gamma": gamma, "--sigma": sigma, "--threshold": threshold, "--threshold-sigma": threshold_sigma}
-    aggregation = _aggregation({option: value for option, value in noise.items() if value is not None})
-    delta_value = options.number("--delta", delta)
-    if delta_value is None:
-        raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
-    query_count = options.whole_number("--queries", queries, min_value=1)
-    votes_read = _votes_or_queries(
-        votes,
-        options.whole_number("--teachers", teachers, min_value=1),
-        options.whole_number("--classes", classes, min_value=2),
-        query_count,
-    )
-    if votes_read is None and (sanitise or csv is not None):
-        raise InputError("VOTES: expected a file for --sanitise and --csv, got none")
-    question = PateQuestion(
-        aggregation=aggregation,
-        queries=votes_read.queries if votes_read else query_count or 0,
-        votes=votes_read,
-        delta=delta_value,
-        target=options.number("--target-eps", target_eps),
-    )
-    answer = evaluate_pate(question, rng=_secret_noise() if sanitise else None)
-    written = _write_queries(answer, csv, force=force)
-    # Data-dependent values are private, and the sanitised one is for one use.
-    notes = (*(() if answer.by_votes is None else (WARNING,)), *(() if answer.sanitised is None else (DRAWN,)))
-    output = pate_output(answer, assumptions=VOTES, notes=notes, verbose=verbose)
-    asides = written if quiet else (*(f"warning: {note}" for note in notes), *written)
-    text = output_text(output, as_json=as_json, quiet=quiet)
-    return CommandResult(text=text, asides=asides, changed=(csv,) if csv else ())
-
-
-def _aggregation(given: dict[str, str]) -> Aggregation:
-    """Return LNMax, GNMax or ConfidentGNMax for the given noise options, by name; InputError for other combinations."""
-    from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
-
-    values = {option: options.number(option, text) or 0.0 for option, text in given.items()}
-    match values:
-        case {"--gamma": gamma} if len(values) == 1:
-            return LNMax(gamma=gamma)
-        case {"--sigma": sigma} if len(values) == 1:
-            return GNMax(sigma=sigma)
-        case {"--sigma": sigma, "--threshold": threshold, "--threshold-sigma": check} if len(values) == 3:
-            return ConfidentGNMax(label=GNMax(sigma=sigma), threshold=threshold, check_sigma=check)
-    got = ", ".join(given) or "none of them"
-    raise InputError(
-        "noise: expected --gamma (LNMax), --sigma (GNMax), or --sigma with --threshold and --threshold-sigma "
-        f"(Confident-GNMax), got {got}"
-    )
-
-
-def _votes_or_queries(path: str | None, teachers: int | None, classes: int | None, queries: int | None) -> Votes | None:
-    """Return the votes of a file, None if only the number of queries is given; raise InputError for neither."""
-    if path is not None:
-        from dpcalc.pate.votes_file import VotesFile, read_votes
-
-        return read_votes(VotesFile(path=path, teachers=teachers, classes=classes, queries=queries))
-    if queries is None:
-        raise InputError(
-            "VOTES: expected a .npy or .csv file, or --queries N for the bound that holds without votes, got neither"
-        )
-    return None
-
-
-def _secret_noise() -> np.random.Generator:
-    """Return a generator of random numbers seeded by the operating system."""
-    import numpy as np
-
-    return np.random.default_rng()
-
-
-def _write_queries(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
-    """Write a CSV table of queries to `csv`, return (remark,), () for None; InputError if it exists and not `force`."""
-    if csv is None:
-        return ()
-
-    from dpcalc.pate.view import query_csv
-
-    write_file("--csv", csv, query_csv(answer).encode(), force=force)
-    return (f"note: wrote {csv}",)

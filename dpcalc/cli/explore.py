@@ -26,6 +26,10 @@ from dpcalc.cli.sources import config_reader, for_each, loaded_plan, matching_pa
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpcalc.audit.scores import ScoreAudit
+    from dpcalc.charts.chart import Chart
     from dpcalc.config.load import Loaded
     from dpcalc.sweep.points import GridAxis, Outcome, Pool, SweptConfig
 
@@ -101,26 +105,18 @@ def curve(  # noqa: PLR0913  one parameter an option
 
     Prints a chart and a table on a terminal, otherwise the table. Lines are upper bounds unless labelled otherwise.
     """
-    from dpcalc.charts.chart import chart_csv, chart_lines, chart_output
-    from dpcalc.charts.plot import MARKS, chart_text
+    from dpcalc.charts.chart import chart_csv, chart_output
     from dpcalc.charts.series import CURVES
     from dpcalc.charts.shapes import CurveRequest
     from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.numbers import parse_numbers
 
-    if as_csv and as_json:
-        raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
+    output_format = _output_format(as_csv=as_csv, as_json=as_json)
     if plot:
         check_picture(plot)
     grid = tuple(sorted({float(text) for text in parse_numbers(over, option="--range")})) if over else ()
     # A batch size that no bound covers is accepted where the curve goes over other sizes.
-    varies_size, reader = kind == "rate", config_reader(context)
-    read = reader.open if varies_size else reader.load
-    paths = [path for word in configs or () for path in matching_paths(word)]
-    loaded, errors = for_each(paths, read)
-    if errors:  # one picture is one answer: it is drawn with every config or not at all
-        raise ExceptionGroup("configs that cannot be used", errors)
-    loaded = loaded or [loaded_plan(context, allow_any_size=varies_size)]
+    loaded = _configs_to_draw(context, configs or (), allow_any_size=kind == "rate")
     names = zip(config_names(loaded), (config.plan for config in loaded), strict=True)
     request = CurveRequest(
         plans=tuple(names), methods=tuple(dict.fromkeys(methods or ())), grid=grid, on_progress=report_progress
@@ -133,15 +129,38 @@ def curve(  # noqa: PLR0913  one parameter an option
 
         notes.append(write_picture(plot, lambda ending: chart_picture(chart, ending)))
     asides = (*remarks([item for config in loaded for item in config.diagnostics]), *notes)
-    if as_csv:
-        text = chart_csv(chart)
-    elif as_json:
+    if output_format == "json":
         text = chart_output(kind, chart, loaded).json_text()
     else:
-        text = chart_lines(chart)
-        if on_terminal():
-            text = f"{chart_text(chart, width=width())}\n{chart_lines(chart, marks=MARKS, width=width())}"
+        text = chart_csv(chart) if output_format == "csv" else _chart_and_lines(chart)
     return CommandResult(text=text, asides=asides, changed=(plot,) if plot else ())
+
+
+def _output_format(*, as_csv: bool, as_json: bool) -> str:
+    """Return "csv", "json" or, without either option, "text"; InputError for both."""
+    if as_csv and as_json:
+        raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
+    return "csv" if as_csv else "json" if as_json else "text"
+
+
+def _configs_to_draw(context: typer.Context, configs: Sequence[str], *, allow_any_size: bool) -> list[Loaded]:
+    """Return the configs of all words, else the one that `loaded_plan` returns; ExceptionGroup if any is unusable."""
+    reader = config_reader(context)
+    paths = [path for word in configs for path in matching_paths(word)]
+    loaded, errors = for_each(paths, reader.open if allow_any_size else reader.load)
+    if errors:  # one picture is one answer: it is drawn with every config or not at all
+        raise ExceptionGroup("configs that cannot be used", errors)
+    return loaded or [loaded_plan(context, allow_any_size=allow_any_size)]
+
+
+def _chart_and_lines(chart: Chart) -> str:
+    """Return the table of a chart; on a terminal below its drawing, each line with its mark."""
+    from dpcalc.charts.chart import chart_lines
+    from dpcalc.charts.plot import MARKS, chart_text
+
+    if not on_terminal():
+        return chart_lines(chart)
+    return f"{chart_text(chart, width=width())}\n{chart_lines(chart, marks=MARKS, width=width())}"
 
 
 # `dpcalc sweep`: epsilon over a grid of configs.
@@ -203,17 +222,16 @@ def sweep(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.sweep.points import InterruptedSweep, parse_axis
     from dpcalc.sweep.points import sweep as swept
-    from dpcalc.sweep.view import summary, sweep_csv, sweep_lines, sweep_output
+    from dpcalc.sweep.view import summary, sweep_output
 
-    if as_csv and as_json:
-        raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
+    output_format = _output_format(as_csv=as_csv, as_json=as_json)
     if scheduler and executor is not Executor.DASK:
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
     axes = tuple(map(parse_axis, over))
     if plot:
         _check_plot(plot, axes)
     workers = options.whole_number("--jobs", jobs, min_value=1)
-    base = _base(context, axes)
+    base = _swept_config(context, axes)
     count = math.prod(len(axis.values) for axis in axes)
     pool = _pool(executor, scheduler, workers, memory=options.memory(memory_limit), points=count)
     announce("sweep", total=count)
@@ -221,21 +239,17 @@ def sweep(  # noqa: PLR0913  one parameter an option
         outcomes, is_complete = swept(base, axes, pool, report_progress), True
     except InterruptedSweep as interrupted:
         outcomes, is_complete = interrupted.outcomes, False
-    if not outcomes:
-        text = ""
-    elif as_csv:
-        text = sweep_csv(axes, outcomes)
-    elif as_json:
+    if outcomes and output_format == "json":
         text = sweep_output(axes, outcomes, path=base.name, is_complete=is_complete).json_text()
     else:
-        text = _drawn(base, axes, outcomes) if is_complete else sweep_lines(axes, outcomes)
+        text = _sweep_text(base, axes, outcomes, as_csv=as_csv, with_drawing=is_complete)
     notes = [f"note: {summary(outcomes)}"] if outcomes else []
     if not is_complete:
         left_out = f"; {plot} was not written" if plot else ""
         notes.append(f"interrupted: {len(outcomes):,} of {count:,} points are finished{left_out}")
         return CommandResult(text=text, code=INTERRUPTED, asides=tuple(notes))
     if plot:
-        notes.append(_picture_remark(plot, base, axes, outcomes))
+        notes.append(_write_sweep_picture(plot, base, axes, outcomes))
     # The worst point decides, as the worst file does in a gate.
     code = max(outcome.code for outcome in outcomes)
     return CommandResult(text=text, code=code, asides=tuple(notes), changed=(plot,) if plot else ())
@@ -250,7 +264,7 @@ def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
         raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
 
 
-def _base(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
+def _swept_config(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
     """Return the config to sweep; without a file, InputError unless the flags and the swept keys make one."""
     from dpcalc.sweep.points import read_config
 
@@ -261,7 +275,7 @@ def _base(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
 
 
 def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory: int, points: int) -> Pool:
-    """Return the function that computes the points: on Dask, in this process if at most FEW, else in workers."""
+    """Return the function that computes the points: on Dask, in this process if at most FEW (40), else in workers."""
     from dpcalc.sweep.points import dask, in_process, processes
 
     if executor is Executor.DASK:
@@ -269,8 +283,10 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
     return in_process if points <= FEW else partial(processes, jobs=jobs, memory=memory)
 
 
-def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Write the picture, a line over one axis or a map of two, over an old one; return the remark on it."""
+def _write_sweep_picture(
+    plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]
+) -> str:
+    """Write the picture, a line over one axis or a map of two, over an old file; return "note: wrote ..."."""
     from dpcalc.charts.plot import chart_picture
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_picture, sweep_chart
@@ -281,7 +297,20 @@ def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], ou
     return write_picture(plot, lambda ending: heat_picture((axes[0], axes[1]), outcomes, ending, subtitle=facts))
 
 
-def _drawn(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
+def _sweep_text(
+    base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...], *, as_csv: bool, with_drawing: bool
+) -> str:
+    """Return outcomes as CSV, else as the table, `with_drawing` below their drawing on a terminal; "" for none."""
+    from dpcalc.sweep.view import sweep_csv, sweep_lines
+
+    if not outcomes:
+        return ""
+    if as_csv:
+        return sweep_csv(axes, outcomes)
+    return _drawing_and_table(base, axes, outcomes) if with_drawing else sweep_lines(axes, outcomes)
+
+
+def _drawing_and_table(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
     """Return, on a terminal, a chart (one axis) or map (two), above a table of up to 50 rows; else the table alone."""
     from dpcalc.charts.plot import chart_text
     from dpcalc.sweep.points import subtitle
@@ -350,7 +379,7 @@ def audit(  # noqa: PLR0913  one parameter an option
     --threshold before you see the scores. Exit code 1: the scores contradict the config.
     """
     from dpcalc.audit.scores import ScoreRules, audit_scores, read_scores
-    from dpcalc.audit.view import score_chart, score_output
+    from dpcalc.audit.view import score_output
     from dpcalc.planner.search import require_pld_method
 
     rules = ScoreRules(
@@ -362,13 +391,7 @@ def audit(  # noqa: PLR0913  one parameter an option
         check_picture(plot)
     loaded = _config_beside(context, config, scores, "SCORES")
     result = audit_scores(require_pld_method(loaded.plan), read_scores(scores), rules)
-    notes = []
-    if plot:
-        if not result.roc:
-            raise InputError("--plot: expected canaries that are in and canaries that are out, got one kind alone")
-        from dpcalc.charts.plot import chart_picture
-
-        notes.append(write_picture(plot, lambda ending: chart_picture(score_chart(result, loaded), ending)))
+    notes = (_write_roc_curve(plot, result, loaded),) if plot else ()
     return CommandResult(
         text=output_text(score_output(result, loaded, scores), as_json=as_json),
         code=0 if result.agrees else CONTRADICTED,
@@ -377,8 +400,18 @@ def audit(  # noqa: PLR0913  one parameter an option
     )
 
 
+def _write_roc_curve(plot: str, result: ScoreAudit, loaded: Loaded) -> str:
+    """Write the picture of the ROC curve; return "note: wrote ..."; InputError if all canaries are in, or all out."""
+    from dpcalc.audit.view import score_chart
+    from dpcalc.charts.plot import chart_picture
+
+    if not result.roc:
+        raise InputError("--plot: expected canaries that are in and canaries that are out, got one kind alone")
+    return write_picture(plot, lambda ending: chart_picture(score_chart(result, loaded), ending))
+
+
 def _config_beside(context: typer.Context, config: str, file: str, what: str) -> Loaded:
-    """Return the config of a command that reads a file too; InputError if both are standard input."""
+    """Return the config at a path, with shared options; InputError if it and the other file are both "-" (stdin)."""
     if config == file == STDIN:
         raise InputError(f"{what}: expected a file beside a config from standard input, got - for both")
     set_config(context, [config])
@@ -386,7 +419,7 @@ def _config_beside(context: typer.Context, config: str, file: str, what: str) ->
 
 
 def _guesses(text: str) -> tuple[int, int]:
-    """Return (guessed in, guessed out): the halves of "N", the larger first, or "IN:OUT"; InputError if both are 0."""
+    """Return (guessed in, guessed out) of "IN:OUT", or the halves of "N", the larger first; InputError otherwise."""
     match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
     pair = (0, 0)
     if match:

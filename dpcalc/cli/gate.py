@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, styled_text
 from dpcalc.config.files import git_root, is_device, send, write_or_replace
 from dpcalc.config.source import ConfigError, Severity, read_bytes
 from dpcalc.errors import InputError, system_message
-from dpcalc.gate.verdict import Result, Verdict, worst_verdict
+from dpcalc.gate.verdict import Limit, Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
 from dpcalc.report.formats import REPORTS, report_format
 from dpcalc.report.gate import GateView, gate_view
@@ -36,7 +37,7 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Delete an earlier report's file, so that a failing run leaves none; InputError for a link or another file."""
+        """Delete an earlier report at the path; InputError for a link or another file; no-op for devices, stdout."""
         if self.path is None:
             return
         try:
@@ -53,7 +54,7 @@ class Report:
             Path(self.path).unlink()
 
     def write(self, text: str) -> None:
-        """Write the report's file, or into a device or pipe; nothing for standard output; InputError if it fails."""
+        """Replace the report's file, or write into a device or pipe; no-op for standard output; or InputError."""
         if self.path is None:
             return
         data = text.encode("utf-8", errors="backslashreplace")
@@ -84,21 +85,34 @@ class Report:
             raise self._refusal("expected a file inside the repository, got a symbolic link; remove the link")
 
     def _refusal(self, sentence: str) -> InputError:
-        """Return the error for the path of this report."""
+        """Return the InputError "--report FORMAT=PATH: <sentence>"."""
         return InputError(f"--report {self.format}={self.path}: {sentence}")
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
-    """Return the reports, the printed one (text by default) last; delete older files; InputError if two share a place.
+    """Return the reports, the printed one (text by default) last, after earlier reports at their paths are deleted.
 
     Args:
         texts: values of `--report`.
         as_json: whether `--json`, short for `--report json`, was given.
+
+    Raises:
+        InputError: two share a place, or a path is no earlier report.
     """
     chosen = [_report(text) for text in texts]
     if as_json:
         chosen.append(Report(format="json"))
     printed = [report for report in chosen if report.path is None] or [Report(format="text")]
+    _refuse_shared_places(chosen)
+    # Before anything is computed: a run that crashes must not leave yesterday's verdict.
+    for report in chosen:
+        report.clear()
+    return (*(report for report in chosen if report.path is not None), *printed)
+
+
+def _refuse_shared_places(chosen: Sequence[Report]) -> None:
+    """Raise InputError if two reports go to standard output, or to one file (links followed)."""
+    printed = [report for report in chosen if report.path is None]
     if len(printed) > 1:
         names = " and ".join(report.format for report in printed)
         raise InputError(f"--report: expected at most one on standard output, got {names}; give the others =PATH")
@@ -107,14 +121,10 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
     if len(set(paths)) < len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
         raise InputError(f"--report: expected a file for each report, got two for {twice}")
-    # Before anything is computed: a run that crashes must not leave yesterday's verdict.
-    for report in chosen:
-        report.clear()
-    return (*(report for report in chosen if report.path is not None), *printed)
 
 
 def _report(text: str) -> Report:
-    """Return the report that `FORMAT[=PATH]` names; raise InputError for a format that is not in REPORTS."""
+    """Return the report `FORMAT[=PATH]`, path None without one or for "-"; InputError for a format not in REPORTS."""
     name, _, path = text.partition("=")
     if name not in REPORTS:
         raise InputError(f"--report: expected one of {', '.join(REPORTS)}, got `{name}`")
@@ -134,6 +144,12 @@ def _is_report(path: str) -> bool:
     return not text or any(report_format(name).is_report(text, content) for name in REPORTS)
 
 
+def max_epsilon_limit(text: str | None) -> Limit | None:
+    """Return `--max-epsilon` as a limit, None for None; InputError for no finite number >= 0."""
+    value = options.number("--max-epsilon", text)
+    return None if value is None else Limit(value=value, source="--max-epsilon")
+
+
 # The end of every command that is a gate: reports, remarks, exit code.
 
 
@@ -142,9 +158,9 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write report files; return the printed report and the worst verdict's exit code, >= 2 if a file fails.
+    """Write report files, GitHub's summary; return the printed report, the worst verdict's code, 2+ if a file fails.
 
-    With a report for GitHub, Markdown is appended to the workflow's step summary too.
+    With a report for GitHub, Markdown is appended to the workflow's step summary too. Asides have the tracebacks.
 
     Args:
         command: `check`, `validate`, `diff` or `lock`.
@@ -153,7 +169,7 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
         verbose: whether people see notes, beside errors and warnings.
     """
     levels = set(Severity) if verbose else {Severity.ERROR, Severity.WARNING}
-    view = gate_view(command, results, levels=levels, locate=_from_repository_top)
+    view = gate_view(command, results, levels=levels, locate=_path_from_top)
     code = EXIT_CODES[worst_verdict(result.verdict for result in results)]
     asides = _tracebacks(results)
     *files, printed = reports
@@ -167,14 +183,17 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
             code = max(code, 2)
     if any(report.format == "github" for report in reports):
         asides += _append_to_summary(view)
-    printed_format = report_format(printed.format)
-    text = printed_format.text(view)
-    if printed_format.for_people and sys.stdout is not None:
-        text = styled_text(text, sys.stdout)
-    return CommandResult(text=text, code=code, asides=tuple(asides), changed=tuple(changed))
+    return CommandResult(text=_printed_text(printed, view), code=code, asides=tuple(asides), changed=tuple(changed))
 
 
-def _from_repository_top(path: str) -> str:
+def _printed_text(report: Report, view: GateView) -> str:
+    """Return a report's text for standard output, if its format is for people styled for the terminal."""
+    written = report_format(report.format)
+    text = written.text(view)
+    return styled_text(text, sys.stdout) if written.for_people and sys.stdout is not None else text
+
+
+def _path_from_top(path: str) -> str:
     """Return a path relative to the top of the working directory's repository, links unresolved; else unchanged."""
     root = git_root(Path.cwd())
     place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
@@ -182,7 +201,7 @@ def _from_repository_top(path: str) -> str:
 
 
 def _append_to_summary(view: GateView) -> list[str]:
-    """Append Markdown to the file of GITHUB_STEP_SUMMARY, if set; return [], or [a warning] if that fails."""
+    """Append the Markdown report to the file that GITHUB_STEP_SUMMARY names, if set; return [] or [why it failed]."""
     path = os.environ.get(SUMMARY)
     if not path:
         return []

@@ -98,16 +98,14 @@ def check(  # noqa: PLR0913  one parameter an option
 
     Exit code 0: it does. 1: it does not. 2: an input must be fixed. 3: there is no verdict.
     """
-    from dpcalc.cli.gate import gate_answer, reports
+    from dpcalc.cli.gate import gate_answer, max_epsilon_limit, reports
     from dpcalc.cli.progress import costs_in_time
     from dpcalc.gate.check import Demands
     from dpcalc.gate.ledger import check_ledger
     from dpcalc.gate.policy import Policy
-    from dpcalc.gate.verdict import Limit
 
     chosen_reports = reports(report or (), as_json=as_json)
-    max_value = options.number("--max-epsilon", max_epsilon)
-    policy = Policy(max_epsilon=None if max_value is None else Limit(value=max_value, source="--max-epsilon"))
+    policy = Policy(max_epsilon=max_epsilon_limit(max_epsilon))
     with costs_in_time(timeout, memory_limit) as costs:
         result = check_ledger(ledger, base=options.revision(base), demands=Demands(policy=policy), costs=costs)
     return gate_answer("check", [result], reports=chosen_reports, verbose=False)
@@ -130,14 +128,14 @@ def application() -> typer.Typer:
 
 
 def _name_of(config: str) -> str:
-    """Return the file name of a config without its ending; raise InputError for standard input."""
+    """Return the file name of a config without folder and ending; InputError for standard input ("-")."""
     if config == "-":
         raise InputError("--name: expected a name for a run that is read from standard input, got none")
     return PurePath(config).stem
 
 
 def _promise_notes(run: Plan, ledger: Plan) -> Iterator[str]:
-    """Yield a note if a run states another unit, adjacency or group size than its ledger."""
+    """Yield one note if unit, adjacency or group size of a run's plan differ from its ledger's, with both."""
     from dpcalc.config.source import visible
 
     ours, theirs = (f"unit {plan.unit_name}, {plan.adjacency}, groups of {plan.group_size}" for plan in (ledger, run))
@@ -146,7 +144,7 @@ def _promise_notes(run: Plan, ledger: Plan) -> Iterator[str]:
 
 
 def _budget_remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:  # noqa: FBT001  what happened, not what to do
-    """Return (a note that nothing was written,), (a warning of an exceeded budget,), or () if it was written within."""
+    """Return one remark: not written (dry run, or over budget), or written over budget; () if written within it."""
     if fits:
         return ("note: nothing was written: --dry-run",) if dry_run else ()
     if written:

@@ -22,12 +22,12 @@ EVERY_UNIT = "all"  # what `--unit` takes instead of a level
 
 
 def one_of(words: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return a shell completion that offers some words."""
+    """Return a shell completion: the function from the beginning of a word to the words that begin so."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
-    """Return a shell completion of the config's dotted keys, "[0]" for items of lists, `ending` after each.
+    """Return a shell completion of the config's dotted keys, `ending` after each.
 
     Args:
         ending: text after a key, "=" for an option that sets it.
@@ -45,7 +45,7 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
 
 
 def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], list[str]]:
-    """Return a shell completion of names of levels or phases, of the config named on the command line or found.
+    """Return a shell completion of the names of levels or phases of the config on the command line, else the found one.
 
     Args:
         section: "levels" or "phases".
@@ -173,7 +173,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 
 
 def _shared() -> Iterator[inspect.Parameter]:
-    """Yield the keyword-only parameters, annotated for Typer, of the options that commands on a config share."""
+    """Yield the keyword-only parameters, with Typer's annotations, of CONFIG, --set, ..., OVERRIDES and --timeout."""
     annotated: dict[str, tuple[Any, Any]] = {
         "config": (Config, None),
         "no_config": (NoConfig, False),
@@ -208,8 +208,8 @@ def number(option: str, text: str | None, *, positive: bool = False) -> float | 
         positive: whether 0 is refused too.
     """
     if positive:
-        return _stated(option, text, "a finite number > 0", lambda value: 0 < value < math.inf)
-    return _stated(option, text, "a finite number >= 0", lambda value: 0 <= value < math.inf)
+        return _valid_number(option, text, "a finite number > 0", lambda value: 0 < value < math.inf)
+    return _valid_number(option, text, "a finite number >= 0", lambda value: 0 <= value < math.inf)
 
 
 def any_number(option: str, text: str) -> float:
@@ -219,7 +219,7 @@ def any_number(option: str, text: str) -> float:
         option: its name, for the message.
         text: the text of the user.
     """
-    return _stated(option, text, "a finite number", math.isfinite) or 0.0
+    return _valid_number(option, text, "a finite number", math.isfinite) or 0.0
 
 
 def probability(option: str, text: str | None) -> float | None:
@@ -229,7 +229,7 @@ def probability(option: str, text: str | None) -> float | None:
         option: its name, for the message.
         text: the text of the user, or None.
     """
-    return _stated(option, text, "a probability between 0 and 1, both excluded", lambda value: 0 < value < 1)
+    return _valid_number(option, text, "a probability between 0 and 1, both excluded", lambda value: 0 < value < 1)
 
 
 def whole_number(option: str, text: str | None, *, min_value: int) -> int | None:
@@ -244,14 +244,14 @@ def whole_number(option: str, text: str | None, *, min_value: int) -> int | None
     def is_valid(value: float) -> bool:
         return min_value <= value <= _LARGEST_WHOLE and value == int(value)
 
-    value = _stated(option, text, f"a whole number >= {min_value}", is_valid, quotients=False)
+    value = _valid_number(option, text, f"a whole number >= {min_value}", is_valid, quotients=False)
     return None if value is None else int(value)
 
 
-def _stated(
+def _valid_number(
     option: str, text: str | None, expected: str, is_valid: Callable[[float], bool], *, quotients: bool = True
 ) -> float | None:
-    """Return a number, or quotient such as 1/97, that an option states; None for None; InputError unless valid."""
+    """Return an option's number, or quotient such as 1/97; None for None; InputError "expected ..." unless valid."""
     if text is None:
         return None
     try:
@@ -276,7 +276,7 @@ def seconds(text: str | None) -> float:
 
 
 def memory(text: str) -> int:
-    """Return the limit of `--memory-limit` (gigabytes of 1e9) in bytes, at most 2^60; InputError unless > 0."""
+    """Return `--memory-limit` (gigabytes of 1e9) in whole bytes, 1 to 2^60; InputError unless > 0."""
     value = number("--memory-limit", text)
     if not value:
         raise InputError(f"--memory-limit: expected a number of gigabytes > 0, got `{text}`")

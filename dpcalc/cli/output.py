@@ -37,7 +37,7 @@ def width() -> int:
 
 
 def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> str:
-    """Return a result as JSON, else if quiet bare numbers, else plain lines or, on a terminal, rows and tables.
+    """Return a result as JSON if `as_json`, else numbers if quiet, else plain lines or, on a terminal, rows and tables.
 
     Args:
         output: the result.
@@ -58,7 +58,7 @@ def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, v
 
 
 def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
-    """Return a result with these errors as JSON field `error`; unchanged if there are none.
+    """Return a result with the errors as one more field, the `error` of JSON; unchanged if there are none.
 
     Args:
         output: the result.
@@ -103,11 +103,11 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text for a terminal: wrapped, thousands separated in notes, coloured if allowed; unchanged otherwise.
+    """Return a text for a terminal: 14,000 for 14000 in notes, excerpts cut, lines wrapped, deciding words coloured.
 
     Args:
         text: lines without control characters.
-        stream: the stream that it is for.
+        stream: the stream that it is for; unchanged if that is no terminal, uncoloured for NO_COLOR and TERM=dumb.
     """
     if not stream.isatty():
         return text
@@ -130,7 +130,7 @@ def _width(stream: TextIO) -> int:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return a line wrapped to a width, further lines indented, a shell command with backslashes; an excerpt whole."""
+    """Return a line wrapped to a width, further lines indented, a shell command with backslashes; an excerpt uncut."""
     if len(line) <= width or _EXCERPT.match(line):
         return [line]
     if command := _COMMAND.match(line):
@@ -142,28 +142,32 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def _with_short_excerpts(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Yield lines; of an excerpt wider than `width` the part around its ^^^ marks, and their words on a line below."""
+    """Yield lines; of an excerpt ("N | text", below it "  | ^^^ words") wider than `width` those of `_cut_excerpt`."""
     at = 0
     while at < len(lines):
-        marks = _MARKS.match(lines[at + 1]) if at + 1 < len(lines) else None
         excerpt = _EXCERPT.match(lines[at])
-        if marks and excerpt and max(map(len, lines[at : at + 2])) > width:
-            gutter, room = excerpt.end(), width - excerpt.end()
-            text, start = lines[at][gutter:], marks.start(1) - gutter
-            # The marks stand a third of the way into the part that is shown.
-            cut = max(0, min(start - room // 3, len(text) - room)) if len(text) > room else 0
-            shown = text[cut : cut + room]
-            shown = (_CUT + shown[len(_CUT) :]) if cut else shown
-            shown = (shown[: -len(_CUT)] + _CUT) if cut + room < len(text) else shown
-            yield lines[at][:gutter] + shown
-            underlined = " " * (start - cut) + marks[1][: room - (start - cut)]
-            yield lines[at + 1][:gutter] + underlined
-            if marks[2]:
-                yield f"  = {marks[2]}"
+        marks = _MARKS.match(lines[at + 1]) if at + 1 < len(lines) else None
+        if excerpt and marks and max(map(len, lines[at : at + 2])) > width:
+            yield from _cut_excerpt(excerpt, marks, width)
             at += 2
-            continue
-        yield lines[at]
-        at += 1
+        else:
+            yield lines[at]
+            at += 1
+
+
+def _cut_excerpt(excerpt: re.Match[str], marks: re.Match[str], width: int) -> Iterator[str]:
+    """Yield the part of an excerpt's line around its marks, "..." where it is cut, the marks, and their words below."""
+    gutter, room = excerpt.end(), width - excerpt.end()
+    text, start = excerpt.string[gutter:], marks.start(1) - gutter
+    # The marks stand a third of the way into the part that is shown.
+    cut = max(0, min(start - room // 3, len(text) - room)) if len(text) > room else 0
+    shown = text[cut : cut + room]
+    shown = (_CUT + shown[len(_CUT) :]) if cut else shown
+    shown = (shown[: -len(_CUT)] + _CUT) if cut + room < len(text) else shown
+    yield excerpt.string[:gutter] + shown
+    yield marks.string[:gutter] + " " * (start - cut) + marks[1][: room - (start - cut)]
+    if marks[2]:
+        yield f"  = {marks[2]}"
 
 
 def _coloured(match: re.Match[str]) -> str:
@@ -176,7 +180,7 @@ def _coloured(match: re.Match[str]) -> str:
 
 
 def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, quiet: bool = False) -> tuple[str, ...]:
-    """Return texts for standard error, findings on a config, then notes on the result; if quiet, no notes of either.
+    """Return texts for standard error: findings on a config, then "note: ..." on the result; if quiet, no notes.
 
     Args:
         diagnostics: findings of the config layer.
@@ -213,7 +217,7 @@ class CommandResult:
 
 
 def print_result(answer: CommandResult) -> None:
-    """Write a result to standard output, then its remarks to standard error; BrokenPipeError or OutputError.
+    """Write a result's text to standard output, then its remarks to standard error; BrokenPipeError or OutputError.
 
     Raises:
         BrokenPipeError: the reader of standard output is gone.
@@ -241,16 +245,14 @@ def _write(text: str) -> None:
 
 
 def _lost_answer_text(cause: str, changed: tuple[str, ...]) -> str:
-    """Return the message for a result that cannot be written, with the files that were changed."""
+    """Return "standard output cannot be written: <cause>; a, b were written", or "...; no file was changed"."""
     files = ", ".join(changed)
     written = f"{files} {'was' if len(changed) == 1 else 'were'} written" if changed else "no file was changed"
     return f"standard output cannot be written: {cause}; {written}"
 
 
 def output_error(error: BaseException) -> OutputError | None:
-    """Return an OutputError as it is, one for an OSError of a stream (no file name), None for any other error.
-
-    In the second case standard output is discarded. Only an error of a file that was opened by its name carries a name.
+    """Return an OutputError as it is; for an OSError of a stream a new one, stdout discarded; None for other errors.
 
     Only an error of a file that was opened by its name carries a name.
     """
@@ -263,7 +265,7 @@ def output_error(error: BaseException) -> OutputError | None:
 
 
 def print_remark(text: str) -> None:
-    """Write a line to standard error; ignore a closed stream, since a result does not fail for a remark."""
+    """Write a line, styled for a terminal, to standard error; do nothing if that is closed or cannot be written."""
     if sys.stderr is None:
         return
     try:
@@ -286,7 +288,7 @@ def discard_output(stream: TextIO | None) -> None:
 
 
 def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
-    """Write a file as a whole or not at all, or into a device; InputError: exists (no `force`), or cannot be written.
+    """Write a file as a whole or not at all, or into a device; InputError: it exists (no `force`), a link, unwritable.
 
     Args:
         option: the option that names the file, for the message.
@@ -311,7 +313,7 @@ def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
 
 
 def _refuse_outward_link(option: str, path: str) -> None:
-    """Raise InputError if links lead a file to be written out of the repository in which its name lies."""
+    """Raise InputError if symbolic links lead the path of a new file out of the repository in which its name lies."""
     from dpcalc.config.files import leaves_repository
 
     # The user named the file, but whoever filled the repository may have made the link.
@@ -334,7 +336,7 @@ def refuse_existing(option: str, path: str, *, force: bool) -> None:
 
 
 def check_picture(path: str) -> None:
-    """Raise InputError for a picture that cannot be written: its format, no library or folder, read-only, a link."""
+    """Raise InputError if `--plot` cannot be written: unknown format, no library or folder, read-only, outward link."""
     from dpcalc.charts.plot import picture_format
 
     picture_format(path)
@@ -350,7 +352,7 @@ def check_picture(path: str) -> None:
 
 
 def write_picture(path: str, picture: Callable[[str], bytes]) -> str:
-    """Write a picture as a whole or not at all, over an old one; return the remark on it; or InputError.
+    """Write the picture in the format of the path's ending, over an old file; return "note: wrote ..."; or InputError.
 
     Args:
         path: the file; its ending is the format.

@@ -57,7 +57,7 @@ def report_progress(part: float) -> None:
 
 
 def report_file(path: str, total: int) -> None:
-    """Show the name of the file that is worked on, and how many of `total` results are done.
+    """Set the file that the bar names, "" for the label of the work, and the number of results, 0 for one alone.
 
     Args:
         path: name of the file; "" shows the label of the work.
@@ -77,13 +77,13 @@ def announce(label: str, *, total: int = 0) -> None:
 
 
 def announce_files(paths: Sequence[str]) -> None:
-    """Start work on files: the bar shows the name of the only one, or their number."""
+    """Announce work on files: the bar's label is the name of the only one, or "8,000 files"."""
     announce(paths[0] if len(paths) == 1 else f"{len(paths):,} files")
 
 
 @contextmanager
 def progress(label: str = "computing") -> Iterator[None]:
-    """Show the bar while the block runs, and erase it; do nothing if standard error is no terminal, or a dumb one.
+    """Context that announces a label and, on a terminal that is not dumb, draws the bar in a thread, erased at the end.
 
     Args:
         label: name of the work, until `announce` gives a better one.
@@ -103,26 +103,26 @@ def progress(label: str = "computing") -> Iterator[None]:
 
 
 def _draw(done: threading.Event) -> None:
-    """Draw the bar, after one second, until the work is done."""
+    """Draw `_state` as a bar ten times a second, after one second, until `done`; a new label or total starts anew."""
     if done.wait(PATIENCE):
         return
     with _bar() as bar:
         shown = (_state.label, _state.total)
-        task = bar.add_task("", total=None, label=_short(shown[0], bar.console.width), counted="", left="")
+        task = bar.add_task("", total=None, label=_short_name(shown[0], bar.console.width), counted="", left="")
         # The state is read without a lock: what is stale is shown for a tenth of a second.
         while not done.wait(_REFRESH):
             if (_state.label, _state.total) != shown:
                 bar.reset(task)
                 shown = (_state.label, _state.total)
             part = _state.part
-            name = _short(_state.file or shown[0], bar.console.width)
-            bar.update(task, label=name, counted=_counted(part, shown[1]))
+            name = _short_name(_state.file or shown[0], bar.console.width)
+            bar.update(task, label=name, counted=_counted_text(part, shown[1]))
             if part is not None:
                 bar.update(task, total=1.0, completed=part, left="left")
 
 
 def _bar() -> Progress:
-    """Return rich's progress bar on standard error, erased at its end; file names are shown without markup."""
+    """Return rich's bar on standard error, erased at its end: label, bar, count, time spent, time left; no markup."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -139,15 +139,15 @@ def _bar() -> Progress:
     )
 
 
-def _short(label: str, width: int) -> str:
+def _short_name(label: str, width: int) -> str:
     """Return the end of a name, at most 28 characters or what `width` columns leave, "?" for control characters."""
     shown = "".join(char if char.isprintable() else "?" for char in label)
     longest = max(8, min(_LONGEST, width - _NUMBERS))
     return shown if len(shown) <= longest else f"...{shown[3 - longest :]}"
 
 
-def _counted(part: float | None, total: int) -> str:
-    """Return the part that is done as "812/8,000 10%", "" if unknown."""
+def _counted_text(part: float | None, total: int) -> str:
+    """Return the part that is done as "812/8,000 10%", "10%" if `total` is 0, "" for None."""
     if part is None:
         return ""
     count = f"{round(part * total):,}/{total:,} " if total else ""
@@ -161,7 +161,7 @@ GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that neve
 
 @contextmanager
 def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
-    """Context that ends the process, workers included, with exit code 3 if the block takes over `seconds` + `grace`.
+    """Context that ends the process, by `_end_process` in a thread, if it takes over `seconds` + `grace`; inf: never.
 
     Args:
         seconds: the limit, infinite for none.
@@ -169,7 +169,7 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
     """
     done = threading.Event()
     if seconds < math.inf:
-        threading.Thread(target=_end, args=(done, seconds, grace), daemon=True).start()
+        threading.Thread(target=_end_process, args=(done, seconds, grace), daemon=True).start()
     try:
         yield
     finally:
@@ -195,7 +195,7 @@ def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
             costs.close()
 
 
-def _end(done: threading.Event, seconds: float, grace: float) -> None:
+def _end_process(done: threading.Event, seconds: float, grace: float) -> None:
     """End the process with a message and exit code 3 unless `done` is set within the limit and the grace time."""
     if not done.wait(seconds + grace):
         code, sentence = no_verdict_reason(OutOfTimeError(f"no answer within {seconds:g} s; --timeout allows more"))

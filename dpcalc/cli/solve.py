@@ -152,7 +152,7 @@ class SolveRequest:
 
 
 def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
-    """Return the command `solve-<name>` with a help text, without the options of the parameters in `leave_out`."""
+    """Return the function of `solve-<name>` that calls `_solve`, with this help, less the options in `leave_out`."""
 
     def _command(  # noqa: PLR0913  one parameter an option
         context: typer.Context,
@@ -212,7 +212,7 @@ solve_group = _solver(
 
 
 def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
-    """Load the config, solve, round to the safe side and write if asked; the result has code 1 if no value fits."""
+    """Load the config, check --write and phases, solve for the goal; return the solved or (code 1) unsolved result."""
     targets = consistent_targets(request.targets)
     loaded = loaded_plan(context, assumed=request.quantity.assumed, allow_any_size=request.name == "rate")
     goal = goal_of(targets, loaded.plan)
@@ -220,34 +220,40 @@ def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
     if request.write and not Path(loaded.path).is_file():
         raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
 
-    from dpcalc.planner.evaluate import with_lower_bound
     from dpcalc.planner.search import NoSolution
-    from dpcalc.planner.solve import certified_measure
-    from dpcalc.report.solution import with_safe_decimal
 
-    plan, lacking = loaded.plan, _phases_lacking(loaded, request)
-    _refuse_other_gaps(plan, lacking, request)
+    lacking = _phases_lacking(loaded, request)
+    _refuse_other_gaps(loaded.plan, lacking, request)
     try:
-        solution = _solution(loaded, request, goal)
+        solution = _rounded_solution(loaded, request, goal)
     except NoSolution as failure:
         return _unsolved_result(failure, loaded, request)
-    solution = with_safe_decimal(solution, plan, lambda changed: certified_measure(changed, goal))
-    solution = replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
-    if request.name == "sigma" and len(lacking) == len(plan.phases):
+    if request.name == "sigma" and len(lacking) == len(loaded.plan.phases):
         solution = replace(solution, name="noise_multiplier")  # a factor on the assumed noise 1 is the noise itself
     return _solved_result(solution, loaded, request)
 
 
-def _solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
-    """Return the solver's solution; of "rate" in the config's terms: rate or batch size, with epochs or steps fixed."""
+def _rounded_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
+    """Return the solution rounded to a decimal that still meets the goal, its guarantee with a lower bound."""
+    from dpcalc.planner.evaluate import with_lower_bound
+    from dpcalc.planner.solve import certified_measure, solve
+    from dpcalc.report.solution import with_safe_decimal
+
+    if request.name == "rate":
+        solution = _rate_solution(loaded, request, goal)
+    else:
+        solution = solve(loaded.plan, request.name, goal=goal, phase=request.phase)
+    solution = with_safe_decimal(solution, loaded.plan, lambda changed: certified_measure(changed, goal))
+    return replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
+
+
+def _rate_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
+    """Return the solution for the rate, or for the batch size if the config states one, with its epochs if stated."""
+    from dpcalc.config.normal import stated_terms
     from dpcalc.planner.solve import solve
+    from dpcalc.planner.vary import select_phase
 
     plan = loaded.plan
-    if request.name != "rate":
-        return solve(plan, request.name, goal=goal, phase=request.phase)
-
-    from dpcalc.config.normal import stated_terms
-    from dpcalc.planner.vary import select_phase
 
     chosen = select_phase(plan, request.phase, "rate")
     words = stated_terms(loaded.tree, plan.phases.index(chosen), chosen.hierarchy)
@@ -269,7 +275,7 @@ def _phases_lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
 
 
 def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) -> None:
-    """Raise InputError unless the phases that lack the quantity are none, or all that are solved for (--phase)."""
+    """Raise InputError unless `lacking`, the phases without the quantity, is none, or all that are solved for."""
     # An answer for some phases would rest on the value that was assumed for the others.
     names = [phase.name for phase in plan.phases]
     if lacking not in ([], names if request.phase is None else [request.phase]):
@@ -281,26 +287,15 @@ def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) ->
 
 
 def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) -> CommandResult:
-    """Return the result for a value that was found, and write it on request; exit code 2 if it cannot be written."""
+    """Return the result for a solution, after --write has put it into the file; exit code 2 if it cannot be written."""
     from dpcalc.report.solution import solution_output
 
     written: tuple[str, ...] = ()
     refusal: tuple[str, ...] = ()
-    if request.write:
-        from dpcalc.config.edit import Rewrite, write
-
-        try:
-            rewrite = Rewrite(
-                path=loaded.path,
-                key=loaded.section,
-                section=request.quantity.section,
-                before=loaded.plan,
-                after=solution.plan,
-                assumed=request.quantity.assumed,
-            )
-            written = write(rewrite)
-        except InputError as error:  # the value is known: say it all the same
-            refusal = (f"error: {error}",)
+    try:
+        written = _write_solution(solution, loaded, request) if request.write else ()
+    except InputError as error:  # the value is known: say it all the same
+        refusal = (f"error: {error}",)
     notes = [f"wrote {change}" for change in written]
     if request.write and not notes and not refusal:
         notes = [f"{loaded.path} has this value already: nothing was written"]
@@ -311,8 +306,23 @@ def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) ->
     return CommandResult(text=text, code=code, asides=asides, changed=(loaded.path,) if written else ())
 
 
+def _write_solution(solution: Solution, loaded: Loaded, request: SolveRequest) -> tuple[str, ...]:
+    """Write the values of the solved plan into the config file; return a text for each change; or InputError."""
+    from dpcalc.config.edit import Rewrite, write
+
+    rewrite = Rewrite(
+        path=loaded.path,
+        key=loaded.section,
+        section=request.quantity.section,
+        before=loaded.plan,
+        after=solution.plan,
+        assumed=request.quantity.assumed,
+    )
+    return write(rewrite)
+
+
 def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest) -> CommandResult:
-    """Return the result if no value meets the target: the best that there is, exit code 1."""
+    """Return the result if no value meets the target, exit code 1; with --quiet the best value is a remark."""
     from dpcalc.report.solution import no_solution_output
 
     output = no_solution_output(request.command, failure, loaded)

@@ -76,7 +76,7 @@ GATE = CURVE - {"no_config"}
 def with_shared(
     command: Callable[..., CommandResult], *, names: Collection[str] = SHARED.keys()
 ) -> Callable[..., CommandResult]:
-    """Return a command that takes shared options beside its own, and keeps to their time limit.
+    """Return a command that takes shared options too, stores them in the context, and ends after their time limit.
 
     Typer reads the options of a command from its signature, so the two signatures are merged. What the shared options
     say is stored in the context, as a `ConfigRequest`.
@@ -91,7 +91,7 @@ def with_shared(
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
     def run(context: typer.Context, **values: Any) -> CommandResult:  # noqa: ANN401  as Typer parsed them
-        """Run the command within its time limit, the shared options stored in the context."""
+        """Store the shared options in the context as a ConfigRequest, then run the command within their time limit."""
         given = {each.name: values.pop(each.name) for each in shared}
         context.meta[_REQUEST] = _request(given)
         with ended_after(options.seconds(given.get("timeout"))):
@@ -106,7 +106,7 @@ def with_shared(
 
 
 def _request(given: Mapping[str, Any]) -> ConfigRequest:
-    """Return the values of the shared options, by name, as one request; those that the command has not are unset."""
+    """Return shared options {parameter name: value} as a ConfigRequest; absent ones as if the user gave none."""
     texts = {option: given.get(options.parameter_name(option)) for option in options.OVERRIDES}
     return ConfigRequest(
         config=given.get("config"),
@@ -119,7 +119,7 @@ def _request(given: Mapping[str, Any]) -> ConfigRequest:
 
 
 def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
-    """Return a reader of the configs of a gate, with the command's section and overrides, and the revision `base`.
+    """Return a reader of configs with the section and overrides of the command's ConfigRequest, and this `base`.
 
     Args:
         context: of the command.
@@ -132,7 +132,7 @@ def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
 
 
 def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_any_size: bool = False) -> Loaded:
-    """Return the config that is named, else found, else stated by options, with overrides; InputError if there is none.
+    """Return the config that is named, else found, else made of options, with overrides; InputError without any.
 
     Args:
         context: of the command.
@@ -148,18 +148,23 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_an
     if path is not None:
         loaded = load(path, key=request.key, overrides=overrides)
     else:
-        from dpcalc.config.load import load_from_flags
-        from dpcalc.config.overrides import missing_flags
-
-        missing = missing_flags(overrides)
-        if missing or request.key:
-            raise InputError(_no_config_message(context, request, missing))
-        loaded = load_from_flags(overrides)
+        loaded = _config_of_options(context, request, overrides)
     return _without_assumed_places(loaded if allow_any_size else loaded.accepted())
 
 
+def _config_of_options(context: typer.Context, request: ConfigRequest, overrides: Overrides) -> Loaded:
+    """Return the config that overrides make without a file; InputError if some are missing or a section is named."""
+    from dpcalc.config.load import load_from_flags
+    from dpcalc.config.overrides import missing_flags
+
+    missing = missing_flags(overrides)
+    if missing or request.key:
+        raise InputError(_no_config_message(context, request, missing))
+    return load_from_flags(overrides)
+
+
 def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return two or more paths, duplicates too (InputError with --no-config); else () and store the only one, or None.
+    """Return the paths of two or more configs, InputError with --no-config; of fewer (), after `set_config` with it.
 
     Args:
         context: of the command.
@@ -179,7 +184,7 @@ def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tupl
 def plan_results(
     context: typer.Context, paths: Sequence[str], compute: Callable[[Plan], Result]
 ) -> tuple[list[tuple[Result, Loaded]], tuple[DpcalcError, ...]]:
-    """Return (results with their configs, errors of the other configs); ExceptionGroup if no config has a result.
+    """Return ([(result of its plan, config)], errors of the other configs); ExceptionGroup if no config has a result.
 
     Args:
         context: of the command.
@@ -189,6 +194,7 @@ def plan_results(
     reader = config_reader(context)
 
     def computed(path: str) -> tuple[Result, Loaded]:
+        """Return (the result of the plan of the config at a path, the config)."""
         loaded = _without_assumed_places(reader.load(path))
         return compute(loaded.plan), loaded
 
@@ -199,7 +205,7 @@ def plan_results(
 
 
 def for_each(paths: Sequence[str], compute: Callable[[str], Result]) -> tuple[list[Result], tuple[DpcalcError, ...]]:
-    """Return (results, errors) of a computation on each file, equal errors once; any other than DpcalcError passes.
+    """Return (results, DpcalcErrors) of a computation on each file, errors with the path before them, equal ones once.
 
     Args:
         paths: of the files.
@@ -231,13 +237,13 @@ def set_config(context: typer.Context, configs: Sequence[str] | None) -> None:
 
 
 def has_every_unit(context: typer.Context) -> bool:
-    """Return True if the command has `--unit all`."""
+    """Return True if the command line has `--unit all`."""
     request: ConfigRequest = context.meta[_REQUEST]
     return ("--unit", EVERY) in request.flags
 
 
 def loaded_for_every_unit(context: typer.Context) -> tuple[Loaded, ...]:
-    """Return the config once for each level that can be protected; of options alone once, without `--unit`."""
+    """Return the config once for each level that can be protected; without a file that of the options, one level."""
     from dpcalc.config.load import load_every_unit
 
     request: ConfigRequest = context.meta[_REQUEST]
@@ -251,13 +257,13 @@ def loaded_for_every_unit(context: typer.Context) -> tuple[Loaded, ...]:
 
 
 def named_config(context: typer.Context) -> tuple[str | None, str, Overrides]:
-    """Return (path, None for no config; its section; overrides), not loaded; print which one a search finds."""
+    """Return (path or None, section or "", overrides) of the config, not loaded; print a path that a search finds."""
     request: ConfigRequest = context.meta[_REQUEST]
     return _config_path(request, quiet=False), request.key, request.overrides(())
 
 
 def _without_assumed_places(loaded: Loaded) -> Loaded:
-    """Return a config whose diagnostics on assumed values have no line and column: they stand in no file."""
+    """Return a config whose diagnostics on assumed values (in no file) have its own path, and no line and column."""
     from dpcalc.config.overrides import ASSUMED
 
     diagnostics = (
@@ -268,7 +274,7 @@ def _without_assumed_places(loaded: Loaded) -> Loaded:
 
 
 def _config_path(request: ConfigRequest, *, quiet: bool) -> str | None:
-    """Return CONFIG, else the one a search finds (printed unless quiet), else None; InputError: several, no_config."""
+    """Return CONFIG, else the one a search finds, printed unless quiet, else None; InputError if that finds several."""
     if request.config is not None and request.no_config:
         raise InputError(f"--no-config: expected no config beside it, got {request.config}; leave one of them out")
     if request.config is not None or request.no_config:
@@ -299,10 +305,13 @@ class ChosenConfigs:
 
 
 def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
-    """Return the configs that words match; of None those a search finds, printed, maybe none; InputError: no match.
+    """Return the files that words name or match, each once; without words those a search finds, printed, or none.
 
     Args:
         words: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty searches.
+
+    Raises:
+        InputError: a pattern matches nothing.
     """
     from dpcalc.config.discovery import VARIABLE, find_configs
 
@@ -317,7 +326,7 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
 
 
 def matching_paths(word: str) -> Sequence[str]:
-    """Return [word] if it has no "*", else a file of that name and the pattern's matches; InputError for no match."""
+    """Return [word] if it has no "*", else the file of just this name, if any, and all matches; InputError for none."""
     from dpcalc.config.discovery import matching_files
 
     if "*" not in word:
@@ -337,7 +346,7 @@ def matching_paths(word: str) -> Sequence[str]:
 
 
 def _no_config_message(context: typer.Context, request: ConfigRequest, missing: Sequence[str]) -> str:
-    """Return the message for a command without a config or enough options: where it looked, two commands to try."""
+    """Return the message "no config: ...": where it was searched, what is missing, the command with one or options."""
     from dpcalc.config.discovery import folders_to_search
 
     folders = folders_to_search(Path.cwd())
@@ -348,8 +357,7 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
     own = "".join(f" {words}" for words in _own_options(context))
     flags = "".join(f" {option} {text}" for option, text in request.flags)
     more = "".join(f" {option} {EXAMPLES[option]}" for option in missing)
-    goals = [context.params[name] for name in ("target", "target_tpr", "target_advantage") if name in context.params]
-    more += " --target-eps 2" if goals and set(goals) == {None} else ""  # without a config there is no budget
+    more += " --target-eps 2" if _lacks_target(context) else ""  # without a config there is no budget
     lacks = f"; without one {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} needed" if missing else ""
     return (
         f"no config: none given, {looked}{lacks}\n"
@@ -358,8 +366,14 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
     )
 
 
+def _lacks_target(context: typer.Context) -> bool:
+    """Return True if the command is a solver and no target is given."""
+    goals = [context.params[name] for name in ("target", "target_tpr", "target_advantage") if name in context.params]
+    return bool(goals) and set(goals) == {None}
+
+
 def _own_options(context: typer.Context) -> Iterator[str]:
-    """Yield the options of the command itself, without the shared ones, as "--option value"; flags only if set."""
+    """Yield the given options of the command itself, not the shared ones: "--option TEXT", and "--flag" if set."""
     for param in context.command.params:
         value = None if param.name in SHARED else context.params.get(param.name or "")
         if isinstance(value, str):

@@ -113,13 +113,11 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return `check`'s result of a case, no suggestions: undecided if loose, failed on errors (strict: warnings)."""
+    """Return the result of `check`, without suggestions: an error's, undecided, failed by errors (strict: warnings)."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
-        guarantee = costs.guarantee(case.new.plan)
-        if _wants_lower_bound(case.new.plan, guarantee, demands):
-            guarantee = costs.with_lower_bound(case.new.plan, guarantee)
+        guarantee = _guarantee(case.new.plan, costs, demands)
         base = None if case.pair is None else base_costs(case.pair, costs)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return error_result(case.path, error)
@@ -146,6 +144,12 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
         diagnostics=case.new.diagnostics,
         base=base,
     )
+
+
+def _guarantee(plan: Plan, costs: Costs, demands: Demands) -> Guarantee:
+    """Return a plan's upper bound, with a lower bound if `_wants_lower_bound`; raise the exception stored for it."""
+    guarantee = costs.guarantee(plan)
+    return costs.with_lower_bound(plan, guarantee) if _wants_lower_bound(plan, guarantee, demands) else guarantee
 
 
 def _strictest_limit(new: Loaded, pair: ConfigPair | None, demands: Demands) -> Limit | None:
@@ -266,7 +270,7 @@ def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
 
 
 def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tuple[Result, ...]:
-    """Return one result for each file, in order: passed, invalid or undecided; nothing is computed.
+    """Return one result for each file, in order: passed if it can be read, else invalid or undecided by its error.
 
     Args:
         paths: config files; "-" is standard input.

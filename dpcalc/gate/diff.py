@@ -49,14 +49,14 @@ class ConfigPair:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield the plans to compute: new, base, base with one change each, new with one old claim each."""
+        """Yield `cost_relevant` plans: new, base, base with one change each, new with one old claim each; no None."""
         yield cost_relevant(self.new.plan)
         yield cost_relevant(self.old.plan)
         yield from (plan for _, plan in (*self.steps, *self.claims) if plan is not None)
 
 
 def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return a config with its base and a plan for each change but budget and accounting, None if invalid or over 32.
+    """Return the pair with plans of each change that matters to the cost, and each claim; None: invalid, or over 32.
 
     Args:
         name: revision or file of the base.
@@ -79,7 +79,7 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
 
 
 def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
-    """Return the base's epsilon, its epsilon with each change alone, largest first, and the new one without each claim.
+    """Return the base's guarantee, its epsilon with each change alone, largest first, and the new without each claim.
 
     Args:
         pair: a config and its base.
@@ -149,6 +149,11 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: Increase
     for problem in (*_raised_limits(pair), *_weakened_promises(pair.old, pair.new), *_moved_sources(pair)):
         yield replace(problem, severity=Severity.NOTE) if rule.allow_budget_change else problem
     yield from _changed_claims(pair, base, now)
+    yield from _increase(base, now, rule)
+
+
+def _increase(base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
+    """Yield DPC402 for a rise of epsilon over the allowed one, DPC401 for another (a note if allowed); 1e-6 is none."""
     before, allowed = base.guarantee.epsilon, rule.allowed
     if not now.epsilon > before * (1 + SAME):
         return
@@ -249,28 +254,33 @@ def _unit_path(plan: Plan) -> tuple[str, ...]:
 def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterator[Problem]:
     """Yield the warning DPC405 for each changed claim that lowers epsilon, alone or with others, or may lower it."""
     # No file shows that such a claim is true.
-    # A claim that alone lowers epsilon is reported with that epsilon. One that alone does not may still help together
-    # with other changes: it is reported if taking it back alone makes the new config costlier.
-    alone = {change.key: change.alone for change in base.changes}
-    before = base.guarantee.epsilon
     for difference, _ in pair.claims:
-        epsilon, without = alone.get(difference.key, before), base.without[difference.key]  # no change: nothing alone
-        detail = f"{difference.key}: {difference.old or NOT_SET} -> {difference.new or NOT_SET}"
-        numbers: dict[str, float] = {}
-        if epsilon is not None and epsilon < before:
-            numbers = {"before": before, "now": epsilon}
-        elif epsilon is not None and without is not None:
-            if not without > now.epsilon * (1 + SAME):
-                continue
-            numbers = {"before": without, "now": now.epsilon, "alone": epsilon}
-        yield Problem(
-            code="DPC405",
-            severity=Severity.WARNING,
-            mark=difference.mark,
-            elsewhere=_other_file(difference, pair.new),
-            detail=detail,
-            numbers=numbers,
-        )
+        numbers = _claim_effect(difference.key, base, now)
+        if numbers is not None:
+            yield Problem(
+                code="DPC405",
+                severity=Severity.WARNING,
+                mark=difference.mark,
+                elsewhere=_other_file(difference, pair.new),
+                detail=f"{difference.key}: {difference.old or NOT_SET} -> {difference.new or NOT_SET}",
+                numbers=numbers,
+            )
+
+
+def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] | None:
+    """Return before, now of a claim that lowers epsilon alone; with others before, now, alone; {} unknown; None no."""
+    # A claim that alone does not lower epsilon may still help together with other changes: then taking it back alone
+    # makes the new config costlier.
+    before = base.guarantee.epsilon
+    alone = {change.key: change.alone for change in base.changes}.get(key, before)  # no change: nothing alone
+    without = base.without[key]
+    if alone is not None and alone < before:
+        return {"before": before, "now": alone}
+    if alone is None or without is None:
+        return {}
+    if without > now.epsilon * (1 + SAME):
+        return {"before": without, "now": now.epsilon, "alone": alone}
+    return None
 
 
 def _other_file(difference: Difference, new: Loaded) -> str:
@@ -442,7 +452,7 @@ def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable
 
 
 def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:
-    """Return a config as it was in a revision, if renamed under its old name; None if the revision lacks the file."""
+    """Return a config as it was in a revision, by its old name if it was renamed; None if the revision lacks it."""
     place = revision.path_from_top(path)
     data = revision.content(place, limit=MAX_BYTES)
     # Renames are asked for only where the file is missing: git compares the whole tree for them.
@@ -472,5 +482,5 @@ def _refuse_inner_repository(path: str, revision: Revision) -> None:
 
 
 def _not_compared(reason: str, severity: Severity) -> Problem:
-    """Return the problem DPC406: there is nothing to compare with."""
+    """Return the problem DPC406 "nothing to compare with: it <reason>"."""
     return Problem(code="DPC406", severity=severity, detail=f"nothing to compare with: it {visible(reason)}")

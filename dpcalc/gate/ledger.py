@@ -167,8 +167,7 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
 
 
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError if a ledger (None: a new one) cannot take a run: tuned, bad name, other data, parts, options."""
-    # A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
+    """Raise InputError for a tuned run, a bad name or part; with an old ledger also by `_refuse_for_ledger`."""
     plan = entry.run.plan
     if plan.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
@@ -178,9 +177,15 @@ def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
     if entry.part and (partition is None or plan.parts):
         got = "a new one or one without" if partition is None else "a run whose phases name parts themselves"
         raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
-    if before is None:
-        return
-    if plan.parts and plan.partition != partition:
+    if before is not None:
+        _refuse_for_ledger(path, before, entry)
+
+
+def _refuse_for_ledger(path: str, before: Loaded, entry: LedgerEntry) -> None:
+    """Raise InputError if an old ledger cannot take a run: other partition or data, an opening, a name that it has."""
+    # A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
+    plan = entry.run.plan
+    if plan.parts and plan.partition != before.plan.partition:
         raise InputError(f"{path}: expected a run with the `partition` of the ledger, got another one")
     if entry.opening != (None, None):
         raise InputError(f"{path}: expected no --delta and no --budget for a ledger that is there, it states its own")
@@ -325,10 +330,10 @@ def _extends_base(path: str, base: str) -> bool:
         return False
     # A checkout may change line ends, and an editor the last one; both change no entry.
     old, new = (data.replace(b"\r\n", b"\n").rstrip(b"\n") for data in (before, now))
-    return new == old or (new.startswith(old + b"\n") and _means_the_same(path, before))
+    return new == old or (new.startswith(old + b"\n") and _plan_is_extended(path, before))
 
 
-def _means_the_same(path: str, before: bytes) -> bool:
+def _plan_is_extended(path: str, before: bytes) -> bool:
     """Return True if the ledger at `path` is `before` plus phases, budget aside, or if either is no valid config."""
     # A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
     try:

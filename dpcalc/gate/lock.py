@@ -81,7 +81,7 @@ class Lock:
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def config_files(self, key: str = "") -> tuple[tuple[str, str], ...]:
-        """Return sorted (path, section or "") of entries with a file, of section `key` or all; InputError: outside.
+        """Return sorted (path, section or "") of entries of existing files, of section `key` ("": all); or InputError.
 
         Args:
             key: section to restrict to, or "" for all.
@@ -218,9 +218,13 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
     """
     costs.compute_files((case.path, plan) for case in cases for plan in case.plans)
     # A call may name one config of many: what it does not name is still as it was reviewed.
-    entries = dict(lock.entries)
-    results = tuple(_lock_result(case, lock, costs, entries) for case in cases)
-    return results, Lock(path=lock.path, entries=entries)
+    results = tuple(_lock_result(case, lock, costs) for case in cases)
+    new = {
+        lock.entry_name(case.new): _new_entry(lock, case.new, result.guarantee)
+        for case, result in zip(cases, results, strict=True)
+        if case.new is not None and result.guarantee is not None
+    }
+    return results, Lock(path=lock.path, entries={**lock.entries, **new})
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
@@ -254,8 +258,8 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
     )
 
 
-def _lock_result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEntry]) -> Result:
-    """Return one config's result against the lock and put its new entry into `entries`; an error for stdin."""
+def _lock_result(case: Case, lock: Lock, costs: Costs) -> Result:
+    """Return a config's result: an error's (also for standard input), failed with `lock_problems`, or passed."""
     loaded = case.new
     if loaded is None:
         return error_result(case.path, case.reason)
@@ -265,7 +269,14 @@ def _lock_result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEn
         guarantee = costs.guarantee(loaded.plan)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return error_result(case.path, error)
-    entries[lock.entry_name(loaded)] = LockEntry(
+    problems = tuple(lock_problems(lock, loaded, guarantee))
+    verdict = Verdict.FAILED if problems else Verdict.PASSED
+    return Result(path=loaded.path, verdict=verdict, guarantee=guarantee, problems=problems)
+
+
+def _new_entry(lock: Lock, loaded: Loaded, guarantee: Guarantee) -> LockEntry:
+    """Return the entry for a config: its hash and sources now, epsilon and promises of its guarantee."""
+    return LockEntry(
         config_hash=loaded.config_hash,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
@@ -274,9 +285,6 @@ def _lock_result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEn
         group_size=guarantee.group_size,
         sources=lock.sources(loaded),
     )
-    problems = tuple(lock_problems(lock, loaded, guarantee))
-    verdict = Verdict.FAILED if problems else Verdict.PASSED
-    return Result(path=loaded.path, verdict=verdict, guarantee=guarantee, problems=problems)
 
 
 def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> Problem:

@@ -3,7 +3,7 @@
 import math
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -100,7 +100,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
 
 
 def _base_policy(places: Iterable[str], base: str) -> Policy:
-    """Return the policy at a revision, of the first of some files that has one; NO_POLICY if none can be read."""
+    """Return the policy at a revision of the first of some files that has a valid one there, else NO_POLICY."""
     for place in places:
         try:
             revision = find_revision(base, Path(place).absolute().parent)
@@ -122,16 +122,8 @@ def parse_policy(data: bytes, path: str) -> Policy:
     Raises:
         InputError: it is no TOML, or has an unknown key or value.
     """
-    table = _policy_table(data, path)
-    if table is None and Path(path).name == PYPROJECT:
-        raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
-    content = _toml_content(data, path) if table is None else table
-    unknown = [name for name in content if name not in _READERS]
-    if unknown:
-        known = ", ".join(_READERS)
-        raise InputError(f"{visible(path)}: expected keys of a policy ({known}), got `{visible(unknown[0])}`")
     shown = visible(Path(path).name)
-    read = {name: _READERS[name](value, f"{name} of {shown}") for name, value in content.items()}
+    read = {name: _READERS[name](value, f"{name} of {shown}") for name, value in _policy_values(data, path).items()}
     limits = {
         name: Limit(value=value, source=f"{name} of {shown}")
         for name, value in read.items()
@@ -146,8 +138,21 @@ def parse_policy(data: bytes, path: str) -> Policy:
     )
 
 
+def _policy_values(data: bytes, path: str) -> dict[str, object]:
+    """Return {key: value} of the table, or of the top of a file but pyproject.toml; InputError: none, unknown key."""
+    table = _policy_table(data, path)
+    if table is None and Path(path).name == PYPROJECT:
+        raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
+    content = _toml_content(data, path) if table is None else table
+    unknown = [name for name in content if name not in _READERS]
+    if unknown:
+        known = ", ".join(_READERS)
+        raise InputError(f"{visible(path)}: expected keys of a policy ({known}), got `{visible(unknown[0])}`")
+    return content
+
+
 def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
-    """Return the table [tool.dpcalc.policy] of a TOML file, None without; InputError for unknown keys beside it."""
+    """Return the table [tool.dpcalc.policy] of a TOML file, None without; InputError: no table, other key beside it."""
     ours = dpcalc_table(_toml_content(data, path))
     unknown = [key for key in ours if key not in _OURS]
     if unknown:
@@ -253,43 +258,43 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
     if not base or (patterns is not None and not any("*" in pattern for pattern in patterns)):
         return Scope(paths=tuple(paths))
     revision = find_revision(base, folder)
-
-    def shown(place: str) -> str:
-        """Return a path from the top as the other configs are named: with ./ if a search found them."""
-        name = relative_name(revision.root / place, folder)
-        return name if patterns is None else name.removeprefix("./")
-
     rules = tuple(_search_rules(revision, folder)) if patterns is None else _given_rules(revision, folder, patterns)
+    dropped: dict[str, str] = {}
+    gone: dict[str, str] = {}
+    for place, now in _lost_configs(revision, rules, {revision.path_from_top(path) for path in paths}):
+        was = "" if now == place else f" (as {visible(place)})"
+        is_present = now != "" and os.path.lexists(revision.root / now)
+        name = relative_name(revision.root / (now if is_present else place), folder)
+        name = name if patterns is None else name.removeprefix("./")  # as the other configs are named
+        if is_present:
+            dropped[name] = f"{visible(revision.name)} checks this config{was}, but it is no longer found"
+        else:
+            gone[name] = f"{visible(revision.name)} checks this config, but the file is gone"
+    weakened = {} if dropped or gone else dict(_weakened_searches(revision, rules, folder))
+    return Scope(paths=(*paths, *dropped), dropped=dropped, gone=gone, weakened=weakened)
+
+
+def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield (path at the base, path now or "") of configs that rules match and that are not `known`, even renamed."""
     # Patterns of the base are matched in the base and in the working tree: a new file under an old pattern counts.
     expected = dict.fromkeys(
         place
         for rule in rules
         for place in (*revision.matching(rule.folder, rule.pattern), *_matches_in_working_tree(revision, rule))
     )
-    known = {revision.path_from_top(path) for path in paths}
+    missing = [place for place in expected if place not in known]
     # A renamed config counts as found under its new name; git is asked only if a config seems to be missing.
-    new_names = {old: new for new, old in revision.old_names.items()} if expected.keys() - known else {}
-    dropped: dict[str, str] = {}
-    gone: dict[str, str] = {}
-    for place in expected:
-        if place in known:
-            continue
+    new_names = {old: new for new, old in revision.old_names.items()} if missing else {}
+    for place in missing:
         now = place if os.path.lexists(revision.root / place) else new_names.get(place, "")
-        if now in known:  # renamed, and compared with what it was under the old name
-            continue
-        was = "" if now == place else f" (as {visible(place)})"
-        if now and os.path.lexists(revision.root / now):
-            dropped[shown(now)] = f"{visible(revision.name)} checks this config{was}, but it is no longer found"
-        else:
-            gone[shown(place)] = f"{visible(revision.name)} checks this config, but the file is gone"
-    weakened = {} if dropped or gone else dict(_weakened_searches(revision, rules, folder))
-    return Scope(paths=(*paths, *dropped), dropped=dropped, gone=gone, weakened=weakened)
+        if now not in known:
+            yield place, now
 
 
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return results, DPC408 added to dropped files, then new ones for gone files and (warnings) weakened searches.
+    """Return results, with DPC408 if dropped, then new ones for gone files and, a warning at most, weakened searches.
 
     Args:
         results: of the files in `scope.paths`.
@@ -299,7 +304,7 @@ def with_scope_problems(
     """
 
     def _with_problem(result: Result, detail: str, level: Severity) -> Result:
-        """Return a result with DPC408 added; failed if it is an error, or a warning and `strict`."""
+        """Return a result with DPC408 added; failed at least if that is an error, or a warning and `strict`."""
         problem = Problem(code="DPC408", severity=level, detail=detail, hint=RESTORE)
         failed = level is Severity.ERROR or (strict and level is Severity.WARNING)
         verdict = worst_verdict([result.verdict, Verdict.FAILED if failed else Verdict.PASSED])

@@ -41,9 +41,7 @@ class Function(Protocol):
 def serve() -> None:
     """Answer tasks from standard input, after a first message (function, memory); the process ends with the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers and blocks it first
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
-    requests = io.BufferedReader(io.FileIO(0))
+    requests, answers = _message_streams()
     # The function and its limit come first, once; all later messages are tasks.
     first = read_message(requests)
     if first is None:
@@ -56,6 +54,13 @@ def serve() -> None:
     threading.Thread(target=_queue_tasks, args=(requests, tasks), daemon=True).start()
     while True:
         write_message(answers, _pickled_answer(function, tasks.get(), memory))
+
+
+def _message_streams() -> tuple[IO[bytes], IO[bytes]]:
+    """Return (standard input, standard output) as binary streams; what libraries print goes to the null device."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
+    return io.BufferedReader(io.FileIO(0)), answers
 
 
 def _queue_tasks(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
@@ -244,16 +249,13 @@ class Workers(Generic[T, R]):
             _send(worker, pickle.dumps(tasks[worker.task]))
 
     def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Yield the next (index, answer or ChildProcessError), or at `until` an OutOfTimeError for each late task."""
+        """Wait for a message, yield (index, answer or ChildProcessError); at `until` yield `_late_answers` instead."""
         # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others.
         left = until - time.monotonic()
         try:
             worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
         except Empty:
-            for late in self._busy_workers():
-                if time.monotonic() >= late.until:
-                    self._kill(late)
-                    yield late.task, OutOfTimeError("no answer within the time allowed for it")
+            yield from self._late_answers()
             return
         if worker not in self._workers:  # it was ended while its answer was on the way
             return
@@ -268,6 +270,13 @@ class Workers(Generic[T, R]):
                 number,
                 ChildProcessError(f"the process that computed it died (exit code {worker.process.returncode})"),
             )
+
+    def _late_answers(self) -> Iterator[tuple[int, OutOfTimeError]]:
+        """Kill each worker whose task has passed its limit, and yield (index, OutOfTimeError) of the task."""
+        for worker in self._busy_workers():
+            if time.monotonic() >= worker.until:
+                self._kill(worker)
+                yield worker.task, OutOfTimeError("no answer within the time allowed for it")
 
     def _start_worker(self) -> _Worker:
         """Start a process with the function and memory limit, and a thread that reads its answers; return it."""

@@ -14,7 +14,7 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return (left, right) around a root of f, within `tolerance` relative; f(left) has the sign of f(low).
+    """Return (left, right), within `tolerance` relative, around a root (Chandrupatla); f(left) has the sign of f(low).
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).
@@ -51,7 +51,7 @@ def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolera
 
 
 def _next_fraction(points: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """Return t for the next point a + t (b - a): by inverse quadratic interpolation if that is safe, else 1/2.
+    """Return t of Chandrupatla's next point a + t (b - a): inverse quadratic interpolation if that is safe, else 1/2.
 
     Args:
         points: (newest point a, opposite end b, point before c).
@@ -69,7 +69,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, tolerance: float
 ) -> float:
-    """Return an approximate root of a falling f(x) = (value, slope or NaN), or an end of `ends` if f has one sign.
+    """Return a root of a falling f(x) = (value, slope or NaN) by inverse interpolation, or an end if f has one sign.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -104,7 +104,7 @@ def falling_root(
 
 
 def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Return x at value 0 by inverse interpolation of (value, x, slope or NaN); from one without slope x + value.
+    """Return x at value 0 by inverse Hermite interpolation of (value, x, slope or NaN); of one without slope x + value.
 
     Args:
         samples: (value, point, derivative or NaN), at least one; a derivative counts as a second node at its point.

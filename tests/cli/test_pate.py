@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from dpcalc.cli import epsilon as command
+from dpcalc.cli import pate as command
 from dpcalc.mechanisms.pate import GNMax, LNMax, Votes
 from dpcalc.planner.pate import data_dependent_guarantee, data_independent_guarantee
 from tests.cli.solving import facts

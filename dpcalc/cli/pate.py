@@ -1,0 +1,163 @@
+"""`dpcalc pate`: the privacy cost of the answers of an ensemble of teachers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.output import CommandResult, output_text, write_file
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpcalc.mechanisms.pate import Aggregation, Votes
+    from dpcalc.pate.answer import PateAnswer
+
+PATE_EXAMPLE = "Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2"
+
+
+def pate(  # noqa: PLR0913  one parameter an option
+    votes: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="VOTES",
+            help="A .npy or .csv file: a row for each query, a column for each label, the teachers that chose it.",
+        ),
+    ] = None,
+    *,
+    gamma: Annotated[str | None, typer.Option(metavar="G", help="LNMax: inverse scale of the Laplace noise.")] = None,
+    sigma: Annotated[
+        str | None, typer.Option(metavar="S", help="GNMax: standard deviation of the noise in votes.")
+    ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="Confident-GNMax: answer only if the largest noisy count reaches T votes."),
+    ] = None,
+    threshold_sigma: Annotated[
+        str | None, typer.Option(metavar="S", help="Standard deviation of the noise of that comparison.")
+    ] = None,
+    delta: Annotated[str | None, typer.Option(metavar="D", help="The delta of the guarantee.")] = None,
+    teachers: Annotated[
+        str | None, typer.Option(metavar="N", help="Teachers; by default the votes of the first row.")
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
+        ),
+    ] = None,
+    queries: Annotated[
+        str | None, typer.Option(metavar="N", help="Only the first N queries; alone: without VOTES.")
+    ] = None,
+    target_eps: Annotated[
+        str | None, typer.Option("--target-eps", metavar="E", help="Compute how many answers an epsilon of E allows.")
+    ] = None,
+    sanitise: Annotated[
+        bool,
+        typer.Option("--sanitise", "--sanitize", help="Draw a data-dependent epsilon that may be published, once."),
+    ] = False,
+    csv: Annotated[str | None, typer.Option(metavar="PATH", help="Write a table of the queries to PATH.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: options.Json = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print one number only: the data-independent epsilon, rounded up.")
+    ] = False,
+    verbose: options.Verbose = False,
+) -> CommandResult:
+    """Compute the privacy cost of labels from an ensemble of teachers (PATE: LNMax, GNMax, Confident-GNMax).
+
+    The data-independent epsilon holds for all votes. The data-dependent one is often far smaller, and itself private.
+    """
+    from dpcalc.mechanisms.pate import VOTES
+    from dpcalc.pate.answer import PateQuestion, evaluate_pate
+    from dpcalc.pate.view import pate_output
+
+    noise = {"--gamma": gamma, "--sigma": sigma, "--threshold": threshold, "--threshold-sigma": threshold_sigma}
+    aggregation = _aggregation({option: value for option, value in noise.items() if value is not None})
+    delta_value = options.number("--delta", delta)
+    if delta_value is None:
+        raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
+    query_count = options.whole_number("--queries", queries, min_value=1)
+    votes_read = _votes_or_queries(
+        votes,
+        options.whole_number("--teachers", teachers, min_value=1),
+        options.whole_number("--classes", classes, min_value=2),
+        query_count,
+    )
+    if votes_read is None and (sanitise or csv is not None):
+        raise InputError("VOTES: expected a file for --sanitise and --csv, got none")
+    question = PateQuestion(
+        aggregation=aggregation,
+        queries=votes_read.queries if votes_read else query_count or 0,
+        votes=votes_read,
+        delta=delta_value,
+        target=options.number("--target-eps", target_eps),
+    )
+    answer = evaluate_pate(question, rng=_secret_noise() if sanitise else None)
+    written = _write_queries(answer, csv, force=force)
+    notes = _privacy_notes(answer)
+    output = pate_output(answer, assumptions=VOTES, notes=notes, verbose=verbose)
+    asides = written if quiet else (*(f"warning: {note}" for note in notes), *written)
+    text = output_text(output, as_json=as_json, quiet=quiet)
+    return CommandResult(text=text, asides=asides, changed=(csv,) if csv else ())
+
+
+def _privacy_notes(answer: PateAnswer) -> tuple[str, ...]:
+    """Return WARNING if the answer has data-dependent values (private), then DRAWN if a sanitised one (for one use)."""
+    from dpcalc.pate.view import DRAWN, WARNING
+
+    return (*(() if answer.by_votes is None else (WARNING,)), *(() if answer.sanitised is None else (DRAWN,)))
+
+
+def _aggregation(given: dict[str, str]) -> Aggregation:
+    """Return LNMax, GNMax or ConfidentGNMax for noise options {name: text}; InputError for any other combination."""
+    from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
+
+    values = {option: options.number(option, text) or 0.0 for option, text in given.items()}
+    match values:
+        case {"--gamma": gamma} if len(values) == 1:
+            return LNMax(gamma=gamma)
+        case {"--sigma": sigma} if len(values) == 1:
+            return GNMax(sigma=sigma)
+        case {"--sigma": sigma, "--threshold": threshold, "--threshold-sigma": check} if len(values) == 3:
+            return ConfidentGNMax(label=GNMax(sigma=sigma), threshold=threshold, check_sigma=check)
+    got = ", ".join(given) or "none of them"
+    raise InputError(
+        "noise: expected --gamma (LNMax), --sigma (GNMax), or --sigma with --threshold and --threshold-sigma "
+        f"(Confident-GNMax), got {got}"
+    )
+
+
+def _votes_or_queries(path: str | None, teachers: int | None, classes: int | None, queries: int | None) -> Votes | None:
+    """Return the votes of a file on its first `queries` (None: all); None for no file; InputError for neither."""
+    if path is not None:
+        from dpcalc.pate.votes_file import VotesFile, read_votes
+
+        return read_votes(VotesFile(path=path, teachers=teachers, classes=classes, queries=queries))
+    if queries is None:
+        raise InputError(
+            "VOTES: expected a .npy or .csv file, or --queries N for the bound that holds without votes, got neither"
+        )
+    return None
+
+
+def _secret_noise() -> np.random.Generator:
+    """Return NumPy's generator of random numbers, seeded by the operating system."""
+    import numpy as np
+
+    return np.random.default_rng()
+
+
+def _write_queries(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
+    """Write a CSV table of the queries, return ("note: wrote ...",); no-op and () for None; InputError if it exists."""
+    if csv is None:
+        return ()
+
+    from dpcalc.pate.view import query_csv
+
+    write_file("--csv", csv, query_csv(answer).encode(), force=force)
+    return (f"note: wrote {csv}",)
