@@ -19,7 +19,7 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import published_rdp_bounds
 from dpcalc.planner.risk import true_positive_rates
 from dpcalc.planner.search import require_pld_method
-from dpcalc.planner.words import differing_facts, differing_run_facts, mechanism_text, shared_facts
+from dpcalc.planner.words import differing_facts, facts, mechanism_text, shared_facts
 from dpcalc.records import dataclass
 
 POINTS = 25  # of a curve by default
@@ -64,8 +64,11 @@ class CurveRequest:
         shared = shared_facts(self.runs, without=without)
         if len(self.plans) == 1:
             return f"{self.plans[0][0]}: {shared}" if self.plans[0][0] else shared
-        own = [(label, differing_run_facts(plan, self.runs, without=without)) for label, plan in self.plans]
-        lines = [f"{label}: {text}" for label, text in own if text]
+        names = [name for name in ("sampling", "noise", "length") if name not in without]
+        every = [facts(plan) for plan in self.runs]
+        differing = [name for name in names if len({each[name] for each in every}) > 1]
+        own = ["; ".join(filter(None, (each[name] for name in differing))) for each in every]
+        lines = [f"{label}: {text}" for (label, _), text in zip(self.plans, own, strict=True) if text]
         return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
 
     def line_name(self, label: str, quantity: str) -> str:

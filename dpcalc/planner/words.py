@@ -447,9 +447,6 @@ def _sensitivity(phase: Phase) -> "Sensitivity | None":
 CLAIM = ("unit", "adjacency", "delta")
 """What an epsilon is about: where it differs between lines, each line says its own."""
 
-RUN = ("sampling", "noise", "length")
-"""The other facts of a run: where they differ between runs, a line below the title says those of each."""
-
 
 def facts(plan: Plan) -> dict[str, str]:
     """Return {name: words}: unit, adjacency, delta, sampling, noise, length; several phases: their number, no noise."""
@@ -489,21 +486,6 @@ def differing_facts(plan: Plan, plans: Sequence[Plan], *, without: Collection[st
         plans: all runs of the chart.
         without: names of facts to leave out, such as the one on an axis.
     """
-    return ", ".join(_differing(plan, plans, [name for name in CLAIM if name not in without]))
-
-
-def differing_run_facts(plan: Plan, plans: Sequence[Plan], *, without: Collection[str] = ()) -> str:
-    """Return those of sampling, noise and length in which any plan differs from this one, joined by "; "; "" if none.
-
-    Args:
-        plan: one of the runs.
-        plans: all runs of the chart.
-        without: names of facts to leave out, such as the one on an axis.
-    """
-    return "; ".join(filter(None, _differing(plan, plans, [name for name in RUN if name not in without])))
-
-
-def _differing(plan: Plan, plans: Sequence[Plan], names: Collection[str]) -> list[str]:
-    """Return the plan's facts of these names, without those in which no plan differs from it."""
     mine, all_facts = facts(plan), [facts(other) for other in plans]
-    return [mine[name] for name in names if any(other[name] != mine[name] for other in all_facts)]
+    names = (name for name in CLAIM if name not in without)
+    return ", ".join(mine[name] for name in names if any(other[name] != mine[name] for other in all_facts))
