@@ -1,4 +1,4 @@
-"""Run of one command, and the only place where an exception becomes an exit code."""
+"""Run of one command; an exception that ends it becomes an exit code here."""
 
 import io
 import os
