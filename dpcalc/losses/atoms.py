@@ -76,10 +76,10 @@ class Atoms(PrivacyProfile):
         """Raise InputError if a log mass is not finite, infinity_mass < 0, or P or Q exceeds 1 by over 1e-5."""
         losses, logs = np.array(self.losses), np.array(self.log_masses)
         total = float(np.exp(logs).sum()) + self.infinity_mass
-        other = float(np.exp(np.minimum(logs - losses, 1.0)).sum())
+        other = float(np.exp(np.minimum(logs - losses, 1.0)).sum()) + self.zero_loss_mass
         largest = max((abs(loss) for loss in self.losses[:1] + self.losses[-1:]), default=0.0)
         limit = 1 + _MAX_EXCESS + 10 * _ROUNDED * largest
-        if not np.isfinite(logs).all() or self.infinity_mass < 0 or max(total, other + self.zero_loss_mass) > limit:
+        if not np.isfinite(logs).all() or self.infinity_mass < 0 or max(total, other) > limit:
             raise InputError(f"losses: expected masses > 0 of two distributions, got {total} and {other} in all")
 
     @property

@@ -16,7 +16,7 @@ from dpcalc.accountants.inversion import INVERSION_ERROR, inversion, largest_inv
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.accountants.result import StepCounts
-from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.errors import ConvergenceError, UnsupportedError, counted
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Curve, composed_moments
 from dpcalc.losses.pair import MixturePair
@@ -234,7 +234,7 @@ def _tf_privacy_rows(composition: Composition, row: Row, assumed: str) -> tuple[
     releases = _releases_of_an_example(composition)
     sampled = assumed or "assuming Poisson sampling; the best of its fixed orders, 1.1 to 1024"
     once = "assumes each example once per epoch in a fixed order, no amplification by sampling: "
-    once += f"{sum(releases.values())} Gaussian releases"
+    once += counted(sum(releases.values()), "Gaussian release")
     same = row.valid and all(composition.inclusion(phase) == 1 for phase in releasing_phases(composition.plan))
     epsilon, unsampled = (
         _renyi_epsilon(composition, TF_PRIVACY_ORDERS),
