@@ -72,7 +72,7 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of all passes, or of the unit's visits if these are revealed, each loss chained by `links`.
+    """Return (D||D', D'||D) of all passes, or of the unit's visits if revealed, each loss chained by its `links`.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation, and the links by which the loss
@@ -88,16 +88,10 @@ def allocated_releases(
     allocation, links = phase_bound.allocation, phase_bound.links
     if allocation is None:
         raise LookupError("allocation: expected the scheme by which units choose their steps, got none")
-    parts: Sequence[tuple[PrivacyProfile, int]]
-    if not phase_bound.is_revealed:
-        parts = pass_losses(allocation.passes(steps), loss, Estimate.UPPER)
-    elif links == "-":
-        parts = ((loss(1), allocation.visits(steps)),)
-    # A chain couples losses one by one, so that a continuous loss becomes atoms first: a pass with a single bin.
+    if phase_bound.is_revealed:
+        parts: Sequence[tuple[PrivacyProfile, int]] = ((_visit_loss(loss(1), links), allocation.visits(steps)),)
     else:
-        single = loss(1)
-        atoms = single if isinstance(single, Atoms) else allocated_pass(((single, 1),), Estimate.UPPER)
-        parts = ((atoms, allocation.visits(steps)),)
+        parts = pass_losses(allocation.passes(steps), loss, Estimate.UPPER)
     linked = [(_linked(curve, links), number) for curve, number in parts if number]
     return (
         Chain(nodes=tuple(Repeat(node=Single(curve=curve), count=number) for curve, number in linked)),
@@ -105,10 +99,18 @@ def allocated_releases(
     )
 
 
+def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
+    """Return a visit's loss: itself for links "-", else as Atoms, by way of a pass with a single bin, to be chained."""
+    # A chain couples losses one by one, so that a continuous loss becomes atoms first.
+    if links == "-" or isinstance(single, Atoms):
+        return single
+    return allocated_pass(((single, 1),), Estimate.UPPER)
+
+
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases` of Gaussian steps; on a TooLargeError other than a work limit the choice is revealed.
+    """Return `allocated_releases` of Gaussian steps; revealed if a hidden choice is too large, links then add shifts.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.

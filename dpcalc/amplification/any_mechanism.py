@@ -1,20 +1,21 @@
-"""The one-step bound (K*) and whole phases of any mechanism but the Gaussian one.
+"""Whole phases, groups and passes of any mechanism but the Gaussian one, from the one-step bound (K*).
 
-A mechanism is known by its dominating pair `pair(d)` for two batches with d changes between them, the same in either
-order and growing with d. Noise on a sum counts changes in clip norms, any other mechanism in units. A one-step bound
-says how many changes there are and how likely. (K*) is the counterpart of (K); for Gaussian noise they are equal.
+Noise on a sum takes the bound of the phase in clip norms, in which draws made anew in every step are hidden. Any
+other mechanism hides such draws for one unit, and for several reveals those above the protected level. Draws that are
+held for several steps are revealed, the protected level's own included: where such a draw holds any protected unit,
+it is taken to hold all that it can.
 
-Source: docs/theory.md, Theorem 8.1; Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 2.
+In a pass over shuffled units its batch differs and, where a unit is removed, the last one. The pass of a group is the
+chain of passes of one unit, in frames that have lost up to k - 1 units.
+
+Source: docs/theory.md, Lemma 8.2 and Theorem 8.7.
 """
 
 import math
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
-
-import numpy as np
 
 from dpcalc.amplification.allocation import hidden_or_revealed, repeated_loss
 from dpcalc.amplification.bound import StepBound, with_largest_lengths
@@ -42,175 +43,18 @@ from dpcalc.amplification.schedule import (
     repeat_under_draws,
     shortened_pass_error,
 )
-from dpcalc.arrays import Array
+from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import (
-    Atoms,
-    chain_of,
-    chained,
-    comonotone_coupling,
-    composed,
-    from_first,
-    from_second,
-    glued,
-    public_mixture,
-)
+from dpcalc.losses.atoms import Atoms, chain_of, chained, composed
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, PairOnly, RdpOnly
-from dpcalc.numerics.special import log_fraction, log_sum_exp
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
-from dpcalc.work import ELEMENT, SECOND, cached_with_cost, own_allowance, spend
-
-Pairs = Callable[[int], Atoms]
-"""From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
-
-_PositiveLosses = tuple[Array, Array, float]  # (losses > 0, log P mass of each, infinity mass) of one direction
-
-_LARGE = 600.0  # log ratio above which expm1 is not taken: e^709 overflows a float
-_MOST_ODDS = Fraction(10**300)  # of being missed, as a float; fewer make a loss larger
-_SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the difference: no cancellation for tiny losses
-
-
-def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return an upper bound on a step's loss in D||D' (`swapped` for D'||D); `pairs(d)` bounds the loss of d changes.
-
-    Args:
-        bound: numbers of changes and their probabilities; inclusion probability > 0.
-        pairs: from a number of changes d >= 0 to a dominating pair, which never falls with d.
-
-    Returns:
-        An upper bound on the privacy loss of the step, at every real epsilon.
-
-    Source: docs/theory.md, Theorem 8.1 and Theorem 2.6.
-    """
-    match bound:
-        case StepBound(inclusion=1):
-            return pairs(bound.shift)
-        case StepBound():
-            side = _missed_side(bound, bound.distances, pairs)
-            return _join_directions(side, _missed_side(bound, bound.distances_swapped, lambda d: pairs(d).swapped))
-        case CountPair(law=((h, Fraction(numerator=1, denominator=1)),)):
-            return pairs(bound.shift * h)
-        case CountPair(both_ways=True):
-            side = _replaced_side(bound, pairs)
-            return _join_directions(side, side)
-        case CountPair():
-            return _join_directions(_present_side(bound, pairs), _absent_side(bound, pairs))
-        case Average(parts=parts):
-            return public_mixture([(float(chance), step_pair(part, pairs)) for chance, part in parts])
-
-
-def _join_directions(own: _PositiveLosses, other: _PositiveLosses) -> Atoms:
-    """Return atoms with the losses > 0 of `own` (D||D') and the negated ones of `other` (D'||D); the rest at loss 0."""
-    losses, logs, infinity_mass = own
-    against, weights, other_infinite = other
-    return glued((logs, losses), (weights, -against), infinity_mass=infinity_mass, only_other=other_infinite)
-
-
-def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log P masses, infinity mass) of (K*) in one direction, all likelihood ratios comonotone."""
-    # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j, with v_j missed and M_j at `distances`.
-    # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable
-    # (`comonotone_coupling`): no other joint law of ratios with these marginals has a larger expectation in (K*).
-    log_eta = log_fraction(bound.inclusion)
-    missed = [(v / bound.inclusion, d) for v, d in zip(bound.missed, distances, strict=True) if v]
-    widths, (same, *others) = comonotone_coupling(
-        [from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))]
-    )
-    common = log_sum_exp([log_fraction(odds) - losses for (odds, _), losses in zip(missed, others, strict=True)])
-    log_p = np.logaddexp(0.0, common)
-    # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y. The
-    # share of C is not taken from log_p: the log of 1e8 has lost two digits of a loss that is as small as 1e-8.
-    with np.errstate(over="ignore"):
-        shares = (
-            float(odds if odds < _MOST_ODDS else _MOST_ODDS) * np.exp(-losses)
-            for (odds, _), losses in zip(missed, others, strict=True)
-        )
-        gap = -np.expm1(-np.maximum(same, -1.0)) / (1.0 + sum(shares, start=np.zeros(same.shape)))
-    with np.errstate(divide="ignore"):
-        losses = np.where(
-            gap < _SMALL_GAP, -np.log1p(-np.minimum(gap, _SMALL_GAP)), log_p - np.logaddexp(-same, common)
-        )
-    above = losses > 0
-    logs = widths[above] + log_eta + log_p[above]
-    infinite = np.isinf(losses[above])
-    return losses[above][~infinite], logs[~infinite], float(np.exp(logs[infinite]).sum())
-
-
-def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log masses, infinity mass) in D||D': the mixture over H against H = 0, ratios comonotone."""
-    # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
-    counts, none = _chances_and_pairs(bound, pairs)
-    widths, columns = comonotone_coupling([from_second(pair) for _, pair in counts])
-    losses = _log_mixture(counts, none, columns)
-    above = losses > 0
-    infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
-    return losses[above], widths[above] + losses[above], infinity_mass
-
-
-def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log masses, infinity mass) in D'||D: H = 0 against the mixture over H, ratios comonotone."""
-    counts, none = _chances_and_pairs(bound, pairs)
-    widths, columns = comonotone_coupling([from_first(pair.swapped) for _, pair in counts])
-    losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
-    above, infinite = (losses > 0) & (losses < np.inf), losses == np.inf
-    return losses[above], widths[above], float(np.exp(widths[infinite]).sum())
-
-
-def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log masses, infinity mass) of two mixtures over H, moved h (shift // 2) to either side."""
-    # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
-    # one mixture rise those of the other fall.
-    counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
-    columns = [from_second(pair) for _, pair in counts] + [from_first(pair.swapped) for _, pair in counts]
-    widths, ratios = comonotone_coupling(columns)
-    own = _log_mixture(counts, none, ratios[: len(counts)])
-    other = _log_mixture(counts, none, [-ratio for ratio in ratios[len(counts) :]])
-    infinite = (other == -np.inf) & (own > -np.inf)
-    losses = np.subtract(own, other, out=np.zeros(own.shape), where=np.isfinite(own) & np.isfinite(other))
-    above = losses > 0
-    infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
-    infinity_mass += float(np.exp((widths + own)[infinite]).sum())
-    return losses[above], (widths + own)[above], infinity_mass
-
-
-def _chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[Fraction, Atoms]], float]:
-    """Return ([(Pr[H = h], pairs(shift * h)) for each h >= 1], log Pr[H = 0], which is -inf if H is never 0)."""
-    law = dict(bound.law)
-    counts = [(chance, pairs(bound.shift * h)) for h, chance in law.items() if h]
-    return counts, log_fraction(law.get(0, Fraction(0)))
-
-
-def _log_mixture(counts: list[tuple[Fraction, Atoms]], log_none: float, log_ratios: list[Array]) -> Array:
-    """Return log(Pr[H = 0] + sum_h Pr[H = h] Z_h) elementwise, from log Z_h; without cancellation where near 0."""
-    spend(6 * ELEMENT * len(log_ratios) * log_ratios[0].size)
-    gap, largest = np.zeros(log_ratios[0].shape), np.full(log_ratios[0].shape, -np.inf)
-    for (chance, _), log_ratio in zip(counts, log_ratios, strict=True):
-        # not by way of a log: that of 1e-8 has lost two digits of a loss that is as small
-        gap += float(chance) * np.expm1(np.minimum(log_ratio, _LARGE))
-        np.maximum(largest, log_ratio, out=largest)
-    # Near 1 the log of the sum would lose the digits of a small loss: there the mixture of the differences Z_h - 1.
-    near = (np.abs(gap) < _SMALL_GAP) & (largest < _LARGE)
-    parts = [log_fraction(chance) + log_ratio for (chance, _), log_ratio in zip(counts, log_ratios, strict=True)]
-    mixed = log_sum_exp([*parts, np.full(gap.shape, log_none)])
-    return np.where(near, np.log1p(np.where(near, gap, 0.0)), mixed)
-
-
-# Phases, groups and passes of such mechanisms (docs/theory.md, Lemma 8.2 and Theorem 8.7)
-#
-# Noise on a sum takes the bound of the phase in clip norms, in which draws made anew in every step are hidden. Any
-# other mechanism hides such draws for one unit, and for several reveals those above the protected level. Draws that are
-# held for several steps are revealed, the protected level's own included: where such a draw holds any protected unit,
-# it is taken to hold all that it can.
-#
-# In a pass over shuffled units its batch differs and, where a unit is removed, the last one. The pass of a group is the
-# chain of passes of one unit, in frames that have lost up to k - 1 units.
-
+from dpcalc.work import SECOND, cached_with_cost, own_allowance, spend
 
 _LARGEST, _ROUNDED = 700.0, 1e-12  # largest exponent of a float; relative margin for the error of a few operations
 _UNITS_OF_A_PAIR = 0.004 * SECOND  # of work: some thousand losses of Laplace noise, in both directions
@@ -268,23 +112,24 @@ class BlackBoxSteps:
         )
 
     def _may_hide_draws(self, drawn: Path) -> bool:
-        """Return True if fresh fixed, `all` or (not for responses) Poisson draws can miss an ancestor of a single unit.
-
-        For randomized response only if every step has equally many answers; for known divergences only of few units.
-        """
-        unit, allowed = len(drawn.counts), all(isinstance(x, Fixed | Poisson | All) for x in drawn.schemes)
-        if isinstance(self.mechanism, RandomizedResponse):
-            sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels)
-            allowed = sizes_are_equal and {*map(type, drawn.schemes)} <= {Fixed, All}
-        elif isinstance(self.mechanism, RdpOnly):
-            allowed = allowed and self.max_mates > 0
+        """Return True if draws in every step, of schemes that may be hidden, can miss an ancestor of a single unit."""
+        unit = len(drawn.counts)
         is_nested = self.hierarchy.episodes is None and self.noise.allocation is None and not is_shuffled(self.path)
-        allowed = allowed and is_nested and self.group.size == 1 and self.hierarchy.level(unit).redraw_every == 1
-        return allowed and any(drawn.missed(number) for number in range(1, unit))
+        is_fresh = is_nested and self.group.size == 1 and self.hierarchy.level(unit).redraw_every == 1
+        may_hide = is_fresh and self._may_hide_schemes(drawn)
+        return may_hide and any(drawn.missed(number) for number in range(1, unit))
+
+    def _may_hide_schemes(self, drawn: Path) -> bool:
+        """Return True for fixed, Poisson and `all`; of responses equal frames, no Poisson; of divergences few mates."""
+        if isinstance(self.mechanism, RandomizedResponse):  # every step has equally many answers
+            sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels)
+            return sizes_are_equal and {*map(type, drawn.schemes)} <= {Fixed, All}
+        is_affordable = self.max_mates > 0 or not isinstance(self.mechanism, RdpOnly)
+        return is_affordable and all(isinstance(scheme, Fixed | Poisson | All) for scheme in drawn.schemes)
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return releases (D||D', D'||D) of a phase; InputError if a removal takes a step from its passes.
+    """Return (D||D', D'||D) of a phase: `_pass_releases` of whole passes and of groups in passes, else repeated steps.
 
     Args:
         steps: of a phase that `randomized_response_refusal` accepts.
@@ -352,7 +197,7 @@ def _allocated_releases(step_loss: Atoms | RdpCurve, phase_bound: PhaseBound, st
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss; if work runs out, with parts merged, or else without amplification."""
+    """Return an upper bound on a step's loss; if work runs out, of `_with_few_parts`, or else `_loss_of_changes`."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -360,7 +205,11 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
     if few != bound or isinstance(mechanism, PairOnly):  # whose atoms are few: only other units used the work up
         with own_allowance(_WORK_OF_FEW_PARTS), suppress(WorkExceededError):
             return _amplified_step_loss(mechanism, few)
-    changes = unamplified(bound).max_shift
+    return _loss_of_changes(mechanism, unamplified(bound).max_shift)
+
+
+def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
+    """Return a quick upper bound on the loss of a batch in which so many changes are made for sure."""
     if isinstance(mechanism, RdpOnly):
         return unamplified_divergences(mechanism, changes)
     if isinstance(mechanism, AdditiveNoise):
@@ -404,14 +253,16 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage):
-        # Which parts are merged decides how tight the bound is, not that it holds: Gaussian noise stands in for this,
-        # in the place of a promise such as hides one change about as well (Phi(x) - 1/2 is about 0.4 x).
-        if isinstance(mechanism, AdditiveNoise):
-            noise = mechanism.noise_multiplier
-        else:
-            noise = 0.4 / max(_pair_after_changes(mechanism, 1).delta(0.0), 1e-9)
-        bound = merge_close_parts(bound, noise_multiplier=noise, max_centers=_MAX_CENTERS)
+        bound = merge_close_parts(bound, noise_multiplier=_similar_noise(mechanism), max_centers=_MAX_CENTERS)
     return step_pair(bound, partial(_pair_after_changes, mechanism))
+
+
+def _similar_noise(mechanism: BlackBox) -> float:
+    """Return the noise multiplier; for other mechanisms that of Gaussian noise with about their delta at epsilon 0."""
+    # Which parts are merged decides how tight the bound is, not that it holds: Phi(x) - 1/2 is about 0.4 x.
+    if isinstance(mechanism, AdditiveNoise):
+        return mechanism.noise_multiplier
+    return 0.4 / max(_pair_after_changes(mechanism, 1).delta(0.0), 1e-9)
 
 
 @cached_with_cost(512)
@@ -465,10 +316,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return a group's loss in a pass: the batches of one unit composed, then chained once for each of `size` units.
-
-    The batches of one unit are composed; several units are a chain of data sets, each one unit from the next.
-    """
+    """Return a group's loss in a pass: the batches of one unit composed, then chained once for each of `size` units."""
     pairs = [curve for curve in batch_losses if isinstance(curve, Atoms)]
     divergences = [curve for curve in batch_losses if isinstance(curve, RdpCurve)]
     if pairs and divergences:
@@ -477,23 +325,34 @@ def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atom
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return one unit's bounds for its batch and, if removed, the last one; one bound if passes leave units out."""
-    path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
+    """Return one unit's bounds in a pass: one for each batch that differs, or one draw's if passes leave units out."""
+    if not _passes_hold_all(steps.path):
+        return [_smallest_frame_bound(steps)]
+    return [_certain_changes(changes) for changes in _changes_by_batch(steps)]
+
+
+def _smallest_frame_bound(steps: BlackBoxSteps) -> Bound:
+    """Return one unit's bound in a frame from which, if removed, the other members are gone, down to what is drawn."""
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.
-    if not _passes_hold_all(path):
-        # A draw from a frame with fewer units than it takes is that of a frame with just as many.
-        scheme = path.schemes[-1]
-        fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
-        fewer = min(steps.group.size - 1, max(0, path.counts[-1] - fewest)) if removed else 0
-        path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
-        noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
-        return [replace(steps, path=path, group=Group(), noise=noise).phase_bound.bound]
+    path, scheme = steps.path, steps.path.schemes[-1]
+    # A draw from a frame with fewer units than it takes is that of a frame with just as many.
+    fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
+    removed = steps.adjacency is Adjacency.ADD_REMOVE
+    fewer = min(steps.group.size - 1, max(0, path.counts[-1] - fewest)) if removed else 0
+    path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
+    noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
+    return replace(steps, path=path, group=Group(), noise=noise).phase_bound.bound
+
+
+def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
+    """Return the changes in the unit's batch of a whole pass and, if removed, in the last one unless nothing moved."""
+    path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     if not isinstance(steps.mechanism, AdditiveNoise):
-        return [_certain_changes(1)] * (2 if removed else 1)
-    own, sibling = path.contributions[-1], path.siblings[-1]
+        return [1] * (2 if removed else 1)
     if steps.clip < len(path.counts):
-        return [_certain_changes(2)] * (2 if removed else 1)
+        return [2] * (2 if removed else 1)
+    own, sibling = path.contributions[-1], path.siblings[-1]
     if removed:
-        return [_certain_changes(own + sibling), *([_certain_changes(sibling)] if sibling else [])]
-    return [_certain_changes(own if steps.adjacency is Adjacency.ZERO_OUT else 2 * own)]
+        return [own + sibling, *([sibling] if sibling else [])]
+    return [own if steps.adjacency is Adjacency.ZERO_OUT else 2 * own]

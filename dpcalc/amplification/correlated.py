@@ -3,8 +3,9 @@
 Source: docs/theory.md, Theorem 16.2, Theorem 16.8 and Theorem 16.10.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -28,7 +29,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of Gaussian steps costing at least (`attained`: at most) the phase; any-order: 1.
+    """Return (levels, noise, number) of Gaussian steps that cost at least (`attained`: at most) the phase; or an error.
 
     Args:
         mechanism: of the phase.
@@ -48,33 +49,16 @@ def independent_steps(
             f"steps: expected at most {mechanism.strategy.max_steps:,}, the rows of the strategy, got {steps:,}; state "
             "a strategy with a row for every step"
         )
-    level, strategy = hierarchy.level(max(1, hierarchy.allocated)), mechanism.strategy
-    noise, number = mechanism.joint_noise_multiplier, min(steps, 1)
-    drawn: Scheme = All()
+    level = hierarchy.level(max(1, hierarchy.allocated))
     match level.scheme:
-        # A unit takes part in the steps of its group alone. These are so far apart that their columns do not overlap:
-        # they are independent steps, of which for a lower bound only those with a whole column count.
         case CyclicPoisson() as cyclic:
-            number, drawn = -(-steps // cyclic.groups), cyclic.group_draw(level.min_count, level.count)
-            if attained and steps:
-                number, noise = strategy.full_steps(steps, cyclic.groups), noise * (1 + ALMOST)
-        case BallsInBins() as drawn if not steps:
-            pass
-        # For a lower bound the steps at the end, whose columns are cut short, are left out.
-        case BallsInBins() as drawn if attained:
-            number = max(1, steps - strategy.bands(steps) + 1)
-            noise *= strategy.even_noise(steps, drawn.bins).for_lower
+            drawn, noise, number = _steps_of_a_cyclic_group(mechanism, level, cyclic, steps, attained=attained)
+        case BallsInBins() as bins if steps:
+            drawn, noise, number = _steps_of_separate_bins(mechanism, hierarchy, bins, steps, attained=attained)
         case BallsInBins() as bins:
-            drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
-            # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
-            is_kept = bins.is_held or steps <= bins.bins
-            if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
-                noise *= strategy.even_noise(steps, bins.bins).for_upper
-        # In any order: the whole run is one release of the strategy's sensitivity.
-        case _ if steps:
-            sensitivity = mechanism.sensitivity(steps)
-            # 1e-15 covers the rounding of the quotient, to the side that is asked for.
-            noise *= (1 + 1e-15) / sensitivity.ratio_lower if attained else (1 - 1e-15) / sensitivity.ratio
+            drawn, noise, number = bins, mechanism.joint_noise_multiplier, 0
+        case _:
+            drawn, noise, number = _release_in_any_order(mechanism, steps, attained=attained)
     # Below `any-order` everything is drawn, which `_faults` makes sure of; other levels keep their draws.
     levels = tuple(
         replace(each, scheme=drawn if each is level else All() if isinstance(each.scheme, AnyOrder) else each.scheme)
@@ -84,8 +68,55 @@ def independent_steps(
     return replace(hierarchy, levels=levels), independent, number
 
 
+class _LevelSteps(NamedTuple):
+    """Independent Gaussian steps: the draw of the deciding level, noise multiplier and number of steps."""
+
+    scheme: Scheme
+    noise: float
+    number: int
+
+
+def _release_in_any_order(mechanism: MatrixFactorization, steps: int, *, attained: bool) -> _LevelSteps:
+    """Return the run as one release of all units, noise over the strategy's sensitivity ratio; none for 0 steps."""
+    noise = mechanism.joint_noise_multiplier
+    if not steps:
+        return _LevelSteps(All(), noise, 0)
+    sensitivity = mechanism.sensitivity(steps)
+    # 1e-15 covers the rounding of the quotient, to the side that is asked for.
+    noise *= (1 + 1e-15) / sensitivity.ratio_lower if attained else (1 - 1e-15) / sensitivity.ratio
+    return _LevelSteps(All(), noise, 1)
+
+
+def _steps_of_a_cyclic_group(
+    mechanism: MatrixFactorization, level: Level, cyclic: CyclicPoisson, steps: int, *, attained: bool
+) -> _LevelSteps:
+    """Return a group's Poisson draw and its turns; `attained`: only `full_steps` of them, at noise times 1 + 1e-9."""
+    # A unit takes part in the steps of its group alone. These are so far apart that their columns do not overlap: they
+    # are independent steps, of which for a lower bound only those with a whole column count.
+    drawn, noise = cyclic.group_draw(level.min_count, level.count), mechanism.joint_noise_multiplier
+    if attained and steps:
+        return _LevelSteps(drawn, noise * (1 + ALMOST), mechanism.strategy.full_steps(steps, cyclic.groups))
+    return _LevelSteps(drawn, noise, -(-steps // cyclic.groups))
+
+
+def _steps_of_separate_bins(
+    mechanism: MatrixFactorization, hierarchy: Hierarchy, bins: BallsInBins, steps: int, *, attained: bool
+) -> _LevelSteps:
+    """Return `_separated_bins` (`attained`: all bins of the uncut steps) for steps >= 1, noise times `even_noise`."""
+    noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
+    bands = strategy.bands(steps)
+    if attained:  # the steps at the end, whose columns are cut short, are left out
+        return _LevelSteps(bins, noise * strategy.even_noise(steps, bins.bins).for_lower, max(1, steps - bands + 1))
+    drawn, number = _separated_bins(bins, steps, bands)
+    # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
+    is_kept = bins.is_held or steps <= bins.bins
+    if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
+        noise *= strategy.even_noise(steps, bins.bins).for_upper
+    return _LevelSteps(drawn, noise, number)
+
+
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
-    """Return (draw of bins // bands bins, how many of the run's steps are theirs: that many in each whole pass).
+    """Return (scheme of bins // bands bins, steps of these bins in the run); the other bins of a pass are public.
 
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
@@ -126,11 +157,11 @@ def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> 
 
 
 def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[KeyedInputError]:
-    """Yield, gravest first, errors of mechanism, episodes, levels, schemes, inner draws and lacking min_separation.
+    """Yield, gravest first, errors of other mechanisms, episodes, inner levels and the deciding scheme.
 
     They say why no bound is proved; each assumes that none of those before it applies.
     """
-    outer, *inner = hierarchy.levels
+    outer = hierarchy.levels[0]
     spanning = [level for level in hierarchy.levels if isinstance(level.scheme, AnyOrder | CyclicPoisson)]
     if not isinstance(mechanism, MatrixFactorization):
         for level in spanning:
@@ -147,10 +178,15 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
     deciding = outer if spanning else hierarchy.level(max(1, hierarchy.allocated))
     if isinstance(deciding.scheme, CyclicPoisson | BallsInBins):
         yield from _banded_faults(mechanism, deciding, deciding.scheme, steps)
-        return
-    if not isinstance(deciding.scheme, AnyOrder):
+    elif isinstance(deciding.scheme, AnyOrder):
+        yield from _any_order_faults(mechanism, hierarchy.levels[1:])
+    else:
         reason, hint = _without_bound(deciding.scheme, mechanism.strategy)
         yield _contradiction(f"sampling.{deciding.name}.scheme", f"is `{deciding.scheme.name}`, {reason}", hint)
+
+
+def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) -> Iterator[KeyedInputError]:
+    """Yield an error for each inner level that is drawn or held, then one for a lacking `min_separation`."""
     for level in (level for level in inner if level.scheme != All() or level.redraw_every > 1):
         problem = "is drawn below `any-order`, and no amplification by it is proved"
         hint = "take it out: with the unit itself clipped it does not change epsilon"

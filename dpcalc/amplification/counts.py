@@ -207,8 +207,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the parts; over 64 become the 32 likeliest and some 32 above several each, unless any is a CountPair."""
-    # Each merged part takes the largest distances and inclusion of its members, with which (K) grows.
+    """Return the parts; over 64 become the 32 likeliest and some 32 of `_part_above`, unless any is a CountPair."""
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
         return parts
@@ -223,13 +222,16 @@ def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fracti
     width = -(-len(others) // (_MAX_PARTS // 2))
     for start in range(0, len(others), width):
         merged = others[start : start + width]
-        inclusion = min(
-            Fraction(1), Fraction(math.nextafter(max(inclusions[id(part.inclusion)] for _, part in merged), 2.0))
-        )
-        largest = merged[-1][1]  # parts are sorted by shift, and distances are multiples of it
-        chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in merged), _UNIT)
-        kept.append((chance, replace(largest, inclusion=inclusion, missed=(1 - inclusion,))))
+        kept.append(_part_above(merged, max(inclusions[id(part.inclusion)] for _, part in merged)))
     return tuple(kept)
+
+
+def _part_above(parts: list[tuple[Fraction, StepBound]], inclusion: float) -> tuple[Fraction, StepBound]:
+    """Return (sum of chances rounded up, the last part, which has the largest shift, at `inclusion` rounded up)."""
+    largest = parts[-1][1]  # sorted by shift, and distances are multiples of it
+    above = min(Fraction(1), Fraction(math.nextafter(inclusion, 2.0)))
+    chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in parts), _UNIT)
+    return chance, replace(largest, inclusion=above, missed=(1 - above,))
 
 
 def average_over_counts(
@@ -280,9 +282,6 @@ def revealed_count_distributions(
             0 the whole batch is one vector, so that H is 0 or 1.
         group: the protected units and their placement.
         each: distribution of the contributions that a drawn member makes; None counts each drawn member once.
-
-    Returns:
-        A looser bound where exact sums need too much work.
     """
     try:
         laws = [
@@ -296,8 +295,6 @@ def revealed_count_distributions(
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
     """Return upper laws of H by union bounds; in episodes, any member in any task counts as all in all tasks."""
-    # For episodes, that any member is in any task is revealed, and then all members are taken to be in all tasks: a
-    # union bound over members and tasks.
     max_contributions = max(each) if each is not None else 1
     built = hierarchy.episodes
     if built is None:
@@ -311,7 +308,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return upper laws of H, compounded by `each`: summed over the draws above or, if unplaced, by union bounds."""
+    """Return upper laws of H, compounded by `each`: of episode tasks, `_placed_counts`, or by union if unplaced."""
     is_unplaced = group.size > 1 and group.placement is None
     if (built := hierarchy.episodes) is not None:
         laws = _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
@@ -321,12 +318,17 @@ def _exact_counts(
         eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
         laws = large_group(group.size, eta, path.rate(len(path.counts)))
     else:
-        placement: Placement = 1 if group.placement is None else group.placement
-        for _ in path.schemes[1:] if group.placement is None else ():
-            placement = (placement,)
-        scheme, count, by_context = path.schemes[-1], path.counts[-1], contexts(placement, path.schemes, path.counts)
-        laws = [(chance, members_in_batch(context, scheme, count)) for context, chance in by_context.items()]
+        laws = _placed_counts(path, group.placement)
     return laws if each is None else [(chance, compound(law, each)) for chance, law in laws]
+
+
+def _placed_counts(path: Path, placed: Placement | None) -> RevealedCounts:
+    """Return [(chance, upper law of the members drawn)] by context of the draws above; None: of a single unit."""
+    placement: Placement = 1 if placed is None else placed
+    for _ in path.schemes[1:] if placed is None else ():
+        placement = (placement,)
+    scheme, count, by_context = path.schemes[-1], path.counts[-1], contexts(placement, path.schemes, path.counts)
+    return [(chance, members_in_batch(context, scheme, count)) for context, chance in by_context.items()]
 
 
 def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> RevealedCounts:
@@ -357,9 +359,6 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
         path: the path to the protected units; all draws have one redraw period.
         adjacency: relation between D and D'.
         group: the protected units and their placement.
-
-    Returns:
-        An upper bound whose shifts and distances are numbers of changed units.
 
     Source: docs/theory.md, Theorem 8.1.
     """
@@ -397,9 +396,6 @@ def hidden_group_bound(
         placement: for each outermost unit that holds members, their placement in it.
         member: the effect of one member on a batch, or of one contribution where contributions are counted.
         each: distribution of the contributions of a drawn member; None counts each member once.
-
-    Returns:
-        An upper bound, the average of (K) over the units and members drawn.
 
     Source: docs/theory.md, Theorem 6.4.
     """

@@ -15,12 +15,7 @@ from itertools import product
 from math import comb
 from typing import NamedTuple
 
-import numpy as np
-
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import Atoms
-from dpcalc.mechanisms.kinds import AdditiveNoise
-from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
 from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,
@@ -33,10 +28,10 @@ from dpcalc.sampling.counts import (
     nonzero_probability,
     power,
 )
-from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
-from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
+from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 
@@ -153,7 +148,7 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
 def _frame_sum_pair(
     co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return the sums drawn from the members' frame in D and D'; siblings contribute `sign`, or 0 if hard to count."""
+    """Return the sums of a draw from the members' frame in D, D': own of members, `sign` (0 if many) of the others."""
     length, sign = length_and_sign
     path, own = co_sampled.path, _scale(_own_contributions(co_sampled)[0], length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
@@ -229,9 +224,7 @@ def episode_pair(
     adjacency: Adjacency,
     members: int = 1,
 ) -> tuple[Mixture, Mixture]:
-    """Return an episode step's sums in D and D', {center: weight}; a member turns its clipped task's or batch's vector.
-
-    Where a task or the whole batch is clipped, the protected unit turns its vector around.
+    """Return an episode step's sums in D and D', {center: weight}: of counted records, or of turned vectors.
 
     Args:
         hierarchy: classes and their records, with episodes.
@@ -247,12 +240,8 @@ def episode_pair(
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
-    (unit, clip), (classes, records) = unit_and_clip, hierarchy.levels
-    length, sign = contributions.length, contributions.others[-1]
-    in_task = hypergeometric(classes.count, members, built.ways)
-    if unit == 2:
-        rate = built.class_rate(classes.count) * built.record_rate(records.count)
-        in_task = {0: 1 - rate, 1: rate}
+    (unit, clip), length, sign = unit_and_clip, contributions.length, contributions.others[-1]
+    in_task = _members_of_a_task(hierarchy, built, unit, members)
     if clip == 2:
         own = built.records if unit == 1 else 1
         whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count  # nobody is left to stand in
@@ -268,6 +257,15 @@ def episode_pair(
         law, vectors = {0: law.get(0, Fraction(0)), 1: nonzero_probability(law)}, 1
     above = adjacency if unit == 1 and adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
     return counted_pair(law, {length: Fraction(1)}, {sign: Fraction(1)}, above, drawn=(vectors, vectors))
+
+
+def _members_of_a_task(hierarchy: Hierarchy, built: Episodes, unit: int, members: int) -> CountDistribution:
+    """Return the law of the protected classes (unit 1) that a task holds, or of the one protected record (unit 2)."""
+    classes, records = hierarchy.levels
+    if unit == 1:
+        return hypergeometric(classes.count, members, built.ways)
+    rate = built.class_rate(classes.count) * built.record_rate(records.count)
+    return {0: 1 - rate, 1: rate}
 
 
 def _clipped_vector_pair(
@@ -319,23 +317,28 @@ def _records_drawn(
     path, unit = co_sampled.path, len(co_sampled.path.counts)
     unseen, empty = _records_drawn_in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
     for j in range(unit - 1, co_sampled.clip, -1):
-        scheme, count, nonempty = path.schemes[j - 1], path.counts[j - 1], co_sampled.nonempty[j]
-        match scheme:
-            case WithReplacement(size=size):
-                unseen = power((count - 1 + unseen) / count, size)
-                empty = power(((count - 1) * (1 - nonempty) + empty) / count, size)
-            case Fixed(size=size):
-                rate = path.rate(j)
-                unseen = 1 - rate + rate * unseen
-                empty = power(1 - nonempty, size - 1) * (rate * empty + (1 - rate) * (1 - nonempty))
-            case CappedPoisson():
-                unseen = 1 - path.rate(j) + path.rate(j) * unseen
-                empty = cut_empty_probability(scheme, count, empty)
-            case _:
-                rate = path.rate(j)
-                unseen = 1 - rate + rate * unseen
-                empty = power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty)
+        unseen, empty = _records_drawn_above(co_sampled, j, unseen, empty)
     return unseen, empty
+
+
+def _records_drawn_above(
+    co_sampled: CoSampled, level: int, unseen: Fraction, empty: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return (Pr[no record of a member], Pr[no record]) in the frame of a level, from these of its unit on the path."""
+    scheme, count = co_sampled.path.schemes[level - 1], co_sampled.path.counts[level - 1]
+    rate, nonempty = co_sampled.path.rate(level), co_sampled.nonempty[level]
+    match scheme:
+        case WithReplacement(size=size):
+            return power((count - 1 + unseen) / count, size), power(
+                ((count - 1) * (1 - nonempty) + empty) / count, size
+            )
+        case Fixed(size=size):
+            empty = power(1 - nonempty, size - 1) * (rate * empty + (1 - rate) * (1 - nonempty))
+        case CappedPoisson():
+            empty = cut_empty_probability(scheme, count, empty)
+        case _:
+            empty = power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty)
+    return 1 - rate + rate * unseen, empty
 
 
 def _records_drawn_in_frame(
@@ -366,7 +369,7 @@ def _records_drawn_in_frame(
 
 @cached_with_cost(16)
 def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
-    """Return (law of a drawn unit's contributions, True) or, if long, (a smaller law, valid if others are 0, False)."""
+    """Return (law of a drawn unit's contributions, from the lowest level up, True); if long (a smaller law, False)."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
     nonempty, is_exact = co_sampled.own_nonempty, True
     counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
@@ -377,19 +380,26 @@ def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
     if co_sampled.own_contributions:
         return _compound({co_sampled.own_contributions: Fraction(1)}, counts)
     for level, fewest in reversed(co_sampled.levels_below):
-        children: Mixture = {level.scheme.max_drawn(fewest): Fraction(1)}
-        match level.scheme:
-            case Poisson(probability=rate):
-                children = binomial(min(fewest, _MAX_INDEPENDENT), rate)
-            case CappedPoisson() as capped if fewest <= _MAX_INDEPENDENT:
-                children = capped_distribution(binomial(fewest, capped.probability), capped.max_batch_size)
-            case CappedPoisson() as capped:  # all children but one contribute nothing
-                counts, children = cut_sum(capped, fewest, {0: Fraction(1)}, counts), {1: Fraction(1)}
-            case Shuffle(drop_last=False):
-                children = {1: Fraction(1)}
-        counts, is_known = _compound(children, counts)
+        if isinstance(level.scheme, CappedPoisson) and fewest > _MAX_INDEPENDENT:
+            counts = cut_sum(level.scheme, fewest, {0: Fraction(1)}, counts)  # all children but one contribute nothing
+            counts, is_known = _compound({1: Fraction(1)}, counts)
+        else:
+            counts, is_known = _compound(_children_drawn(level.scheme, fewest), counts)
         is_exact &= is_known
     return counts, is_exact
+
+
+def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
+    """Return the law of the children drawn of `count` (Poisson: of at most 32); 1 of a shuffle without drop_last."""
+    match scheme:
+        case Poisson(probability=rate):
+            return binomial(min(count, _MAX_INDEPENDENT), rate)
+        case CappedPoisson(probability=rate, max_batch_size=cap):
+            return capped_distribution(binomial(count, rate), cap)
+        case Shuffle(drop_last=False):
+            return {1: Fraction(1)}
+        case _:
+            return {scheme.max_drawn(count): Fraction(1)}
 
 
 def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
@@ -455,46 +465,3 @@ def _mix(rate: Fraction, a: Mixture, b: Mixture) -> Mixture:
     _spend_on(b)
     total = {x: rate * a.get(x, Fraction(0)) + (1 - rate) * b.get(x, Fraction(0)) for x in {**a, **b}}
     return {x: p for x, p in total.items() if p}
-
-
-# Noise that is not Gaussian (docs/theory.md, Theorem 10.1)
-#
-# Noise around whole centers is reduced to the cell into which it falls. That is post-processing, so the pair costs at
-# most as much as the data set; the cells are so small that it hardly costs less.
-
-
-_MIN_MASS = 1e-300  # of the only loss of two equal distributions
-_KEPT_SHARE = 1 - 1e-12  # factor on the masses, so that no round-off makes them too large: it lowers the bound
-_ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms whose difference it is
-
-
-def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
-    """Return a lower bound on the loss, D||D', between p and q plus noise, as atoms: outputs are told by cell only.
-
-    Args:
-        mechanism: noise on a sum.
-        p: distribution of the sum in D without the noise, {center in clip norms: weight}.
-        q: the same in D', different from p.
-
-    Returns:
-        A lower bound on the privacy loss, in the direction D||D'.
-
-    Source: docs/theory.md, Theorem 10.1.
-    """
-    centers = sorted({*p, *q})
-    spend(len(centers) * (mechanism.cell_count(centers) * 3 * ELEMENT + TURN))
-    rows = {center: mechanism.cell_log_masses(center, centers) for center in centers}
-    log_p, log_q = (
-        log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
-        for mixture in (p, q)
-    )
-    # Losses lowered by their round-off, and masses by a share of 1e-12, are those of a profile nowhere above.
-    both = (log_p > -np.inf) & (log_q > -np.inf)
-    losses = log_p[both] - log_q[both]
-    losses -= _ROUNDED * (1 + np.abs(log_p[both]) + np.abs(log_q[both]))
-    values, place = np.unique(losses, return_inverse=True)
-    logs = log_sum_exp_by_index(place, log_p[both], size=values.size) + math.log(_KEPT_SHARE)
-    alone = float(np.exp(log_p[log_q == -np.inf]).sum()) * _KEPT_SHARE
-    if not values.size:  # accountants look at losses
-        return Atoms.of_masses((0.0,), (_MIN_MASS,), infinity_mass=alone)
-    return Atoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)

@@ -338,18 +338,22 @@ def outermost_drawn(
 
 
 def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
-    """Return the law of two independent contexts joined, then merged; over 256 pairs are rounded, the total kept."""
-    # Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
-    # missing goes to the likeliest context.
+    """Return the law of two independent contexts joined, merged to about 48; over 256 pairs by `_join_rounded`."""
     longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())
-    if len(a) * len(b) <= _MAX_EXACT_PAIRS:
-        spend(fraction_units(2 * len(a) * len(b), longest))
-        exact: ContextDistribution = {}
-        for x, y in product(a, b):
-            context = _join_contexts(x, y)
-            exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
-        return _merge_contexts(exact)
-    spend(fraction_units(len(a) + len(b), longest) + 8 * TURN * len(a) * len(b))
+    if len(a) * len(b) > _MAX_EXACT_PAIRS:
+        spend(fraction_units(len(a) + len(b), longest) + 8 * TURN * len(a) * len(b))
+        return _merge_contexts(_join_rounded(a, b))
+    spend(fraction_units(2 * len(a) * len(b), longest))
+    exact: ContextDistribution = {}
+    for x, y in product(a, b):
+        context = _join_contexts(x, y)
+        exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
+    return _merge_contexts(exact)
+
+
+def _join_rounded(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
+    """Return the law of two contexts joined, chances cut to 1600 bits; what is missing goes to the likeliest."""
+    # As whole numbers without common factors; less than 2^-1500 is missing of each.
     unit = 1 << _BITS
     left, right = (
         [(context, chance.numerator * unit // chance.denominator) for context, chance in law.items()] for law in (a, b)
@@ -361,7 +365,7 @@ def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> Conte
     joined = {context: Fraction(chance >> _BITS, unit) for context, chance in whole.items() if chance >> _BITS}
     total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
     joined[max(joined, key=joined.__getitem__)] += total - sum(joined.values(), start=Fraction(0))
-    return _merge_contexts(joined)
+    return joined
 
 
 def _join_contexts(x: Context, y: Context) -> Context:
@@ -448,17 +452,25 @@ def large_group(members: int, parent_rate: Fraction, rate: Fraction) -> list[tup
 
     Source: docs/theory.md, Theorem 6.3.
     """
-    tails = [Fraction(1)]
-    if members <= _FEW_MEMBERS:
-        tails += [min(Fraction(1), comb(members, j) * rate**j) for j in range(1, members + 1)]
-    else:  # each rounded up by 2^-1600 from the one before; of fewer than 2^-1200 nothing is left
-        unit = term = 1 << _BITS
-        for j in range(1, members + 1):
-            spend(8 * TURN + term.bit_length() / 4)
-            term = -(-term * (members - j + 1) * rate.numerator // (j * rate.denominator))
-            if term << _VANISHING < unit:
-                break
-            tails.append(Fraction(min(term, unit), unit))
+    tails = _exact_tails(members, rate) if members <= _FEW_MEMBERS else _rounded_tails(members, rate)
     tails = list(accumulate(tails, min))
     law = {j: before - after for j, (before, after) in enumerate(pairwise([*tails, Fraction(0)]))}
     return [(min(Fraction(1), members * parent_rate), {j: chance for j, chance in law.items() if chance})]
+
+
+def _exact_tails(members: int, rate: Fraction) -> list[Fraction]:
+    """Return [min(1, C(k, j) r^j) for j from 0 to k]."""
+    return [Fraction(1), *(min(Fraction(1), comb(members, j) * rate**j) for j in range(1, members + 1))]
+
+
+def _rounded_tails(members: int, rate: Fraction) -> list[Fraction]:
+    """Return `_exact_tails`, each rounded up by 2^-1600 from the one before, until one is below 2^-1200."""
+    tails = [Fraction(1)]
+    unit = term = 1 << _BITS
+    for j in range(1, members + 1):
+        spend(8 * TURN + term.bit_length() / 4)
+        term = -(-term * (members - j + 1) * rate.numerator // (j * rate.denominator))
+        if term << _VANISHING < unit:
+            break
+        tails.append(Fraction(min(term, unit), unit))
+    return tails

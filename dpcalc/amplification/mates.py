@@ -12,7 +12,7 @@ import math
 import operator
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -96,6 +96,8 @@ class UnitCase:
 
 MatesLaw = tuple[tuple[Fraction, tuple[int, ...]], ...]
 """(probability, contributions of the mates under each ancestor, outermost first), largest numbers last."""
+_MatesWeights = dict[tuple[int, tuple[int, ...]], int]
+"""Weight by (number of mates under an ancestor, those of each ancestor inside it that are kept)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,43 +234,57 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
     # inside it; both are rounded up to quantiles, the latter to very few. Draws outside the outermost ancestor that can
     # be missed do not matter.
     missed = [number for number in range(1, lowest) if path.missed(number)]
-    outermost, inner = missed[0], _INNER_DEVIATIONS if len(missed) < _MANY_LEVELS else _FEW_DEVIATIONS
-    fits = len(_OUTER_DEVIATIONS) * len(inner) ** (len(missed) - 1) <= max_mates
-    outer = _OUTER_DEVIATIONS if fits else _COARSE_DEVIATIONS
-    states: dict[tuple[int, tuple[int, ...]], int] = {(0, ()): WHOLE}
-    for number in range(lowest - 1, outermost - 1, -1):
-        exact = laws[number + 1]
+    outer, inner = _deviations_to_tell_apart(len(missed), max_mates)
+    states: _MatesWeights = {(0, ()): WHOLE}
+    for number in range(lowest - 1, missed[0] - 1, -1):
         # Of an ancestor that cannot be missed the path need not know the contributions (`worst_paths`).
         cap = path.contributions[number - 1] - own if path.missed(number) else sys.maxsize
-        is_short = len(states) * len(exact) <= _MAX_SUMS
-        law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
-        spend(4 * TURN * len(states) * len(law))
-        sums: dict[tuple[int, tuple[int, ...]], int] = {}
-        for (total, kept), weight in states.items():
-            for more, chance in law.items():
-                key = min(total + more, cap), kept
-                sums[key] = sums.get(key, 0) + weight * chance
-        rounded = _quantile_above(sums, outer if number == outermost else inner)
-        onwards = _quantile_above(sums, _OUTER_DEVIATIONS) if number > outermost else dict.fromkeys(rounded, 0)
+        sums = _add_mates(states, laws[number + 1], cap)
+        rounded = _quantile_above(sums, outer if number == missed[0] else inner)
+        onwards = _quantile_above(sums, _OUTER_DEVIATIONS) if number > missed[0] else dict.fromkeys(rounded, 0)
         states = {}
         for (total, kept), weight in sums.items():
             key = onwards[total], (rounded[total] if path.missed(number) else 0, *kept)
             states[key] = states.get(key, 0) + weight // WHOLE
+    return _mates_law(states, outside=missed[0] - 1)
+
+
+def _deviations_to_tell_apart(ancestors: int, max_mates: int) -> tuple[Sequence[float], Sequence[float]]:
+    """Return normal quantiles of (outermost, inner) missed ancestors: few if 4 or more, coarse if over `max_mates`."""
+    inner = _INNER_DEVIATIONS if ancestors < _MANY_LEVELS else _FEW_DEVIATIONS
+    fits = len(_OUTER_DEVIATIONS) * len(inner) ** (ancestors - 1) <= max_mates
+    return _OUTER_DEVIATIONS if fits else _COARSE_DEVIATIONS, inner
+
+
+def _add_mates(states: _MatesWeights, exact: CountDistribution, cap: int) -> _MatesWeights:
+    """Return the states with a number added to their totals, at most `cap`, weights times WHOLE; quantiles if many."""
+    is_short = len(states) * len(exact) <= _MAX_SUMS
+    law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
+    spend(4 * TURN * len(states) * len(law))
+    sums: _MatesWeights = {}
+    for (total, kept), weight in states.items():
+        for more, chance in law.items():
+            key = min(total + more, cap), kept
+            sums[key] = sums.get(key, 0) + weight * chance
+    return sums
+
+
+def _mates_law(states: _MatesWeights, *, outside: int) -> MatesLaw:
+    """Return the joint law of `kept` after `outside` zeros, ascending; lost weight goes to the largest numbers."""
     joint: dict[tuple[int, ...], int] = {}
     for (_, kept), weight in states.items():
         joint[kept] = joint.get(kept, 0) + weight
     largest = tuple(max(column) for column in zip(*joint, strict=True))
     joint[largest] = joint.get(largest, 0) + WHOLE - sum(joint.values())
-    outside = (0,) * (outermost - 1)
     return tuple(
-        (Fraction(joint[numbers], WHOLE), (*outside, *numbers))
+        (Fraction(joint[numbers], WHOLE), (*(0,) * outside, *numbers))
         for numbers in sorted(joint, key=lambda numbers: numbers[::-1])
         if joint[numbers]
     )
 
 
-def _quantile_above(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Sequence[float]) -> dict[int, int]:
-    """Return {total: total moved up to the next quantile of their law, at normal `deviations`}; few totals stay."""
+def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[int, int]:
+    """Return {total: next quantile of the totals' law, at normal `deviations`, from it on}; few totals as they are."""
     weights: dict[int, int] = {}
     for (total, _), weight in sums.items():
         weights[total] = weights.get(total, 0) + weight
@@ -309,7 +325,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return an Average of about `max_centers` centers, parts of close cost merged upwards; unchanged if 12 or fewer.
+    """Return the parts merged upwards where costs are close, ever less close until `max_centers` fit; if over 12 parts.
 
     Args:
         average: its parts are all of the kind of (K).
@@ -399,7 +415,7 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
 def _half_line_deltas(
     bounds: Sequence[StepBound], distances: Sequence[tuple[int, ...]], deviation: float, epsilons: Array
 ) -> Array:
-    """Return each bound's delta at each epsilon by the closed form of (K), not certified; shape (bounds, epsilons).
+    """Return each bound's delta at each epsilon, not certified: Phi at the end, by bisection, of the best half-line.
 
     Args:
         bounds: their inclusion, shift and missed probabilities.

@@ -17,11 +17,11 @@ from dpcalc.amplification.groups import Group, Placement, contexts
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import (
-    averaged_group_bound,
     averaged_unit_bound,
     member_contribution_distribution,
     single_unit_bound,
 )
+from dpcalc.amplification.random_group_contents import averaged_group_bound
 from dpcalc.amplification.schedule import (
     PhaseBound,
     bound_per_pass,
@@ -54,7 +54,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the own, hidden-draw, check-in and ancestors' bounds; own alone if `plain`, ancestors' alone if shortened.
+    """Return own, hidden-draw, check-in and ancestors' bounds; own alone if fresh or episodes, ancestors' if shortened.
 
     Args:
         hierarchy: levels and schemes.
@@ -62,10 +62,6 @@ def phase_bounds(
         clip: clipping level, 0 to depth.
         adjacency: relation between D and D'.
         group: the protected units and their placement.
-
-    Returns:
-        The bound of the protected level, for a group perhaps one with hidden draws, and those of its ancestors; with an
-        allocation see `_allocated_bounds`.
 
     Raises:
         InputError: removing what is protected takes a step from the passes, and no bound covers that.
@@ -82,10 +78,10 @@ def phase_bounds(
     if native.plain is not None or hierarchy.episodes is not None:
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
-    bounds = (native, replace(native, bound=hidden)) if hidden is not None else (native,)
+    own = (native,) if hidden is None else (native, replace(native, bound=hidden))
     check_in = _check_in_bound(hierarchy, path, clip, adjacency, group)
-    bounds = bounds if check_in is None else (*bounds, check_in)
-    return (*bounds, *_ancestor_bounds(hierarchy, path, clip, group))
+    below_draw = () if check_in is None else (check_in,)
+    return (*own, *below_draw, *_ancestor_bounds(hierarchy, path, clip, group))
 
 
 def _allocated_bounds(
@@ -141,11 +137,10 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return a lone (K) averaged over mates, then joint distances; or `choices` and averages after them, where proved.
+    """Return `choices` and the averages over mates that hold; of a lone fresh (K) its average and joint bound alone.
 
-    Unchanged of constructed episodes, of steps that units choose, and under any draw but fixed, Poisson and `all` ones;
-    where no number of mates or contributions is random and no joint distances are known; and of groups that are clipped
-    from above, have no placement, or whose draws above the members have different periods.
+    None hold for episodes, for steps that units choose, for other draws than fixed, Poisson and `all` ones, where no
+    number of mates or contributions is random, and for groups that `_averaged_group_bound` excepts.
 
     Args:
         choices: from `phase_bounds`.
@@ -338,7 +333,7 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
 
 
 def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
-    """Return an upper bound on Pr[draws of `levels` reach a member | all above do]: by placement, or a union bound.
+    """Return an upper bound on Pr[draws of `levels` reach a member | all above do]: by placement or by union.
 
     Args:
         path: the path to the protected units.
@@ -348,8 +343,9 @@ def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fracti
     # Members under different drawn units are reached independently, so that the chance that none is reached is the
     # product over the frames in which a draw of `levels` begins.
     first, last = levels[0] - 1, levels[-1]
+    union_bound = min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
     if group.size == 1 or group.placement is None:
-        return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
+        return union_bound
     frames = [group.placement]
     for _ in range(first):
         frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
@@ -360,7 +356,7 @@ def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fracti
                 _truncated_placement(frame, last - first), path.schemes[first:last], path.counts[first:last]
             )
         except WorkExceededError:
-            return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
+            return union_bound
         none *= drawn.get((), Fraction(0))
     return 1 - none
 
@@ -434,6 +430,17 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
     Source: docs/theory.md, Theorem 4.9.
     """
+    if not any(isinstance(scheme, CappedPoisson) for scheme in path.schemes):
+        return bound(path)
+    parts: list[tuple[Fraction, Part]] = []
+    for chance, schemes in _schemes_by_cut(path):
+        part = bound(replace(path, schemes=schemes))
+        parts += [(chance * p, x) for p, x in part.parts] if isinstance(part, Average) else [(chance, part)]
+    return Average(parts=tuple(parts))
+
+
+def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
+    """Return (chance > 0, schemes of all levels) of each combination of `_capped_cases`, which a fourth cut lacks."""
     outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]
     averaged = 0
     for at, scheme in enumerate(path.schemes):
@@ -443,13 +450,7 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
             ends = (path.counts[at], path.max_counts[at]) if averaged <= _MAX_AVERAGED else None
             cases = [case for case in _capped_cases(scheme, ends) if case[0]]
         outcomes = [(chance * share, (*above, case)) for chance, above in outcomes for share, case in cases]
-    if not averaged:
-        return bound(path)
-    parts: list[tuple[Fraction, Part]] = []
-    for chance, schemes in outcomes:
-        part = bound(replace(path, schemes=schemes))
-        parts += [(chance * p, x) for p, x in part.parts] if isinstance(part, Average) else [(chance, part)]
-    return Average(parts=tuple(parts))
+    return outcomes
 
 
 def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:

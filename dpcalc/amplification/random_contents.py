@@ -3,12 +3,11 @@
 A unit of which nothing is drawn is the same in D and D', so the inclusion probability falls to that of a non-empty
 unit, and (K) is averaged over its contributions. A removed unit under a fixed draw keeps a stand-in out even if it is
 empty; there the bound is averaged over the contributions of both. Below a clipping level, what matters is whether the
-unit, and any other record in its clipping unit, is drawn. Groups are averaged over what is drawn beside the members.
+unit, and any other record in its clipping unit, is drawn.
 
-Source: docs/theory.md, Theorem 6.6, Theorem 6.9 and Theorem 6.11.
+Source: docs/theory.md, Theorem 6.6 and Theorem 6.9.
 """
 
-import math
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -16,16 +15,11 @@ from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound, path_bound
 from dpcalc.amplification.counts import (
-    MAX_UNITS_APART,
     Average,
     Bound,
     CountPair,
     Member,
-    hidden_draws,
-    hidden_group_bound,
-    missed_distances,
 )
-from dpcalc.amplification.groups import Placement
 from dpcalc.amplification.mates import (
     MatesAverage,
     MissedBatch,
@@ -36,27 +30,33 @@ from dpcalc.amplification.mates import (
 )
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, mates_sum, max_nonempty_probability
+from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability
 from dpcalc.sampling.counts import (
     CountDistribution,
     coarsen_upwards_to,
-    convolve_upper,
     nonzero_probability,
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
-from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
+from dpcalc.sampling.sums import coarsen_at_quantiles
 from dpcalc.work import SECOND, allowance, cached_with_cost
 
 _MATES_WORK = 0.3 * SECOND  # for the distributions of the mates of one unit; with more they are at their largest
 _MAX_PARTS = 512  # of an average over the mates before its parts are merged; ten times as many take a second
 _MAX_COUNTS = 6  # of contributions if those of a stand-in are random too: 36 pairs; 60 would take 100 times as long
-_FEW_PAIRED = (-1.0, 0.0, 1.0, 2.0, 4.0)  # quantiles of the same with random mates, in deviations
+FEW_PAIRED = (-1.0, 0.0, 1.0, 2.0, 4.0)  # quantiles of the same with random mates, in deviations
 _MAX_OWN = 256  # contributions of a unit; more take only a dozen values
 # Probability below which being the only drawn record is neglected: it would lower delta by less than that.
 _NEGLECTED_CHANCE = Fraction(1, 2**60)
+
+
+class ContributionLaws(NamedTuple):
+    """Upper laws of the contributions of a unit and of its stand-in; the latter 0 unless draws are fixed."""
+
+    own: CountDistribution
+    stand_in: CountDistribution
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
@@ -73,24 +73,33 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     """
     bound = path_bound(path, clip=clip, adjacency=adjacency)
     laws = _random_contributions(hierarchy, path, clip)
-    # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
-    if laws is not None and len(path.counts) == 1 and not isinstance(path.schemes[-1], Fixed):
-        own, _ = laws
-        law: CountDistribution = {h: path.rate(1) * chance for h, chance in own.items()}
-        law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
-        try:
-            return Member(own=1, stand_in=None, adjacency=adjacency).bound([(Fraction(1), law)])
-        except WorkExceededError:
-            return bound
-    if laws is not None:
-        own, stand_in = laws
-        if isinstance(path.schemes[-1], Fixed):
-            own, stand_in = coarsen_upwards_to(own, _MAX_COUNTS), coarsen_upwards_to(stand_in, _MAX_COUNTS)
-        laws = ContributionLaws(own if len(own) <= _MAX_OWN else few_counts(own), stand_in)
-    cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), laws)
+    is_fixed = isinstance(path.schemes[-1], Fixed)
+    if laws is not None and len(path.counts) == 1 and not is_fixed:
+        return _outermost_unit_bound(path, laws.own, adjacency) or bound
+    few = None if laws is None else _few_single_counts(laws, is_fixed=is_fixed)
+    cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), few)
     if len(cases) == 1 and cases[0].is_sure:
         return bound
     return Average(parts=largest_surroundings(path, clip=clip).parts(cases))
+
+
+def _outermost_unit_bound(path: Path, own: CountDistribution, adjacency: Adjacency) -> Bound | None:
+    """Return the bound over H: the contributions of a unit of level 1, 0 if it is not drawn; None if too costly."""
+    # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
+    law: CountDistribution = {h: path.rate(1) * chance for h, chance in own.items()}
+    law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
+    try:
+        return Member(own=1, stand_in=None, adjacency=adjacency).bound([(Fraction(1), law)])
+    except WorkExceededError:
+        return None
+
+
+def _few_single_counts(laws: ContributionLaws, *, is_fixed: bool) -> ContributionLaws:
+    """Return upper laws of at most 6 counts each for fixed draws, which pair them; else `own` of at most 256."""
+    own, stand_in = laws
+    if is_fixed:
+        own, stand_in = coarsen_upwards_to(own, _MAX_COUNTS), coarsen_upwards_to(stand_in, _MAX_COUNTS)
+    return ContributionLaws(own if len(own) <= _MAX_OWN else few_counts(own), stand_in)
 
 
 @cached_with_cost(64)
@@ -110,11 +119,8 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
     if isinstance(largest, CountPair) or len(path.counts) == 1:
         return largest
     if laws is not None:
-        # The unit's own contributions take few values, so that all numbers together stay few.
-        own, stand_in = laws
-        laws = ContributionLaws(few_counts(own), few_counts(stand_in))
-        if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE:
-            laws = ContributionLaws(*(coarsen_at_quantiles(law, _FEW_PAIRED) for law in (own, stand_in)))
+        is_paired = isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE
+        laws = _few_averaged_counts(laws, is_paired=is_paired)
     bound = path_bound(path, clip=clip, adjacency=adjacency)
     cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), laws)
     try:
@@ -122,6 +128,13 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
         return largest if around.is_certain else MatesAverage(parts=around.parts(cases), largest=largest)
     except WorkExceededError:
         return largest
+
+
+def _few_averaged_counts(laws: ContributionLaws, *, is_paired: bool) -> ContributionLaws:
+    """Return upper laws of few counts, so that those of all mates together stay few; of five if they are paired."""
+    if is_paired:
+        return ContributionLaws(*(coarsen_at_quantiles(law, FEW_PAIRED) for law in laws))
+    return ContributionLaws(*map(few_counts, laws))
 
 
 def hidden_unit_bound(
@@ -162,115 +175,6 @@ def hidden_unit_bound(
             parts = around.parts([case], exchange=max)
             return largest if around.is_certain else MatesAverage(parts=parts, largest=largest)
     return largest
-
-
-def averaged_group_bound(
-    hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
-) -> MatesAverage | None:
-    """Return `hidden_group_bound` averaged over what is drawn beside the members; None if certain or if that is None.
-
-    Args:
-        hierarchy: levels and schemes; the clipping level is the protected one or below.
-        path: fixed, poisson and all draws of one redraw period, two levels or more.
-        placement: for each outermost unit that holds members, their placement in it.
-        member: the effect of one member, or of one of its contributions if these are random.
-        clip: clipping level.
-
-    Raises:
-        WorkExceededError: the distributions need too much work.
-
-    Source: docs/theory.md, Theorem 6.11.
-    """
-    each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=member.adjacency)
-    largest = hidden_group_bound(path, placement, member, each=each)
-    others = _others_distribution(hierarchy, len(path.counts), clip, placement)
-    stand_in: CountDistribution = {0: Fraction(1)}
-    stand_in_most = path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
-    if stand_in_most:
-        full = {stand_in_most: Fraction(1)}
-        law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=stand_in_most)
-        stand_in = few_counts(law) if law else full
-    if largest is None or (len(others) == 1 and len(stand_in) == 1):
-        return None
-    inclusion, missed, drawn = hidden_draws(path, placement, each)
-    unlike = member.stand_in or 0 if member.adjacency is Adjacency.ADD_REMOVE else 0
-    swapped = member.own if member.adjacency is Adjacency.REPLACE_ONE else unlike
-    parts = []
-    for (g, h), chance in drawn:
-        _, largest_redrawn = missed_distances(path, placement, member, (g, h))
-        # Units without members that go in exchange for others of the group are those of the batch: nothing hides them.
-        # A part with more than MAX_UNITS_APART units, or of frames of unknown size, stands for fewer of the group too.
-        fewest = min(g, MAX_UNITS_APART + 1) if hierarchy.level(1).is_equal else 1
-        leaving = stand_in_most * (len(placement) - fewest)
-        arriving, redrawn = _sum_of_few(stand_in, g), _redrawn_distribution(others, stand_in, len(placement))
-        if len(placement) == 1 and len(path.counts) == 2:  # members are exchanged for others of their unit
-            redrawn = {largest_redrawn: Fraction(1)}
-        for number, share in _sum_of_few(others, g).items():
-            ends = [min(h * own + number, g * path.contributions[0]) for own in (member.own, swapped)]
-            terms = [
-                *((missed[0] * p, *(end + more for end in ends)) for more, p in arriving.items()),
-                *(
-                    (missed[1] * p, *(min(end + leaving + more, largest_redrawn) for end in ends))
-                    for more, p in redrawn.items()
-                ),
-            ]
-            chances, distances, distances_swapped = zip(*terms, strict=True)
-            bound = StepBound(
-                inclusion=inclusion,
-                shift=min(h * member.shift, 2 * path.contributions[0] * g),
-                missed=chances,
-                distances=distances,
-                distances_swapped=distances_swapped,
-            )
-            parts.append((chance / inclusion * share, bound))
-    return MatesAverage(parts=tuple(parts), largest=largest)
-
-
-def _others_distribution(
-    hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
-) -> CountDistribution:
-    """Return an upper law of what non-members contribute under one outermost unit that holds members."""
-    # From the members' level outwards: units that hold members count as drawn, and no unit as missing for them, but in
-    # a Poisson draw of members, each frame of which holds one or more that are counted themselves.
-    frames, occupied = list(placement), [1] * unit
-    for number in range(1, unit - 1):
-        inner = [frame for frame in frames if isinstance(frame, tuple)]
-        occupied[number] = max(map(len, inner))
-        frames = [each for frame in inner for each in frame]
-    law: CountDistribution = {0: Fraction(1)}
-    for number in range(unit, 1, -1):
-        level = hierarchy.level(number)
-        full = math.prod(each.max_drawn for each in hierarchy.levels[number:clip])
-        each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=full)
-        sum_of_draw = mates_sum if number == unit and isinstance(level.scheme, Poisson) else drawn_sum
-        drawn = sum_of_draw(level, level.count, each or {full: Fraction(1)})
-        law = _sum_of_few(law, occupied[number - 1]) if number < unit else law
-        law = convolve_upper(few_counts(drawn), law)
-    return few_counts(law)
-
-
-def _redrawn_distribution(others: CountDistribution, stand_in: CountDistribution, occupied: int) -> CountDistribution:
-    """Return an upper law of the sum of `occupied` independent units, each of a law above `others` and `stand_in`."""
-    # Of each unit it is what it holds beside members, or what a unit without members holds: a law above both.
-    above: CountDistribution = {}
-    tail = Fraction(0)
-    for count in sorted({*others, *stand_in}, reverse=True):
-        larger = max(sum((p for k, p in law.items() if k >= count), start=Fraction(0)) for law in (others, stand_in))
-        if larger > tail:
-            above[count], tail = larger - tail, larger
-    return coarsen_at_quantiles(_sum_of_few(above, occupied), _FEW_PAIRED)
-
-
-def _sum_of_few(law: CountDistribution, number: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the sum of `number` >= 0 independent counts, at few counts."""
-    return few_counts(independent_sum(law, number, rate=Fraction(1))) if number != 1 else law
-
-
-class ContributionLaws(NamedTuple):
-    """Upper laws of the contributions of a unit and of its stand-in; the latter 0 unless draws are fixed."""
-
-    own: CountDistribution
-    stand_in: CountDistribution
 
 
 def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> ContributionLaws | None:
@@ -419,14 +323,10 @@ def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
     """Return the case of a unit clipped with others; if removed (not fixed), two cases: alone there, and not alone."""
-    # An empty unit counts as missed.
     above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
-        nonempty = nonzero_probability(law)
-        empty = bound.inclusion * (1 - nonempty)
-        missed = (*bound.missed[:-1], bound.missed[-1] + empty)
-        bound = replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
+        bound = _with_empty_as_missed(bound, nonzero_probability(law))
     near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
     case = UnitCase(
         chance=Fraction(1),
@@ -454,6 +354,13 @@ def _cases_below_clipping_level(
         replace(case, chance=1 - alone, is_sure=False),
     )
     return [case for case in cases if case.chance]
+
+
+def _with_empty_as_missed(bound: StepBound, nonempty: Fraction) -> StepBound:
+    """Return (K) in which a drawn unit counts as missed with probability 1 - `nonempty`."""
+    empty = bound.inclusion * (1 - nonempty)
+    missed = (*bound.missed[:-1], bound.missed[-1] + empty)
+    return replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
 
 
 def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fraction:

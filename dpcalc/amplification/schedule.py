@@ -351,7 +351,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound per pass: shift 1 and the summed squares in `squared` if it holds all units, else of one draw.
+    """Return the bound per pass: shift 1 and `_squared_distance_of_a_pass` if it holds all units, else as of one draw.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -370,22 +370,26 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
     last = path.schemes[-1]
     if not isinstance(last, Shuffle) or pass_as_draw(path, group).rate(len(path.counts)) < 1:
         return replace(phase_bound, steps_of_a_pass=length)
+    squared = _squared_distance_of_a_pass(path, last, clip, adjacency, group)
+    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
+    return replace(phase_bound, bound=bound, squared=squared, steps_of_a_pass=length)
+
+
+def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
+    """Return the sum of squared distances of a pass's batches: a removal changes two; else members share batches."""
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
     # the sum of their squared distances. `moved` is the distance of the last batch, which a removed unit's stand-in
     # left.
     own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
     if clip < len(path.counts):
         own, sibling, moved = 1, 1, 2
-    if last.drop_last:
+    if scheme.drop_last:
         moved = 0
     if adjacency is Adjacency.ADD_REMOVE:
-        squared = group.size**2 * ((own + sibling) ** 2 + moved**2)
-    else:
-        full, remaining = divmod(group.size, last.size) if group.is_together else (0, group.size)
-        distance = own if adjacency is Adjacency.ZERO_OUT and clip >= len(path.counts) else 2 * own
-        squared = (full * last.size**2 + remaining**2) * distance**2
-    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
-    return replace(phase_bound, bound=bound, squared=squared, steps_of_a_pass=length)
+        return group.size**2 * ((own + sibling) ** 2 + moved**2)
+    full, remaining = divmod(group.size, scheme.size) if group.is_together else (0, group.size)
+    distance = own if adjacency is Adjacency.ZERO_OUT and clip >= len(path.counts) else 2 * own
+    return (full * scheme.size**2 + remaining**2) * distance**2
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:

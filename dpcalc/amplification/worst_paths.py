@@ -89,36 +89,40 @@ def _features(table: PathTable) -> IntArray:
 
 
 def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
-    """Yield columns with which cost grows: own, then by level -count, stand-in, distances; constant if irrelevant."""
-    contributions, siblings = table.contributions[phase], table.siblings[phase]
-    own = contributions[:, -1]
-    yield own
+    """Yield columns with which cost grows: own contributions, then `_level_features`; of episodes own and -counts."""
+    yield table.contributions[phase][:, -1]
     if table.hierarchies[phase].episodes is not None:  # the smaller a class, the likelier is each of its records
         yield from -table.counts.T
         return
-    for at, level in enumerate(table.hierarchies[phase].levels[: table.unit]):
-        sampled = np.full(own.shape, isinstance(level.scheme, CappedPoisson) or level.rate < 1)
-        stand_in = np.zeros_like(own)
-        if isinstance(level.scheme, (Fixed, WithReplacement, Shuffle)):
-            sampled = table.counts[:, at] > (1 if isinstance(level.scheme, WithReplacement) else level.scheme.size)
-            yield np.where(sampled, -table.counts[:, at], 0)
-            stand_in = np.where(sampled, siblings[:, at], 0)
-            if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:  # fewer units may be left out more often
-                yield np.where(sampled, table.counts[:, at], _IRRELEVANT)
-        elif isinstance(level.scheme, CappedPoisson):  # neither more units nor fewer always cost less
-            yield -table.counts[:, at]
-            yield table.max_counts[:, at]
-            stand_in = np.where(table.max_counts[:, at] > level.scheme.max_batch_size, siblings[:, at], 0)
-        if at == table.unit - 1:
-            yield stand_in
-            continue
-        for distance in (contributions[:, at], contributions[:, at] - own, stand_in):
-            yield np.where(sampled, distance, _IRRELEVANT)
+    for at in range(table.unit):
+        yield from _level_features(table, phase, at)
+
+
+def _level_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
+    """Yield a level's columns: of fixed and cut draws counts, then stand-in, before it distances of an ancestor."""
+    contributions, siblings = table.contributions[phase], table.siblings[phase]
+    own, level = contributions[:, -1], table.hierarchies[phase].levels[at]
+    sampled = np.full(own.shape, isinstance(level.scheme, CappedPoisson) or level.rate < 1)
+    stand_in = np.zeros_like(own)
+    if isinstance(level.scheme, (Fixed, WithReplacement, Shuffle)):
+        sampled = table.counts[:, at] > (1 if isinstance(level.scheme, WithReplacement) else level.scheme.size)
+        yield np.where(sampled, -table.counts[:, at], 0)
+        stand_in = np.where(sampled, siblings[:, at], 0)
+        if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:  # fewer units may be left out more often
+            yield np.where(sampled, table.counts[:, at], _IRRELEVANT)
+    elif isinstance(level.scheme, CappedPoisson):  # neither more units nor fewer always cost less
+        yield -table.counts[:, at]
+        yield table.max_counts[:, at]
+        stand_in = np.where(table.max_counts[:, at] > level.scheme.max_batch_size, siblings[:, at], 0)
+    if at == table.unit - 1:
+        yield stand_in
+        return
+    for distance in (contributions[:, at], contributions[:, at] - own, stand_in):
+        yield np.where(sampled, distance, _IRRELEVANT)
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
     """Return {maximal row: rows at or below it}, itself included, each row once, greedily; stops after limit + 1."""
-    # Stops at limit + 1 of them. Each row is below one of them, the first that is found.
     # The row with the largest sum of scaled features is above no other row of its rank, so it is maximal among those
     # left; then all rows that it dominates are dropped. That takes (number of maximal rows) passes, not rows squared.
     columns = [column for column in rows.T if column.min() < column.max()]
@@ -136,7 +140,30 @@ def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
 
 
 def _merge_neighbours(table: PathTable) -> PathTable:
-    """Return about MAX_PATHS rows, each above several neighbours; fixed draws of whole frames stay apart."""
+    """Return about MAX_PATHS rows, one a block of `_order_and_starts`, in each column the value that costs most."""
+    order, starts = _order_and_starts(table)
+
+    def highest(values: IntArray) -> IntArray:
+        piecewise: IntArray = np.maximum.reduceat(values[order], starts)
+        return piecewise
+
+    # What costs most: few units in a frame, many contributions, siblings and mates.
+    return replace(
+        table,
+        rows=-highest(-table.rows),
+        counts=-highest(-table.counts),
+        max_counts=highest(table.max_counts),
+        contributions=tuple(highest(c[:, -1:]) + highest(c - c[:, -1:]) for c in table.contributions),
+        siblings=tuple(highest(siblings) for siblings in table.siblings),
+        mates=tuple(highest(mates) for mates in table.mates),
+        is_merged=True,
+    )
+
+
+def _order_and_starts(table: PathTable) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return (rows sorted so that neighbours are alike, starts of about MAX_PATHS blocks) with whole frames apart."""
+    # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists. Of the rest,
+    # neighbours in this order are alike, so that a row that stands for several is hardly costlier than the costliest.
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
     full = [
         table.counts[:, at] <= level.scheme.size
@@ -150,27 +177,9 @@ def _merge_neighbours(table: PathTable) -> PathTable:
         for at, level in enumerate(hierarchy.levels[: table.unit])
         if isinstance(level.scheme, CappedPoisson)
     }
-    # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists. Of the rest,
-    # neighbours in this order are alike, so that a row that stands for several is hardly costlier than the costliest.
     order = np.lexsort((*own.T, *capped.values(), *full))
     ends = np.arange(len(order)) * MAX_PATHS // len(order)
     changes = np.diff(ends, prepend=-1) > 0
     for column in full:
         changes[1:] |= column[order][1:] != column[order][:-1]
-    starts = np.flatnonzero(changes)
-
-    def highest(values: IntArray) -> IntArray:
-        piecewise: IntArray = np.maximum.reduceat(values[order], starts)
-        return piecewise
-
-    # In each column the value that costs most: few units in a frame, many contributions, siblings and mates.
-    return replace(
-        table,
-        rows=-highest(-table.rows),
-        counts=-highest(-table.counts),
-        max_counts=highest(table.max_counts),
-        contributions=tuple(highest(c[:, -1:]) + highest(c - c[:, -1:]) for c in table.contributions),
-        siblings=tuple(highest(siblings) for siblings in table.siblings),
-        mates=tuple(highest(mates) for mates in table.mates),
-        is_merged=True,
-    )
+    return order, np.flatnonzero(changes)

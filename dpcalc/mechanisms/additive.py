@@ -75,7 +75,7 @@ class Laplace(AdditiveNoise):
         return _CELLS + len(centers)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log probabilities of about 4000 even cells between the centers, the two tails first and last.
+        """Return log masses: lower tail, about 4000 even cells cut at the centers from first to last, upper tail.
 
         Args:
             center: of the noise.
@@ -174,7 +174,7 @@ class DiscreteGaussian(AdditiveNoise):
     clip: ClassVar[Key] = CLIP
 
     def __post_init__(self) -> None:
-        """Raise InputError for a sigma that is not positive or has too many noise values to enumerate."""
+        """Raise InputError unless 0 < noise_multiplier <= 12,820: larger ones have over 1e6 noise values."""
         max_sigma = _MAX_NOISE_VALUES / (2 * _TAIL_DEVIATIONS)
         if not 0 < self.noise_multiplier <= max_sigma:
             raise InputError(
@@ -214,17 +214,26 @@ class DiscreteGaussian(AdditiveNoise):
         log_total = math.log(math.fsum(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * sigma * sigma)).tolist()))
         places = np.arange(low - far, high + far + 1)
         logs = -((places - center) ** 2) / (2 * sigma * sigma) - log_total
-        together = -(-places.size // _MAX_ROW)
-        padded = np.pad(logs, (0, -logs.size % together), constant_values=-np.inf).reshape(-1, together)
-        top = padded.max(axis=1)
-        shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
-        with np.errstate(divide="ignore"):
-            return np.asarray(shift + np.log(np.exp(padded - shift[:, None]).sum(axis=1)), dtype=np.float64)
+        return _log_cell_masses(_cells(logs, _MAX_ROW))
+
+
+def _cells(logs: Array, max_cells: int) -> Array:
+    """Return log masses in rows of ceil(size / max_cells) neighbours, the last row filled up with -inf."""
+    width = -(-logs.size // max_cells)
+    return np.pad(logs, (0, -logs.size % width), constant_values=-np.inf).reshape(-1, width)
+
+
+def _log_cell_masses(cells: Array) -> Array:
+    """Return the log of the sum of e^x over each row; -inf for a row without mass."""
+    top = cells.max(axis=1)
+    shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
+    with np.errstate(divide="ignore"):
+        return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
-    """Return the pair of discrete Gaussians around 0 and `shift`, tails beyond 39 sigma as infinite loss."""
+    """Return the pair of discrete Gaussians around 0 and `shift`, cut at 39 sigma: infinite loss has mass 5e-324."""
     # Noise beyond _TAIL_DEVIATIONS is left out; its mass, below the smallest float, counts as an infinite loss.
     tail = math.ceil(_TAIL_DEVIATIONS * sigma)
     noise = np.arange(-tail, tail + 1, dtype=np.float64)
@@ -244,7 +253,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 
 
 def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of the numbers from low to high, merged pessimistically above 16,000.
+    """Return (increasing losses, log P masses) of the numbers high, ..., low; above 16,000 by `_move_to_cell_ends`.
 
     Args:
         sigma: of the noise.
@@ -253,25 +262,33 @@ def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: f
         high: largest number.
         log_total: log of the sum of e^(-x^2 / (2 sigma^2)) over all whole x.
     """
-    # More than _MAX_EXACT_LOSSES numbers are merged into cells: each mass goes to the two ends of its cell so that its
-    # P and Q masses are kept. These are chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022,
-    # 2207.04380v3, section 4).
     x = np.arange(high, low - 1, -1, dtype=np.float64)
-    width = -(-x.size // _MAX_EXACT_LOSSES)
-    logs = np.pad(-0.5 * (x / sigma) ** 2 - log_total, (0, -x.size % width), constant_values=-np.inf)
-    loss_step = shift / sigma**2
-    # In a cell losses fall by loss_step from one number to the next. A mass m with loss l between the ends a < b of its
-    # cell becomes m_a + m_b = m with m_a e^-a + m_b e^-b = m e^-l: the mass in Q.
-    if width > 1:
-        cells, index = logs.reshape(-1, width), np.arange(width, dtype=np.float64)
-        log_cell = log1m_exp(np.array(loss_step * width))
-        to_upper = log1m_exp(loss_step * index) - log_cell
-        to_lower = log1m_exp(loss_step * (width - index)) - log_cell - loss_step * index
-        upper, lower = (log_sum_exp([*(cells + share).T]) for share in (to_upper, to_lower))
-        logs = np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper))
+    cells = _cells(-0.5 * (x / sigma) ** 2 - log_total, _MAX_EXACT_LOSSES)
+    width = cells.shape[1]
+    logs = _move_to_cell_ends(cells, shift / sigma**2) if width > 1 else cells.reshape(-1)
     x = high - width * np.arange(logs.size, dtype=np.float64)
     losses: Array = shift * (shift - 2 * x) / (2 * sigma * sigma)
     return losses, logs
+
+
+def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
+    """Return log P masses at the ends of the cells (rows): each mass is split so that its P and Q masses are kept.
+
+    Args:
+        cells: log P masses, whose losses lie `loss_step` apart along the rows and from row to row.
+        loss_step: distance of neighbouring losses, > 0.
+
+    Source: chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022, 2207.04380v3, section 4).
+    """
+    # A mass m with loss l between the ends a < b of its cell becomes m_a + m_b = m with m_a e^-a + m_b e^-b = m e^-l:
+    # the mass in Q.
+    width = cells.shape[1]
+    index = np.arange(width, dtype=np.float64)
+    log_cell = log1m_exp(np.array(loss_step * width))
+    to_upper = log1m_exp(loss_step * index) - log_cell
+    to_lower = log1m_exp(loss_step * (width - index)) - log_cell - loss_step * index
+    upper, lower = (log_sum_exp([*(cells + share).T]) for share in (to_upper, to_lower))
+    return np.asarray(np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper)), dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +326,7 @@ class DiscreteLaplace(AdditiveNoise):
         return centers[-1] - centers[0] + 3.0
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log probabilities of the numbers between the centers, the two tails first and last.
+        """Return log masses: all up to the first center, each number between it and the last, all from the last on.
 
         Args:
             center: of the noise.

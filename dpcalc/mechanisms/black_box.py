@@ -69,8 +69,6 @@ class ApproximateDp(PairOnly):
     def pair(self) -> Atoms:
         """Return the exact symmetric pair: infinite loss with mass delta, else +-epsilon; no losses for epsilon 0.
 
-        It is symmetric.
-
         References:
             Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1.
         """
@@ -180,14 +178,14 @@ class RandomizedResponse(PairOnly):
             raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
     def pair(self, answers: int = 1) -> Atoms:
-        """Return the exact symmetric pair for answers of `answers` exchanged records; no losses if they are uniform.
+        """Return the exact symmetric pair of a sum of `answers` losses, each l, 0 or -l; no losses if l <= 0 (uniform).
 
         Args:
             answers: their number, >= 1; each is of a record that is exchanged.
 
         Returns:
             Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
-            sum lies on a grid. The pair is symmetric.
+            sum lies on a grid.
         """
         # Three outcomes of an exchanged record: its own category, that of the record it is exchanged for, another one.
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
@@ -209,8 +207,8 @@ class RandomizedResponse(PairOnly):
 
 
 def _log_convolution_power(logs: Array, copies: int) -> Array:
-    """Return log masses, on a grid, of the sum of `copies` >= 1 such independent variables, by repeated squaring."""
-    # Repeated squaring; a single 0 in log space is the variable that is always 0.
+    """Return log masses, on a grid, of a sum of `copies` >= 1 independent variables like `logs`: repeated squaring."""
+    # A single 0 in log space is the variable that is always 0.
     power, square = np.zeros(1), logs
     while True:
         copies, odd = divmod(copies, 2)
@@ -221,7 +219,7 @@ def _log_convolution_power(logs: Array, copies: int) -> Array:
 
 
 def _log_convolve(a: Array, b: Array) -> Array:
-    """Return the log masses of the sum of two independent variables on a grid, shape (len(a) + len(b) - 1,)."""
+    """Return the log convolution of two log masses on a grid: a loop over the shorter, scaled by the largest term."""
     # Each sum is taken on the scale of its largest term: masses of hundreds of answers are smaller than any float, so
     # that an FFT would lose them.
     few, many = sorted((a, b), key=len)
@@ -348,7 +346,7 @@ class RdpTable(RdpOnly):
     )
 
     def __post_init__(self) -> None:
-        """Raise InputError for a curve that decreases or has no valid orders, and for an epsilon of at most 0."""
+        """Raise InputError for divergences that fall, orders that RdpCurve refuses, and an epsilon of at most 0."""
         values = [value for _, value in self.curve]
         if values != sorted(values):
             raise InputError("curve: expected divergences that do not fall with the order")

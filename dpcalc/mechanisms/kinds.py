@@ -90,7 +90,7 @@ class Mechanism(ABC):
         return replace(self, noise_multiplier=value)  # type: ignore[call-arg]  # subclasses have it
 
     def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  of no use where no sum is shifted
-        """Return a function: order > 1 -> upper bound on the divergence of neighbouring batches; None if none is known.
+        """Return None unless overridden: a function order > 1 -> upper bound on the divergence of neighbouring batches.
 
         Args:
             shift: by how many clip norms sums differ, where it is about sums.

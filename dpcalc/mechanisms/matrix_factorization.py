@@ -74,7 +74,7 @@ class Strategy(ABC):
         """Return w with C_ij = 0 for i - j >= w; 0 for trees, which have no such matrix."""
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return how many steps i, i + groups, ... of one group have columns of C that the run's end does not cut.
+        """Return how many of the steps 0, groups, 2 groups, ... have columns of C that the run's end does not cut.
 
         Args:
             steps: length of the run, >= 1.
@@ -277,7 +277,7 @@ class Matrix(Strategy):
 
     @property
     def text(self) -> str:
-        """Value of `mechanism.strategy` as a config states it, with the digest."""
+        """The words {file: NAME, sha256: DIGEST}; NAME in JSON quotes unless of letters, digits and ./-_ alone."""
         is_plain = re.fullmatch(r"[\w./-]+", self.name)
         return f"{{file: {self.name if is_plain else json.dumps(self.name)}, sha256: {self.digest}}}"
 
@@ -288,7 +288,7 @@ class Matrix(Strategy):
 
     @property
     def short_text(self) -> str:
-        """Name of the file and the first digits of the digest."""
+        """The text with the name cut to 60 characters and 16 digits of the digest."""
         return f"{self.text.partition(', sha256')[0][:_SHOWN]}, sha256: {self.digest[:16]}...}}"
 
     @property
@@ -457,7 +457,7 @@ class MatrixFactorization(Mechanism):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Values of its keys by name, as a config states them."""
+        """Values of its keys by name, those that are None left out, the strategy as its text."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if value is not None} | {"strategy": self.strategy.text}
 

@@ -80,7 +80,7 @@ class Votes:
         return 1 - 1 / self.labels
 
     def union_bound(self, overtake: Array) -> Array:
-        """Return upper bounds, by query, that the first of the top labels loses: overtake[lead] summed over the others.
+        """Return bounds, by query, on Pr[the first top label loses]: overtake[its lead] summed over the other labels.
 
         Args:
             overtake: probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes, shape (teachers +
@@ -221,7 +221,7 @@ class ConfidentGNMax:
         return np.asarray(np.exp(self._log_check_probabilities(top)[0]))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
-        """Return log moments (D||D', D'||D), upper bounds by query, of check and label; worst of a neighbour's counts.
+        """Return log moments (D||D', D'||D), upper, of check and label: worst of a neighbour's top count -1, +0, +1.
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -242,7 +242,7 @@ class ConfidentGNMax:
         )
 
     def _log_check_probabilities(self, top: NDArray[np.int64]) -> BothWays:
-        """Return (log probability that the threshold is reached, that it is not), shape of `top` each."""
+        """Return (log Phi(x), log Phi(-x)), x = (top - threshold) / check_sigma: the check passes, or it does not."""
         # Thousands of queries have few different counts: one exact scalar evaluation each.
         counts, index = np.unique(top, return_inverse=True)
         deviations = ((counts - self.threshold) / self.check_sigma).tolist()
@@ -255,7 +255,7 @@ Aggregation = LNMax | GNMax | ConfidentGNMax
 
 
 def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
-    """Return upper bounds, by query, on the probability that another label wins; at most 1 - 1/labels.
+    """Return bounds, by query, on Pr[another label wins]: by union over `overtake_probability`, at most 1 - 1/labels.
 
     Args:
         aggregation: with its noise.
@@ -270,7 +270,7 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
 
 
 def _checked_log_moments(p: BothWays, q: BothWays, label: Array, orders: Array) -> Array:
-    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), an upper bound >= 0; p, q and label are logarithms.
+    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), rounded up, >= 0; p, q and label are logarithms.
 
     Args:
         p: log probabilities of (the first value, the second) on the one data set, shape (n,) each.

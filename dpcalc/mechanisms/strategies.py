@@ -8,12 +8,13 @@ Source: docs/theory.md, Definition 16.1 to Theorem 16.6.
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from dpcalc.arrays import Array
+from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass
 
@@ -96,7 +97,7 @@ class EvenNoise(NamedTuple):
 
 
 def _ends(value: float, roundings: float) -> tuple[float, float]:
-    """Return (value rounded down, rounded up) for a sum of numbers >= 0 with so many roundings one after the other."""
+    """Return value * (1 -+ 2 (roundings + 8) 2^-53): ends of a sum of numbers >= 0 with so many roundings in turn."""
     margin = 2 * (roundings + 8) * _UNIT
     return value * (1 - margin), value * (1 + margin)
 
@@ -106,7 +107,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return a Toeplitz strategy's sensitivity: exact without overlap, or for c >= 0 falling or in fixed epochs.
+    """Return a Toeplitz strategy's sensitivity: exact without overlap, or c >= 0 falling or fixed epochs; else bounds.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -116,59 +117,72 @@ def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participat
     Raises:
         InputError: more than MAX_LENGTH numbers would have to be summed.
 
-    Returns:
-        Exact if the columns of one unit do not overlap, or the coefficients are >= 0 and fall or epochs are fixed.
-
     Source: docs/theory.md, Theorem 16.3 and Theorem 16.4.
     """
-    c = np.array(coefficients[:steps])
+    used = coefficients[:steps]
     times, apart = participation.times(steps), participation.separation
-    squares = [value * value for value in coefficients[:steps]]
-    column = math.fsum(squares)
-    low, high = _ends(column, 2)
-    if len(c) <= apart or times == 1:
-        # The columns of a pattern have no row in common, and the last one may end early.
-        last = math.fsum(squares[: steps - (times - 1) * apart])
-        ends = _ends((times - 1) * column + last, 4)
-        return _sensitivity(ends, (low, high), is_exact=True, how="the columns of one unit do not overlap")
-    length = min(steps, (times - 1) * apart + len(c))
+    if len(used) <= apart or times == 1:
+        return _separate_toeplitz_sensitivity(used, steps, times, apart)
+    length = min(steps, (times - 1) * apart + len(used))
     if length > MAX_LENGTH:
         raise InputError(f"steps: expected at most {MAX_LENGTH:,} with this strategy, got {steps:,}; state fewer")
-    overlapping = min(times, -(-len(c) // apart))
+    c = np.array(used)
     is_falling = bool((np.diff(c) <= 0).all())
     if bool((c >= 0).all()) and (is_falling or participation.fixed_epochs):
         sums = _window_sums(c, length, times, apart)
-        ends = _ends(math.fsum(sums * sums), 2 * overlapping)
-        return _sensitivity(ends, (low, high), is_exact=True, how="coefficients >= 0, the earliest steps cost most")
-    # Any signs: |c| under its running maximum from the right is >= 0, falls and is nowhere smaller.
-    above = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
-    bounding = _window_sums(above, length, times, apart)
+        ends = _ends(math.fsum(sums * sums), 2 * min(times, -(-len(c) // apart)))
+        how = "coefficients >= 0, the earliest steps cost most"
+        return _sensitivity(ends, _toeplitz_column(used), is_exact=True, how=how)
+    bounds = _signed_toeplitz_sensitivity(used, length, times, apart)
+    return _with_bound_by_rows(bounds, c, steps, participation) if steps <= _MAX_WRITTEN_OUT else bounds
+
+
+def _toeplitz_column(coefficients: tuple[float, ...]) -> tuple[float, float]:
+    """Return (lower, upper) end of the squared norm of a Toeplitz strategy's first column."""
+    return _ends(math.fsum(value * value for value in coefficients), 2)
+
+
+def _separate_toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, times: int, apart: int) -> Sensitivity:
+    """Return the exact sensitivity if a unit's columns do not overlap: times - 1 whole ones and one cut at the end."""
+    squares = [value * value for value in coefficients]
+    last = math.fsum(squares[: steps - (times - 1) * apart])
+    ends = _ends((times - 1) * math.fsum(squares) + last, 4)
+    how = "the columns of one unit do not overlap"
+    return _sensitivity(ends, _toeplitz_column(coefficients), is_exact=True, how=how)
+
+
+def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
+    """Return bounds for any signs: upper by c's falling majorant, attained by steps 0, apart, ... or one column."""
+    c = np.array(coefficients)
+    # The running maximum of |c| from the right is >= 0, falls and is nowhere smaller.
+    majorant = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
+    overlapping = min(times, -(-len(c) // apart))
+    bounding = _window_sums(majorant, length, times, apart)
     squared = _ends(math.fsum(bounding * bounding), 2 * overlapping)[1]
-    signed = np.abs(_window_sums(c, length, times, apart)) - 4 * overlapping * _UNIT * bounding
-    attained = max(_ends(math.fsum(np.maximum(signed, 0) ** 2), 2)[0], low)
+    sizes = np.abs(_window_sums(c, length, times, apart)) - 4 * overlapping * _UNIT * bounding  # less their round-off
+    column = _toeplitz_column(coefficients)
+    attained = max(_ends(math.fsum(np.maximum(sizes, 0) ** 2), 2)[0], column[0])
     how = "coefficients under the running maximum of their sizes"
-    if steps <= _MAX_WRITTEN_OUT:
-        padded = np.concatenate((c, np.zeros(steps - len(c))))
-        by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
-        if by_rows.squared < squared:
-            squared, how = by_rows.squared, by_rows.how
-    return _sensitivity((attained, squared), (low, high), is_exact=False, how=how)
+    return _sensitivity((attained, squared), column, is_exact=False, how=how)
+
+
+def _with_bound_by_rows(bounds: Sensitivity, c: Array, steps: int, participation: Participation) -> Sensitivity:
+    """Return `bounds`, upper end and `how` by `matrix_sensitivity` of the written-out matrix where that is lower."""
+    padded = np.concatenate((c, np.zeros(steps - len(c))))
+    by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
+    return replace(bounds, squared=by_rows.squared, how=by_rows.how) if by_rows.squared < bounds.squared else bounds
 
 
 def _sensitivity(squared: tuple[float, float], column: tuple[float, float], *, is_exact: bool, how: str) -> Sensitivity:
     """Return the sensitivity from (lower, upper) of its square and of the squared largest column norm."""
+    (squared_lower, upper), (low, high) = squared, column
     return Sensitivity(
-        squared=squared[1],
-        squared_lower=squared[0],
-        column=column[0],
-        column_upper=column[1],
-        is_exact=is_exact,
-        how=how,
+        squared=upper, squared_lower=squared_lower, column=low, column_upper=high, is_exact=is_exact, how=how
     )
 
 
 def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
-    """Return sum_(j < times) c[t - j apart] for t < length, where c is 0 outside; without cancellation."""
+    """Return sum_(j < times) c[t - j apart] for t < length, c 0 outside, as two running sums, without subtraction."""
     # Windows of `times` rows of a table with `apart` columns are the end of one block of rows and the beginning of the
     # next one, so that two running sums give them all and nothing is subtracted.
     rows = -(-length // apart)
@@ -187,7 +201,7 @@ def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
 
 
 def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of the strategy of all ones, whose noise is independent in every prefix sum; exact.
+    """Return the exact sensitivity of the lower triangle of ones: the earliest steps cost most, summed in integers.
 
     Args:
         steps: n >= 1.
@@ -207,7 +221,7 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
 
 
 def tree_sensitivity(steps: int, restart_every: int | None, participation: Participation) -> Sensitivity:
-    """Return tree aggregation's sensitivity relative to one node's noise: a bound, exact if early steps attain it.
+    """Return tree aggregation's sensitivity over one node's noise: upper by level, attained by steps 0, apart, ...
 
     Args:
         steps: n >= 1.
@@ -218,18 +232,7 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
     """
     leaves = min(steps, restart_every or steps)
     times, apart = participation.times(steps), participation.separation
-    whole_trees, last = divmod(steps, leaves)
-    squared = 0
-    for level in range(leaves.bit_length()):
-        # The finished nodes of a level are the first ones of their tree. A unit takes part at most `inside` times in
-        # the steps below them, and `per_node` times below one; as many full nodes as possible make the largest sum.
-        node = 1 << level
-        covered, covered_last = leaves - leaves % node, last - last % node
-        inside = min(times, whole_trees * -(-covered // apart) + -(-covered_last // apart))
-        per_node = min(inside, -(-node // apart))
-        count = whole_trees * (covered // node) + covered_last // node
-        full, remaining = divmod(min(inside, count * per_node), max(per_node, 1))
-        squared += full * per_node**2 + remaining**2
+    squared = sum(_max_squares_at_level(level, steps, leaves, times, apart) for level in range(leaves.bit_length()))
     attained = _attained_in_trees(steps, leaves, times, apart)
     is_exact = attained == squared
     how = (
@@ -239,11 +242,22 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
     return _sensitivity(ends, (1.0, 1.0), is_exact=is_exact, how=how)
 
 
-def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return the sum of squared visits below each finished node, at steps 0, apart, ...; 0 for over 1e7 visits.
+def _max_squares_at_level(level: int, steps: int, leaves: int, times: int, apart: int) -> int:
+    """Return an upper bound on the sum of squared visits below each finished node of 2^level steps: few, full nodes."""
+    # The finished nodes of a level, all of whose steps are in the run, are the first ones of their tree. A unit takes
+    # part at most `inside` times below them, `per_node` times below one; full nodes make the largest sum of squares.
+    whole_trees, last = divmod(steps, leaves)
+    node = 1 << level
+    covered, covered_last = leaves - leaves % node, last - last % node
+    inside = min(times, whole_trees * -(-covered // apart) + -(-covered_last // apart))
+    per_node = min(inside, -(-node // apart))
+    count = whole_trees * (covered // node) + covered_last // node
+    full, remaining = divmod(min(inside, count * per_node), max(per_node, 1))
+    return full * per_node**2 + remaining**2
 
-    A visit is a step in which the unit takes part; a node counts only if all steps below it are in the run.
-    """
+
+def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
+    """Return the sum of squared visits below each finished node, of visits at 0, apart, ...; 0 for over 1e7 visits."""
     if times > MAX_LENGTH:
         return 0
     places = apart * np.arange(times)
@@ -270,7 +284,7 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
-    """Return EvenNoise: `for_upper` by the largest mean of one place's columns, `for_lower` by the smallest column.
+    """Return EvenNoise: roots of max |C e_j|^2 over the largest mean at a place, and over the smallest uncut |C e_j|^2.
 
     Args:
         matrix: n x n, finite.
@@ -293,7 +307,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return a lower triangular matrix's sensitivity, exact without overlap or >= 0 with fixed epochs, else bounds.
+    """Return a lower triangular matrix's sensitivity: exact for one step or without overlap, else of overlapping ones.
 
     Args:
         matrix: n x n, finite.
@@ -302,31 +316,42 @@ def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivi
     Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
     """
     steps = len(matrix)
-    times, apart = participation.times(steps), participation.separation
     norms = np.einsum("ij,ij->j", matrix, matrix)
     column = _ends(float(norms.max()), steps)
+    times = participation.times(steps)
     if times == 1:
         return _sensitivity(column, column, is_exact=True, how="one step: the largest column")
-    if matrix_bands(matrix) <= apart:
-        if participation.fixed_epochs:
-            best = max(math.fsum(norms[offset::apart]) for offset in range(min(apart, steps)))
-        else:
-            best = largest_separated_sum(norms, times, apart)
-        ends = _ends(best, steps + times)
-        return _sensitivity(ends, column, is_exact=True, how="the best set of columns, which do not overlap")
+    if matrix_bands(matrix) > participation.separation:
+        return _overlapping_sensitivity(matrix, participation, column)
+    if participation.fixed_epochs:
+        best = max(math.fsum(norms[places]) for places in _epoch_places(steps, participation))
+    else:
+        best = largest_separated_sum(norms, times, participation.separation)
+    how = "the best set of columns, which do not overlap"
+    return _sensitivity(_ends(best, steps + times), column, is_exact=True, how=how)
+
+
+def _epoch_places(steps: int, participation: Participation) -> list[IntArray]:
+    """Return the steps i, i + separation, ..., at most `times` of them, for each first step i < separation."""
+    times, apart = participation.times(steps), participation.separation
+    return [np.arange(first, steps, apart)[:times] for first in range(min(apart, steps))]
+
+
+def _overlapping_sensitivity(matrix: Array, participation: Participation, column: tuple[float, float]) -> Sensitivity:
+    """Return (attained by steps i, i + apart, ..., upper by |C^T C| or, without fixed epochs, rows' separated sums)."""
+    steps = len(matrix)
+    times, apart = participation.times(steps), participation.separation
     products = matrix.T @ matrix
-    offsets = [np.arange(offset, steps, apart)[:times] for offset in range(min(apart, steps))]
+    places = _epoch_places(steps, participation)
     # Each entry of the product is off by at most this, as |C e_i| |C e_j| is at most the largest squared norm.
     error = 2 * (steps + 4) * _UNIT * column[1]
-    attained = max(
-        max(float(products[np.ix_(places, places)].sum()) - len(places) ** 2 * error, 0.0) for places in offsets
-    )
+    attained = max(max(_block_sum(products, each) - len(each) ** 2 * error, 0.0) for each in places)
     attained = max(_ends(attained, times**2)[0], column[0])
     is_nonnegative = bool((matrix >= 0).all())
     np.abs(products, out=products)
     products += error
     if participation.fixed_epochs:
-        squared = _ends(max(float(products[np.ix_(places, places)].sum()) for places in offsets), times**2)[1]
+        squared = _ends(max(_block_sum(products, each) for each in places), times**2)[1]
         return _sensitivity((attained, squared), column, is_exact=is_nonnegative, how="the worst place in an epoch")
     rows = largest_separated_sums(products, times, apart)
     squared = _ends(largest_separated_sum(rows, times, apart), 3 * times)[1]
@@ -334,8 +359,12 @@ def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivi
     return _sensitivity((attained, squared), column, is_exact=False, how=how)
 
 
+def _block_sum(products: Array, places: IntArray) -> float:
+    return float(products[np.ix_(places, places)].sum())
+
+
 def largest_separated_sum(values: Array, times: int, apart: int) -> float:
-    """Return the largest sum of at most `times` values >= 0 at places at least `apart` from each other, exactly.
+    """Return the largest sum of at most `times` values >= 0 at places at least `apart` apart: dynamic programming.
 
     Args:
         values: numbers >= 0, shape (n,).
@@ -354,7 +383,7 @@ def largest_separated_sum(values: Array, times: int, apart: int) -> float:
 
 
 def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
-    """Return upper bounds on each column's `largest_separated_sum`, by bisection for a price on every place.
+    """Return upper bounds on each column's `largest_separated_sum`: the `times` largest if apart is 1, else priced.
 
     Args:
         table: numbers >= 0, shape (n, columns).
@@ -366,18 +395,24 @@ def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
     if apart == 1:
         bound = np.partition(table, len(table) - times, axis=0)[-times:].sum(axis=0)
     else:
-        bound, _ = _priced_sums(table, np.zeros(table.shape[1]), apart)
-    # With a price on every place their number is free, and a bound follows from any price. Where too many places pay
-    # for themselves the price rises.
+        bound = _best_priced_bound(table, times, apart)
+    return np.asarray(bound * (1 + 4 * len(table) * _UNIT), dtype=np.float64)
+
+
+def _best_priced_bound(table: Array, times: int, apart: int) -> Array:
+    """Return by column the least times * price + `_priced_sums` at price 0 and, if `times` may bind, 24 bisections."""
+    # With a price on every place (a Lagrange multiplier) their number is free, and any price gives a bound.
+    bound, _ = _priced_sums(table, np.zeros(table.shape[1]), apart)
+    if times * apart >= len(table):
+        return bound
     low, high = np.zeros(table.shape[1]), table.max(axis=0)
-    for _ in range(_HALVINGS if apart > 1 and times * apart < len(table) else 0):
+    for _ in range(_HALVINGS):
         price = (low + high) / 2
         sums, counts = _priced_sums(table, price, apart)
         bound = np.minimum(bound, times * price + sums)
-        is_cheap = counts > times
+        is_cheap = counts > times  # too many places pay for themselves: the price rises
         low, high = np.where(is_cheap, price, low), np.where(is_cheap, high, price)
-    rounded_up: Array = bound * (1 + 4 * len(table) * _UNIT)
-    return rounded_up
+    return bound
 
 
 def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
@@ -397,30 +432,32 @@ def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
 
 
 def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, float] | None:
-    """Return (root mean squared, largest) deviation of prefix sums at noise multiplier 1; None: long, or overflow.
+    """Return estimates (RMS, largest deviation) of prefix sums; None: over 1e6 steps, 2e8 products, or not finite.
 
     Args:
         coefficients: as for `toeplitz_sensitivity`.
         steps: n >= 1.
-
-    Returns:
-        Estimates, not bounds, for a noise multiplier of 1, in clip norms.
 
     Source: docs/theory.md, Definition 16.1.
     """
     c = np.array(coefficients[:steps])
     if steps * len(c) > _MAX_PRODUCTS or steps > _MAX_PREFIX_SUMS:
         return None
-    # The inverse of a power series, coefficient by coefficient; prefix sums of the noise are its running sums.
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Prefix sums of the noise are the running sums of the inverse series.
+        variances = np.cumsum(np.cumsum(_inverse_series(c, steps)) ** 2)
+        return _deviations(variances * float(c @ c))
+
+
+def _inverse_series(c: Array, steps: int) -> Array:
+    """Return the first `steps` coefficients of 1 / (c_0 + c_1 x + ...), one after the other."""
     inverse = np.zeros(steps)
     inverse[0] = 1 / c[0]
     later = c[1:] / c[0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        for place in range(1, steps if len(later) else 0):
-            width = min(len(later), place)
-            inverse[place] = -(later[:width] @ inverse[place - width : place][::-1])
-        variances = np.cumsum(np.cumsum(inverse) ** 2)
-        return _deviations(variances * float(c @ c))
+    for place in range(1, steps if len(later) else 0):
+        width = min(len(later), place)
+        inverse[place] = -(later[:width] @ inverse[place - width : place][::-1])
+    return inverse
 
 
 def matrix_error(matrix: Array) -> tuple[float, float] | None:

@@ -22,7 +22,8 @@ from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsil
 from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.counts import Average, Bound, CountPair, count_mixtures
-from dpcalc.amplification.data_sets import Contributions, Mixture, data_set_atoms, sign_patterns
+from dpcalc.amplification.data_set_atoms import data_set_atoms
+from dpcalc.amplification.data_sets import Contributions, Mixture, sign_patterns
 from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, UnsupportedError

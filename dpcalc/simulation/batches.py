@@ -18,6 +18,7 @@ from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, 
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import (
+    Allocation,
     BallsInBins,
     CappedPoisson,
     Fixed,
@@ -172,14 +173,9 @@ def _path_frames(
 
 
 def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
-    """Return the probability that any step of a round draws the unit, from its rate at each level, outermost first."""
+    """Return Pr[any step of a round draws the unit] from its rate by level, outermost first, as redraw periods nest."""
     if hierarchy.allocation is not None:
-        # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
-        in_step = (
-            math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate if hierarchy.allocated <= len(rates) else 0
-        )
-        visits = hierarchy.allocation.visits(hierarchy.allocation.steps_of_a_pass)
-        return -math.expm1(visits * math.log1p(-in_step)) if in_step < 1 else 1.0
+        return _pass_inclusion(hierarchy, hierarchy.allocation, rates)
     # From the innermost level outwards: a drawn parent stays for several draws of its children, which are independent.
     probability = float(rates[-1])
     levels = zip(hierarchy.levels, hierarchy.levels[1 : len(rates)], rates, strict=False)
@@ -188,6 +184,14 @@ def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
         any_draw = -math.expm1(draws * math.log1p(-probability)) if probability < 1 else 1.0
         probability = float(rate) * any_draw
     return probability
+
+
+def _pass_inclusion(hierarchy: Hierarchy, allocation: Allocation, rates: Sequence[Fraction]) -> float:
+    """Return the probability that any visit of a pass draws the unit, given rates; 0 above the allocated level."""
+    # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
+    in_step = math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate if hierarchy.allocated <= len(rates) else 0
+    visits = allocation.visits(allocation.steps_of_a_pass)
+    return -math.expm1(visits * math.log1p(-in_step)) if in_step < 1 else 1.0
 
 
 def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> CountDistribution:
@@ -262,9 +266,7 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source:
     """
     phase = plan.phases[phase_index]
     hierarchy = phase.hierarchy
-    rounds = int(min(_MAX_ROUNDS, max(_MIN_ROUNDS, _DEFAULT_COST / round_cost(hierarchy))))
-    if source.effort.draws:
-        rounds = -(-source.effort.draws // steps_per_round(hierarchy))
+    rounds = _rounds_to_draw(hierarchy, source.effort.draws)
     watched = WatchedUnits(level=plan.unit, units=watched_units(plan, protected, phase_index))
     counts = draw_rounds(
         hierarchy, watched, rounds=rounds, rng=source.rng, on_progress=lambda done: source.on_progress(done / rounds)
@@ -275,6 +277,12 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source:
     for level, scheme, count in zip(hierarchy.levels, schemes, counts.levels, strict=True):
         yield _level_check(drawn, level.name, scheme, count)
     yield _batch_size_check(drawn, hierarchy.depth if hierarchy.episodes else max(phase.clip, 1))
+
+
+def _rounds_to_draw(hierarchy: Hierarchy, draws: int | None) -> int:
+    """Return the rounds that hold so many steps; for None or 0 as many, 100 to 20,000, as take about two seconds."""
+    rounds = int(min(_MAX_ROUNDS, max(_MIN_ROUNDS, _DEFAULT_COST / round_cost(hierarchy))))
+    return -(-draws // steps_per_round(hierarchy)) if draws else rounds
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
@@ -300,11 +308,16 @@ def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistributio
 
 
 def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return a level's check: share drawn if Poisson, else mean draws a frame and step or pass; interval if random."""
+    """Return a level's check: the share of units drawn if it is Poisson and not empty, else `_mean_draws_check`."""
     if isinstance(scheme, Poisson) and count.offered:
         rate, observed = float(scheme.probability), count.drawn / count.offered
         interval = mean_interval(observed, count.offered, miss_probability=MISS_PROBABILITY)
         return phase.check(f"share of {name} drawn", (rate, rate), observed, interval, count.offered)
+    return _mean_draws_check(phase, name, scheme, count)
+
+
+def _mean_draws_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
+    """Return the check of a frame's mean draws in a step, or pass of shuffles and allocations; interval if cut."""
     parents = max(count.parents, 1)
     frame_size = count.offered / parents
     of_frames = isinstance(scheme, Fixed | CappedPoisson)
@@ -339,7 +352,7 @@ def _batch_size_check(phase: _Phase, depth: int) -> Check:
 
 
 def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
-    """Return the expected number of units of level `depth` (from 1) in a step, also for unequal frames."""
+    """Return the expected units of level `depth` (from 1) in a step, by units of the tree, or by first and others."""
     copies, schemes = draws_of_step(hierarchy)
     # Expected draws of each unit; without a tree of the first unit and of all others together, since only the first
     # has fewer children.

@@ -33,7 +33,7 @@ from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
 from dpcalc.planner.composition import Composition, ProtectedUnit
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
-from dpcalc.simulation.checks import MISS_PROBABILITY, Check, RandomSource, mean_interval
+from dpcalc.simulation.checks import MISS_PROBABILITY, Check, Ends, RandomSource, mean_interval
 from dpcalc.work import SECOND, allowance
 
 # Tilted losses of one step.
@@ -195,10 +195,7 @@ def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> Tilted
     ]
     segments = tuple(segment for segment, ends in cuts if ends.size)
     edges = [ends for _, ends in cuts if ends.size]
-    values, logs = curve.atoms
-    atoms = np.array([*values, 0.0])
-    with np.errstate(divide="ignore"):
-        log_masses = np.append(np.array(logs), np.log(curve.zero_loss_mass)) + tilt * atoms
+    atoms, log_masses = _tilted_atoms(curve, tilt)
     empty = [np.zeros(0)]
     ceiling = np.concatenate([*empty, *map(_cell_ceilings, segments, edges, [tilt] * len(edges))])
     width = np.concatenate([*empty, *map(np.diff, edges)])
@@ -219,6 +216,14 @@ def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> Tilted
         atoms=atoms,
         cumulative=cumulative / cumulative[-1],
     )
+
+
+def _tilted_atoms(curve: LossCurve, tilt: float) -> tuple[Array, Array]:
+    """Return (losses of the atoms and 0 last, log of their masses times e^{z L}), -inf for no mass at loss 0."""
+    values, logs = curve.atoms
+    atoms = np.array([*values, 0.0])
+    with np.errstate(divide="ignore"):
+        return atoms, np.append(np.array(logs), np.log(curve.zero_loss_mass)) + tilt * atoms
 
 
 def _tilted_log_density(segment: Segment, y: Array, tilt: float) -> tuple[Array, Array]:
@@ -242,13 +247,9 @@ def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Arr
 
 
 def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
-    """Return increasing edges of cells that cover a segment's tilted density; empty if all of it is truncated."""
+    """Return edges of even cells, by its slope, where a segment's tilted density matters; empty if all is truncated."""
     pair = segment.pair
-    reach = tilt * pair.span + 12 * pair.deviation
-    low, high = pair.centers[0] - reach, min(pair.centers[-1] + reach, segment.high)
-    if truncated_mass:
-        low = max(low, _lower_quantile(pair, truncated_mass / segment.weight))
-        high = min(high, -_lower_quantile(pair.mirrored, truncated_mass / segment.weight))
+    low, high = _range_to_cover(segment, tilt, truncated_mass)
     if low >= high:
         return np.zeros(0)
     # First a coarse grid finds where the density matters, then cells are as wide as the slope there allows.
@@ -259,6 +260,17 @@ def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
     # A ceiling exceeds the log density by at most slope * width, whose half is on either side of the cell's middle.
     width = 2 * _MAX_CELL_SLACK / _max_slope(pair, max(abs(low), abs(high)), tilt)
     return np.linspace(low, high, min(_MAX_CELLS, 2 + int((high - low) / width)))
+
+
+def _range_to_cover(segment: Segment, tilt: float, truncated_mass: float) -> Ends:
+    """Return the (lower, upper) end of what the tilt may reach, less `truncated_mass` at either end; empty: crossed."""
+    pair = segment.pair
+    reach = tilt * pair.span + 12 * pair.deviation
+    low, high = pair.centers[0] - reach, min(pair.centers[-1] + reach, segment.high)
+    if truncated_mass:
+        low = max(low, _lower_quantile(pair, truncated_mass / segment.weight))
+        high = min(high, -_lower_quantile(pair.mirrored, truncated_mass / segment.weight))
+    return low, high
 
 
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
@@ -346,8 +358,55 @@ def _certified_work() -> Iterator[None]:
         raise UnsupportedError("its certified bounds need more work than one answer may take") from error
 
 
+@dataclass(frozen=True)
+class _TiltedRun:
+    """All steps of a run under a tilt, from which delta at an epsilon is estimated by importance sampling.
+
+    Attributes:
+        steps: (tilted step, number of times it occurs).
+        tilt: z > 0.
+        epsilon: finite.
+    """
+
+    steps: tuple[tuple[Tilted, int], ...]
+    tilt: float
+    epsilon: float
+
+    @property
+    def log_norm(self) -> float:
+        """K(z) of the sum of all losses."""
+        return math.fsum(count * step.log_norm for step, count in self.steps)
+
+    @property
+    def log_max_weight(self) -> float:
+        """Log of the largest of the weights e^(K(z) - z L) (1 - e^(epsilon - L))."""
+        tilt = self.tilt
+        return self.log_norm - tilt * self.epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
+
+    def mean_weight(self, runs: int, source: RandomSource) -> float:
+        """Return the mean of the weights, over the largest, of `runs` drawn sums of losses; 0 of sums up to epsilon.
+
+        Args:
+            runs: number of sums.
+            source: random numbers and progress.
+        """
+        # Divided by their largest possible value the weights lie in [0, 1], as `mean_interval` needs it.
+        log_norm, log_max = self.log_norm, self.log_max_weight
+        total, chunk = 0.0, -(-runs // _PROGRESS_PARTS)
+        for start in range(0, runs, chunk):
+            number = min(chunk, runs - start)
+            sums = sum(
+                (step.draw_sums(np.full(number, count), source.rng) for step, count in self.steps),
+                start=np.zeros(number),
+            )
+            above = sums[sums > self.epsilon]
+            total += float((np.exp(log_norm - self.tilt * above - log_max) * -np.expm1(self.epsilon - above)).sum())
+            source.on_progress((start + number) / runs)
+        return total / runs
+
+
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return a check of one direction: delta, by importance sampling, at `pld`'s epsilon; UnsupportedError if inf."""
+    """Return a check of certified delta at `pld`'s epsilon by `_TiltedRun`, one direction; UnsupportedError if inf."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     with _certified_work():
@@ -356,23 +415,16 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
         raise UnsupportedError(f"losses: expected a finite epsilon at delta {plan.delta}, got an infinite one")
     truncated_mass = _TRUNCATED_SHARE * plan.delta / segment_ends(counts.items())
     tilt = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
-    steps = [(tilt_curve(curve, tilt=tilt, truncated_mass=truncated_mass), count) for curve, count in counts.items()]
-    log_norm = math.fsum(count * step.log_norm for step, count in steps)
-    # Weights are divided by their largest possible value, so that they lie in [0, 1], as `mean_interval` needs it.
-    log_max = log_norm - tilt * epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
-    total, chunk = 0.0, -(-runs // _PROGRESS_PARTS)
-    for start in range(0, runs, chunk):
-        number = min(chunk, runs - start)
-        sums = sum(
-            (step.draw_sums(np.full(number, count), source.rng) for step, count in steps), start=np.zeros(number)
-        )
-        above = sums[sums > epsilon]
-        total += float((np.exp(log_norm - tilt * above - log_max) * -np.expm1(epsilon - above)).sum())
-        source.on_progress((start + number) / runs)
-    max_weight, mean = math.exp(min(log_max, 700.0)), min(total / runs, 1.0)
+    tilted = _TiltedRun(
+        steps=tuple((tilt_curve(x, tilt=tilt, truncated_mass=truncated_mass), count) for x, count in counts.items()),
+        tilt=tilt,
+        epsilon=epsilon,
+    )
+    mean = min(tilted.mean_weight(runs, source), 1.0)
+    max_weight = math.exp(min(tilted.log_max_weight, 700.0))
     low, high = mean_interval(mean, runs, miss_probability=MISS_PROBABILITY)
-    infinity_mass = any_infinite(steps)
-    truncated_total = math.fsum(count * step.truncated_mass for step, count in steps)
+    infinity_mass = any_infinite(tilted.steps)
+    truncated_total = math.fsum(count * step.truncated_mass for step, count in tilted.steps)
     with _certified_work():
         lower, upper = delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
     drawn_steps = sum(counts.values())

@@ -4,6 +4,7 @@ This checks the computed inclusion probabilities by other means: it draws indice
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -97,7 +98,7 @@ def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
 
 
 def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, unit), from 0, of min(scheme.size, size) different units of each frame, equally likely."""
+    """Return (frame, unit), from 0, of min(scheme.size, size) distinct units a frame: by keys or, of many, picked."""
     # Small frames are put in random order, of large ones a few units are picked.
     taken = np.minimum(scheme.size, sizes)
     frames = np.repeat(np.arange(sizes.size), taken)
@@ -108,15 +109,21 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
         pairs = zip(sizes.tolist(), taken.tolist(), strict=True)
         picked = [rng.choice(size, number, replace=False, shuffle=False) for size, number in pairs]
         return frames, np.concatenate([np.zeros(0, dtype=np.int64), *picked])
+    return frames, _draw_by_random_keys(scheme.size, sizes, rng)
+
+
+def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArray:
+    """Return the units, from 0, with the `number` smallest of random keys of each frame, or all of a smaller one."""
+    max_size = int(sizes.max(initial=0))
     pieces = [np.zeros(0, dtype=np.int64)]
     rows = max(1, CHUNK // max(max_size, 1))
     for start in range(0, sizes.size, rows):
         chunk = sizes[start : start + rows, None]
         # Every unit has a random key, columns beyond a small frame one that is larger: the smallest keys are drawn.
         keys = np.where(np.arange(max_size) < chunk, rng.random((chunk.size, max_size)), 2.0)
-        smallest = np.argpartition(keys, min(scheme.size, max_size) - 1, axis=1)[:, : scheme.size]
+        smallest = np.argpartition(keys, min(number, max_size) - 1, axis=1)[:, :number]
         pieces.append(smallest[smallest < chunk])
-    return frames, np.concatenate(pieces)
+    return np.concatenate(pieces)
 
 
 def _draw_distinct(number: int, sizes: IntArray, rng: Generator) -> IntArray:
@@ -253,10 +260,7 @@ def draw_rounds(
 
 
 def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
-    """Return (independent draws that make a step, scheme of each level): one draw, or for episodes one a task.
-
-    One draw; for episodes one for each task, with a fixed number of classes and of records.
-    """
+    """Return (draws of a step, scheme of each level): 1 and as declared; of episodes tasks, fixed ways and records."""
     episodes = hierarchy.episodes
     if episodes is not None:
         return episodes.tasks, (Fixed(size=episodes.ways), Fixed(size=episodes.records))
@@ -375,36 +379,21 @@ def _merge(parts: Sequence[LevelCount]) -> LevelCount:
 
 
 def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: Generator) -> DrawCounts:
-    """Return the counts of `rounds` rounds at once, each level drawn as rows (first step, unit) from the rows above."""
-    # Each row (first step, unit) is in use for `span` steps; the redraw period of each level divides it.
-    span = length = steps_per_round(hierarchy)
+    """Return the counts of `rounds` rounds at once, by `_draw_level` from the outermost level inwards."""
+    length = steps_per_round(hierarchy)
     copies, schemes = draws_of_step(hierarchy)
     steps = np.repeat(np.arange(rounds) * length, copies)
-    units = np.zeros(steps.size, dtype=np.int64)
+    rows = _Rows(steps, np.zeros(steps.size, dtype=np.int64), length)
     levels = []
     members = np.zeros((rounds, length), dtype=np.int64)
     for level, scheme in enumerate(schemes, start=1):
-        # A level that goes in passes, and every level above one, is drawn once for the whole pass.
-        is_whole_pass = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[level - 1 :])
-        redraws = 1 if is_whole_pass else span // hierarchy.level(level).redraw_every
-        span //= redraws
-        steps = (steps[:, None] + np.arange(redraws) * span).ravel()
-        first, sizes = children(hierarchy, level, np.repeat(units, redraws))
-        frames, indices = draw_units(All() if isinstance(scheme, Allocation) else scheme, sizes, rng)
-        steps, units = steps[frames], first[frames] + indices
-        if isinstance(scheme, Allocation):
-            chosen, step_in_pass = draw_allocation(scheme, units.size, rng)
-            steps, units, span = steps[chosen] + step_in_pass, units[chosen], 1
-        if isinstance(scheme, Shuffle):
-            step_in_pass = index_in_frame(frames, sizes) // scheme.size
-            is_kept = step_in_pass < length  # drop_last leaves out what is beyond the last whole batch
-            steps, units, span = (steps + step_in_pass)[is_kept], units[is_kept], 1
-        batches = _count_by_round(steps // span, rounds, length // span)
+        rows, sizes = _draw_level(hierarchy, level, rows, rng)
+        batches = _count_by_round(rows.steps // rows.span, rounds, length // rows.span)
         levels.append(
             LevelCount(
                 parents=sizes.size,
                 offered=int(sizes.sum()),
-                drawn=units.size,
+                drawn=rows.units.size,
                 nominal=_nominal_draws(scheme, sizes),
                 batches=batches.mean(axis=1),
                 min_batch=int(batches.min()),
@@ -412,9 +401,39 @@ def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: G
             )
         )
         if level == watched.level:
-            hits = steps[np.isin(units, watched.units)]
-            members = np.repeat(_count_by_round(hits // span, rounds, length // span), span, axis=1)
+            hits = rows.steps[np.isin(rows.units, watched.units)]
+            members = np.repeat(_count_by_round(hits // rows.span, rounds, length // rows.span), rows.span, axis=1)
     return DrawCounts(levels=tuple(levels), members=members)
+
+
+class _Rows(NamedTuple):
+    """Draws of units: the first step of each, counted through all rounds, its unit, and the steps that each spans."""
+
+    steps: IntArray
+    units: IntArray
+    span: int
+
+
+def _draw_level(hierarchy: Hierarchy, level: int, parents: _Rows, rng: Generator) -> tuple[_Rows, IntArray]:
+    """Return (rows of a level, sizes of the frames drawn from), as many draws a parent row as redraw periods fit."""
+    (steps, units, span), (_, schemes) = parents, draws_of_step(hierarchy)
+    scheme = schemes[level - 1]
+    # A level that goes in passes, and every level above one, is drawn once for the whole pass.
+    is_whole_pass = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[level - 1 :])
+    redraws = 1 if is_whole_pass else span // hierarchy.level(level).redraw_every
+    span //= redraws
+    steps = (steps[:, None] + np.arange(redraws) * span).ravel()
+    first, sizes = children(hierarchy, level, np.repeat(units, redraws))
+    frames, indices = draw_units(All() if isinstance(scheme, Allocation) else scheme, sizes, rng)
+    steps, units = steps[frames], first[frames] + indices
+    if isinstance(scheme, Allocation):
+        chosen, step_in_pass = draw_allocation(scheme, units.size, rng)
+        return _Rows(steps[chosen] + step_in_pass, units[chosen], 1), sizes
+    if isinstance(scheme, Shuffle):
+        step_in_pass = index_in_frame(frames, sizes) // scheme.size
+        is_kept = step_in_pass < steps_per_round(hierarchy)  # drop_last leaves out what is beyond the last whole batch
+        return _Rows((steps + step_in_pass)[is_kept], units[is_kept], 1), sizes
+    return _Rows(steps, units, span), sizes
 
 
 def _nominal_draws(scheme: Scheme, sizes: IntArray) -> float:

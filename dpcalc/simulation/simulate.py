@@ -13,7 +13,7 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Strategy, Toeplitz, Tree
-from dpcalc.planner.composition import composed, is_noiseless, releasing_phases
+from dpcalc.planner.composition import Composition, ProtectedUnit, composed, is_noiseless, releasing_phases
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
@@ -115,28 +115,33 @@ def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Chec
     alone = replace(plan, phases=(phase,), delta=_DELTA, tuning=None)
     epsilon = guarantee(alone).epsilon
     upper = delta_of(alone, epsilon=epsilon).delta
-    cases = len(release.products)
-    runs = source.effort.runs or max(_MIN_RUNS, min(_MAX_RUNS, _MAX_PRODUCTS // cases**2))
-    chunk = max(1, _CHUNK // cases)
+    runs = source.effort.runs or max(_MIN_RUNS, min(_MAX_RUNS, _MAX_PRODUCTS // len(release.products) ** 2))
     checks = []
     for index, name in enumerate(("D||D'", "D'||D")):
-        total, sign = 0.0, 1 - 2 * index
-        for start in range(0, runs, chunk):
-            losses = release.losses(min(chunk, runs - start), source.rng, is_present=not index)
-            total -= float(np.expm1(np.minimum(epsilon - sign * losses, 0.0)).sum())
-            source.part(index, 2).on_progress(min(1.0, (start + chunk) / runs))
+        observed = _drawn_delta(release, epsilon, runs, source.part(index, 2), is_swapped=bool(index))
         checks.append(
             Check(
                 phase=phase.name if len(plan.phases) > 1 else "",
                 quantity=f"delta of one data set at epsilon {epsilon:.6g}, {name}",
                 computed=(0.0, upper),
-                observed=total / runs,
-                interval=mean_interval(total / runs, runs, miss_probability=MISS_PROBABILITY),
+                observed=observed,
+                interval=mean_interval(observed, runs, miss_probability=MISS_PROBABILITY),
                 trials=runs,
                 note="whole releases C G + Z; computed is the bound for all data sets",
             )
         )
     return tuple(checks)
+
+
+def _drawn_delta(release: Release, epsilon: float, runs: int, source: RandomSource, *, is_swapped: bool) -> float:
+    """Return the mean of (1 - e^(epsilon - L))^+ over `runs` drawn losses L, of D||D' or (`is_swapped`) of D'||D."""
+    chunk = max(1, _CHUNK // len(release.products))
+    total, sign = 0.0, -1 if is_swapped else 1
+    for start in range(0, runs, chunk):
+        losses = release.losses(min(chunk, runs - start), source.rng, is_present=not is_swapped)
+        total -= float(np.expm1(np.minimum(epsilon - sign * losses, 0.0)).sum())
+        source.on_progress(min(1.0, (start + chunk) / runs))
+    return total / runs
 
 
 def _case_count(phase: Phase) -> int:
@@ -151,23 +156,28 @@ def _case_count(phase: Phase) -> int:
 
 
 def _release(phase: Phase) -> Release:
-    """Return products of a lone unit's shifts over noise^2: each bin, first group's steps and rate, or first steps."""
+    """Return the Release of a lone unit: products of `_shift` of each of `_steps_by_case`, over the noise variance."""
     mechanism, steps = phase.mechanism, phase.steps
     if not isinstance(mechanism, MatrixFactorization):
         raise TypeError(f"{phase.name}: expected correlated noise, got {mechanism.name}")
-    level, rate = phase.hierarchy.level(max(1, phase.hierarchy.allocated)), None
-    match level.scheme:
-        case BallsInBins(bins=bins):
-            own = [np.arange(place, steps, bins) for place in range(bins)]
-        case CyclicPoisson(groups=groups) as cyclic:
-            own = [np.array([step]) for step in range(0, steps, groups)]
-            rate = float(cyclic.group_draw(level.min_count, level.count).rate(level.min_count))
-        case _:
-            limits = mechanism.limits
-            own = [limits.separation * np.arange(limits.times(steps))]
+    own, rate = _steps_by_case(phase, mechanism)
     shifts = np.stack([_shift(mechanism.strategy, steps, places) for places in own])
     deviation = mechanism.joint_noise_multiplier * _noise_unit(mechanism.strategy, steps)
     return Release(products=shifts @ shifts.T / deviation**2, rate=rate)
+
+
+def _steps_by_case(phase: Phase, mechanism: MatrixFactorization) -> tuple[list[IntArray], float | None]:
+    """Return (steps of a lone unit by case, rate): bins, None; steps of group 0, its rate; the earliest steps, None."""
+    steps, level = phase.steps, phase.hierarchy.level(max(1, phase.hierarchy.allocated))
+    match level.scheme:
+        case BallsInBins(bins=bins):
+            return [np.arange(place, steps, bins) for place in range(bins)], None
+        case CyclicPoisson(groups=groups) as cyclic:
+            rate = float(cyclic.group_draw(level.min_count, level.count).rate(level.min_count))
+            return [np.array([step]) for step in range(0, steps, groups)], rate
+        case _:
+            limits = mechanism.limits
+            return [limits.separation * np.arange(limits.times(steps))], None
 
 
 def _noise_unit(strategy: Strategy, steps: int) -> float:
@@ -197,7 +207,12 @@ def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
         for place in places.tolist():
             shift[place : place + len(coefficients)] += coefficients
         return shift[:steps]
-    leaves, counts = min(steps, strategy.restart_every or steps), np.concatenate(([0.0], np.cumsum(taken)))
+    return _node_counts(taken, min(steps, strategy.restart_every or steps))
+
+
+def _node_counts(taken: Array, leaves: int) -> Array:
+    """Return the sums of `taken` below each finished node: tree after tree of `leaves` steps, by level, then place."""
+    steps, counts = len(taken), np.concatenate(([0.0], np.cumsum(taken)))
     nodes = []
     for start in range(0, steps, leaves):
         for size in (1 << level for level in range(leaves.bit_length())):
@@ -250,28 +265,14 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
     """
     source = RandomSource(rng=np.random.default_rng(effort.seed), effort=effort, on_progress=on_progress)
     composition = composed(plan)
-    reason, notes = _no_losses_reason(composition.plan), []
-    protected = composition.likeliest
-    if not reason:
-        try:
-            with allowance(_CHOICE_WORK):
-                protected = composition.costliest()[0]
-        except WorkExceededError:
-            reason = _TOO_MUCH
+    protected, reason = _deciding_unit(composition)
     checks: list[Check] = []
-    for index, phase in enumerate(plan.phases):
+    notes: list[str] = []
+    for index in range(len(plan.phases)):
         # Half of the progress bar is for the batches, shared by the phases, half for the losses.
-        part = source.part(0, 2).part(index, len(plan.phases))
-        if phase.hierarchy.spans_steps:
-            is_cyclic = isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson)
-            why = "the training code splits the units into groups" if is_cyclic else "the config states limits alone"
-            notes.append(f"no batches of {phase.name} are drawn: {why}; `audit-sampler` tests a log")
-        else:
-            checks += batch_checks(plan, protected, index, part)
-        if phase.is_correlated:
-            why = no_release_reason(plan, phase)
-            checks += () if why else release_checks(plan, phase, part)
-            notes += [f"no release of {phase.name} is drawn: {why}"] if why else []
+        of_phase, notes_of_phase = _phase_checks(plan, protected, index, source.part(0, 2))
+        checks += of_phase
+        notes += notes_of_phase
     if not reason:
         try:
             checks += loss_checks(composition, protected, source.part(1, 2))
@@ -279,6 +280,39 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
             reason = str(error)
     notes += [f"no privacy loss is drawn: {reason}"] if reason else []
     return Simulation(seed=effort.seed, checks=tuple(checks), notes=tuple(notes))
+
+
+def _deciding_unit(composition: Composition) -> tuple[ProtectedUnit, str]:
+    """Return (costliest unit, ""); if no losses can be drawn or it takes too much work (likeliest unit, reason)."""
+    reason = _no_losses_reason(composition.plan)
+    protected = composition.likeliest
+    if reason:
+        return protected, reason
+    try:
+        with allowance(_CHOICE_WORK):
+            return composition.costliest()[0], ""
+    except WorkExceededError:
+        return protected, _TOO_MUCH
+
+
+def _phase_checks(
+    plan: Plan, protected: ProtectedUnit, index: int, source: RandomSource
+) -> tuple[list[Check], list[str]]:
+    """Return (checks of a phase's batches and, under correlated noise, of its releases; notes on what is not drawn)."""
+    phase, part = plan.phases[index], source.part(index, len(plan.phases))
+    checks: list[Check] = []
+    notes: list[str] = []
+    if phase.hierarchy.spans_steps:
+        is_cyclic = isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson)
+        why = "the training code splits the units into groups" if is_cyclic else "the config states limits alone"
+        notes.append(f"no batches of {phase.name} are drawn: {why}; `audit-sampler` tests a log")
+    else:
+        checks += batch_checks(plan, protected, index, part)
+    if phase.is_correlated:
+        why = no_release_reason(plan, phase)
+        checks += () if why else release_checks(plan, phase, part)
+        notes += [f"no release of {phase.name} is drawn: {why}"] if why else []
+    return checks, notes
 
 
 def _no_losses_reason(plan: Plan) -> str:

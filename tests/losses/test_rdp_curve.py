@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.amplification.any_mechanism import step_pair
 from dpcalc.amplification.counts import CountPair
+from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.losses.quadrature import loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve, finite_points, fixed_size_lower, fixed_size_upper, poisson_upper

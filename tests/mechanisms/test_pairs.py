@@ -11,10 +11,10 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.any_mechanism import step_pair
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, CountPair
 from dpcalc.amplification.schedule import glued_profile
+from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms, chained, composed, of_cells

@@ -1,0 +1,186 @@
+"""The one-step bound of a group, averaged over what is drawn beside the members under their outermost units.
+
+Source: docs/theory.md, Theorem 6.11.
+"""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.counts import (
+    MAX_UNITS_APART,
+    HiddenDraws,
+    Member,
+    hidden_draws,
+    hidden_group_bound,
+    missed_distances,
+)
+from dpcalc.amplification.groups import Placement
+from dpcalc.amplification.mates import MatesAverage, few_counts
+from dpcalc.amplification.random_contents import FEW_PAIRED, member_contribution_distribution
+from dpcalc.guarantee import Adjacency
+from dpcalc.records import dataclass
+from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, mates_sum
+from dpcalc.sampling.counts import CountDistribution, convolve_upper
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.paths import Path
+from dpcalc.sampling.schemes import Fixed, Poisson
+from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
+
+
+def averaged_group_bound(
+    hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
+) -> MatesAverage | None:
+    """Return `hidden_group_bound` averaged over what is drawn beside the members; None if certain or if that is None.
+
+    Args:
+        hierarchy: levels and schemes; the clipping level is the protected one or below.
+        path: fixed, poisson and all draws of one redraw period, two levels or more.
+        placement: for each outermost unit that holds members, their placement in it.
+        member: the effect of one member, or of one of its contributions if these are random.
+        clip: clipping level.
+
+    Raises:
+        WorkExceededError: the distributions need too much work.
+
+    Source: docs/theory.md, Theorem 6.11.
+    """
+    each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=member.adjacency)
+    largest = hidden_group_bound(path, placement, member, each=each)
+    others = _others_distribution(hierarchy, len(path.counts), clip, placement)
+    stand_in = _outermost_stand_in_distribution(hierarchy, path, clip)
+    if largest is None or (len(others) == 1 and len(stand_in) == 1):
+        return None
+    around = _BesideMembers(
+        path=path,
+        placement=placement,
+        member=member,
+        others=others,
+        stand_in=stand_in,
+        is_equal=hierarchy.level(1).is_equal,
+    )
+    hidden = hidden_draws(path, placement, each)
+    parts = [
+        (chance / hidden.inclusion * share, bound)
+        for drawn, chance in hidden.drawn
+        for share, bound in around.bounds(drawn, hidden)
+    ]
+    return MatesAverage(parts=tuple(parts), largest=largest)
+
+
+def _outermost_stand_in_distribution(hierarchy: Hierarchy, path: Path, clip: int) -> CountDistribution:
+    """Return an upper law of an outermost stand-in's contributions; {0: 1} if not fixed, {largest: 1} if unknown."""
+    largest = path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
+    law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=largest) if largest else None
+    return few_counts(law) if law else {largest: Fraction(1)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BesideMembers:
+    """A group, and what is drawn beside its members in their outermost units, or in exchange for these.
+
+    Attributes:
+        path: the path to the members.
+        placement: for each outermost unit that holds members, their placement in it.
+        member: the effect of one member.
+        others: upper law of what non-members contribute under one outermost unit that holds members.
+        stand_in: upper law of what an outermost stand-in contributes.
+        is_equal: True if all outermost frames hold equally many units.
+    """
+
+    path: Path
+    placement: tuple[Placement, ...]
+    member: Member
+    others: CountDistribution
+    stand_in: CountDistribution
+    is_equal: bool
+
+    def bounds(self, drawn: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, StepBound]]:
+        """Yield (chance, (K)) given that (g, h) is drawn, by the contributions of the non-members in these g units.
+
+        Args:
+            drawn: (g, h).
+            hidden: law of (g, h), with the probabilities of what is missed.
+        """
+        (g, h), member, max_each = drawn, self.member, self.path.contributions[0]
+        arriving, redrawn = _sum_of_few(self.stand_in, g), self._redrawn(drawn)
+        leaving, largest_redrawn = self._max_leaving(g), self._largest_redrawn(drawn)
+        unlike = member.stand_in or 0 if member.adjacency is Adjacency.ADD_REMOVE else 0
+        swapped = member.own if member.adjacency is Adjacency.REPLACE_ONE else unlike
+        for number, share in _sum_of_few(self.others, g).items():
+            ends = [min(h * own + number, g * max_each) for own in (member.own, swapped)]
+            terms = [
+                *((hidden.missed[0] * p, *(end + more for end in ends)) for more, p in arriving.items()),
+                *(
+                    (hidden.missed[1] * p, *(min(end + leaving + more, largest_redrawn) for end in ends))
+                    for more, p in redrawn.items()
+                ),
+            ]
+            chances, distances, distances_swapped = zip(*terms, strict=True)
+            bound = StepBound(
+                inclusion=hidden.inclusion,
+                shift=min(h * member.shift, 2 * max_each * g),
+                missed=chances,
+                distances=distances,
+                distances_swapped=distances_swapped,
+            )
+            yield share, bound
+
+    def _largest_redrawn(self, drawn: tuple[int, int]) -> int:
+        """Return the largest distance from a batch of (g, h) to one with the group's units and none of the members."""
+        return missed_distances(self.path, self.placement, self.member, drawn)[1]
+
+    def _redrawn(self, drawn: tuple[int, int]) -> CountDistribution:
+        """Return an upper law of what such a batch brings: `_redrawn_distribution`, its largest if only members go."""
+        redrawn = _redrawn_distribution(self.others, self.stand_in, len(self.placement))
+        if len(self.placement) == 1 and len(self.path.counts) == 2:  # members are exchanged for others of their unit
+            return {self._largest_redrawn(drawn): Fraction(1)}
+        return redrawn
+
+    def _max_leaving(self, units: int) -> int:
+        """Return the most that units without members contribute which go when others of the group come."""
+        # They are those of the batch: nothing hides them. A part with more than MAX_UNITS_APART units, or of frames of
+        # unknown size, stands for fewer of the group too.
+        max_number = self.path.siblings[0] if isinstance(self.path.schemes[0], Fixed) else 0
+        return max_number * (len(self.placement) - (min(units, MAX_UNITS_APART + 1) if self.is_equal else 1))
+
+
+def _others_distribution(
+    hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
+) -> CountDistribution:
+    """Return an upper law of non-members' contributions in one outermost unit of a group, each occupied unit drawn."""
+    # From the members' level outwards: units that hold members count as drawn, and no unit as missing for them, but in
+    # a Poisson draw of members, each frame of which holds one or more that are counted themselves.
+    frames, occupied = list(placement), [1] * unit
+    for number in range(1, unit - 1):
+        inner = [frame for frame in frames if isinstance(frame, tuple)]
+        occupied[number] = max(map(len, inner))
+        frames = [each for frame in inner for each in frame]
+    law: CountDistribution = {0: Fraction(1)}
+    for number in range(unit, 1, -1):
+        level = hierarchy.level(number)
+        full = math.prod(each.max_drawn for each in hierarchy.levels[number:clip])
+        each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=full)
+        sum_of_draw = mates_sum if number == unit and isinstance(level.scheme, Poisson) else drawn_sum
+        drawn = sum_of_draw(level, level.count, each or {full: Fraction(1)})
+        law = _sum_of_few(law, occupied[number - 1]) if number < unit else law
+        law = convolve_upper(few_counts(drawn), law)
+    return few_counts(law)
+
+
+def _redrawn_distribution(others: CountDistribution, stand_in: CountDistribution, occupied: int) -> CountDistribution:
+    """Return an upper law of the sum of `occupied` independent units, each of a law above `others` and `stand_in`."""
+    # Of each unit it is what it holds beside members, or what a unit without members holds: a law above both.
+    above: CountDistribution = {}
+    tail = Fraction(0)
+    for count in sorted({*others, *stand_in}, reverse=True):
+        larger = max(sum((p for k, p in law.items() if k >= count), start=Fraction(0)) for law in (others, stand_in))
+        if larger > tail:
+            above[count], tail = larger - tail, larger
+    return coarsen_at_quantiles(_sum_of_few(above, occupied), FEW_PAIRED)
+
+
+def _sum_of_few(law: CountDistribution, number: int) -> CountDistribution:
+    """Return an upper bound (stochastic order) on the sum of `number` >= 0 independent counts, at few counts."""
+    return few_counts(independent_sum(law, number, rate=Fraction(1))) if number != 1 else law

@@ -1,0 +1,164 @@
+"""The one-step bound (K*): the loss of one step of any mechanism but the Gaussian one.
+
+A mechanism is known by its dominating pair `pair(d)` for two batches with d changes between them, the same in either
+order and growing with d. Noise on a sum counts changes in clip norms, any other mechanism in units. A one-step bound
+says how many changes there are and how likely. (K*) is the counterpart of (K); for Gaussian noise they are equal.
+
+Source: docs/theory.md, Theorem 8.1; Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 2.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.counts import Average, Bound, CountPair
+from dpcalc.arrays import Array
+from dpcalc.losses.atoms import Atoms, comonotone_coupling, from_first, from_second, glued, public_mixture
+from dpcalc.numerics.special import log_fraction, log_sum_exp
+from dpcalc.work import ELEMENT, spend
+
+Pairs = Callable[[int], Atoms]
+"""From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
+
+_PositiveLosses = tuple[Array, Array, float]  # (losses > 0, log P mass of each, infinity mass) of one direction
+
+_LARGE = 600.0  # log ratio above which expm1 is not taken: e^709 overflows a float
+_MOST_ODDS = Fraction(10**300)  # of being missed, as a float; fewer make a loss larger
+_SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the difference: no cancellation for tiny losses
+
+
+def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
+    """Return an upper bound on a step's loss in D||D' (`swapped` for D'||D); `pairs(d)` bounds the loss of d changes.
+
+    Args:
+        bound: numbers of changes and their probabilities; inclusion probability > 0.
+        pairs: from a number of changes d >= 0 to a dominating pair, which never falls with d.
+
+    Returns:
+        An upper bound on the privacy loss of the step, at every real epsilon.
+
+    Source: docs/theory.md, Theorem 8.1 and Theorem 2.6.
+    """
+    match bound:
+        case StepBound(inclusion=1):
+            return pairs(bound.shift)
+        case StepBound():
+            side = _missed_side(bound, bound.distances, pairs)
+            return _join_directions(side, _missed_side(bound, bound.distances_swapped, lambda d: pairs(d).swapped))
+        case CountPair(law=((h, Fraction(numerator=1, denominator=1)),)):
+            return pairs(bound.shift * h)
+        case CountPair(both_ways=True):
+            side = _replaced_side(bound, pairs)
+            return _join_directions(side, side)
+        case CountPair():
+            return _join_directions(_present_side(bound, pairs), _absent_side(bound, pairs))
+        case Average(parts=parts):
+            return public_mixture([(float(chance), step_pair(part, pairs)) for chance, part in parts])
+
+
+def _join_directions(own: _PositiveLosses, other: _PositiveLosses) -> Atoms:
+    """Return atoms with the losses > 0 of `own` (D||D') and the negated ones of `other` (D'||D); the rest at loss 0."""
+    losses, logs, infinity_mass = own
+    against, weights, other_infinite = other
+    return glued((logs, losses), (weights, -against), infinity_mass=infinity_mass, only_other=other_infinite)
+
+
+def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _PositiveLosses:
+    """Return (losses > 0, log P masses, infinity mass) of (K*) in one direction, all likelihood ratios comonotone."""
+    # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j, with v_j missed and M_j at `distances`.
+    # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable
+    # (`comonotone_coupling`): no other joint law of ratios with these marginals has a larger expectation in (K*).
+    log_eta = log_fraction(bound.inclusion)
+    missed = [(v / bound.inclusion, d) for v, d in zip(bound.missed, distances, strict=True) if v]
+    widths, (same, *others) = comonotone_coupling(
+        [from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))]
+    )
+    log_p, losses = _missed_losses([odds for odds, _ in missed], same, others)
+    above = losses > 0
+    logs = widths[above] + log_eta + log_p[above]
+    infinite = np.isinf(losses[above])
+    return losses[above][~infinite], logs[~infinite], float(np.exp(logs[infinite]).sum())
+
+
+def _missed_losses(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) -> tuple[Array, Array]:
+    """Return (log dP / (eta dC), log dP/dQ) by element, precise near 0, from log dC/dB `same` and log dC/dM_j `others`.
+
+    Args:
+        odds: v_j / eta of each M_j.
+        same: of the unit's own shift.
+        others: for each M_j.
+    """
+    terms = [*zip(odds, others, strict=True)]
+    common = log_sum_exp([log_fraction(odd) - losses for odd, losses in terms])
+    log_p = np.logaddexp(0.0, common)
+    # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y. The
+    # share of C is not taken from log_p: the log of 1e8 has lost two digits of a loss that is as small as 1e-8.
+    with np.errstate(over="ignore"):
+        shares = (float(odd if odd < _MOST_ODDS else _MOST_ODDS) * np.exp(-losses) for odd, losses in terms)
+        gap = -np.expm1(-np.maximum(same, -1.0)) / (1.0 + sum(shares, start=np.zeros(same.shape)))
+    with np.errstate(divide="ignore"):
+        near = -np.log1p(-np.minimum(gap, _SMALL_GAP))
+        return log_p, np.where(gap < _SMALL_GAP, near, log_p - np.logaddexp(-same, common))
+
+
+def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
+    """Return (losses > 0, log masses, infinity mass) in D||D': the mixture over H against H = 0, ratios comonotone."""
+    # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
+    counts, none = _chances_and_pairs(bound, pairs)
+    widths, columns = comonotone_coupling([from_second(pair) for _, pair in counts])
+    losses = _log_mixture(counts, none, columns)
+    above = losses > 0
+    infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
+    return losses[above], widths[above] + losses[above], infinity_mass
+
+
+def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
+    """Return (losses > 0, log masses, infinity mass) in D'||D: H = 0 against the mixture over H, ratios comonotone."""
+    counts, none = _chances_and_pairs(bound, pairs)
+    widths, columns = comonotone_coupling([from_first(pair.swapped) for _, pair in counts])
+    losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
+    above, infinite = (losses > 0) & (losses < np.inf), losses == np.inf
+    return losses[above], widths[above], float(np.exp(widths[infinite]).sum())
+
+
+def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
+    """Return (losses > 0, log masses, infinity mass) of two mixtures over H, moved h (shift // 2) to either side."""
+    # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
+    # one mixture rise those of the other fall.
+    counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
+    columns = [from_second(pair) for _, pair in counts] + [from_first(pair.swapped) for _, pair in counts]
+    widths, ratios = comonotone_coupling(columns)
+    own = _log_mixture(counts, none, ratios[: len(counts)])
+    other = _log_mixture(counts, none, [-ratio for ratio in ratios[len(counts) :]])
+    infinite = (other == -np.inf) & (own > -np.inf)
+    losses = np.subtract(own, other, out=np.zeros(own.shape), where=np.isfinite(own) & np.isfinite(other))
+    above = losses > 0
+    infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
+    infinity_mass += float(np.exp((widths + own)[infinite]).sum())
+    return losses[above], (widths + own)[above], infinity_mass
+
+
+def _chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[Fraction, Atoms]], float]:
+    """Return ([(Pr[H = h], pairs(shift * h)) for each h >= 1], log Pr[H = 0], which is -inf if H is never 0)."""
+    law = dict(bound.law)
+    counts = [(chance, pairs(bound.shift * h)) for h, chance in law.items() if h]
+    return counts, log_fraction(law.get(0, Fraction(0)))
+
+
+def _log_mixture(counts: list[tuple[Fraction, Atoms]], log_none: float, log_ratios: list[Array]) -> Array:
+    """Return log(Pr[H = 0] + sum_h Pr[H = h] Z_h) elementwise, from log Z_h; without cancellation where near 0."""
+    spend(6 * ELEMENT * len(log_ratios) * log_ratios[0].size)
+    gap, largest = np.zeros(log_ratios[0].shape), np.full(log_ratios[0].shape, -np.inf)
+    for (chance, _), log_ratio in zip(counts, log_ratios, strict=True):
+        # not by way of a log: that of 1e-8 has lost two digits of a loss that is as small
+        gap += float(chance) * np.expm1(np.minimum(log_ratio, _LARGE))
+        np.maximum(largest, log_ratio, out=largest)
+    # Near 1 the log of the sum would lose the digits of a small loss: there the mixture of the differences Z_h - 1.
+    near = (np.abs(gap) < _SMALL_GAP) & (largest < _LARGE)
+    parts = [log_fraction(chance) + log_ratio for (chance, _), log_ratio in zip(counts, log_ratios, strict=True)]
+    mixed = log_sum_exp([*parts, np.full(gap.shape, log_none)])
+    return np.where(near, np.log1p(np.where(near, gap, 0.0)), mixed)
