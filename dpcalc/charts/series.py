@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -197,31 +198,50 @@ def _over_noise(request: CurveRequest) -> Chart:
 
 def _over_rate(request: CurveRequest) -> Chart:
     """Return epsilon over the outermost sampled level's rate or size (bins, times), by default 1/8 to 8 times it."""
-    level = _single_phase(request.first).hierarchy.levels[_sampled_level(_single_phase(request.first))]
-    if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
-        name, middle, limit = "rate", float(level.scheme.probability), 1.0
-    elif isinstance(level.scheme, BallsInBins):
-        name, middle, limit = "bins", float(level.scheme.bins), float(_single_phase(request.first).steps)
-    elif isinstance(level.scheme, RandomAllocation):
-        name, middle, limit = "times", float(level.scheme.times), float(level.scheme.steps)
-    else:
-        # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
-        is_limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
-        limit = float((level.count if is_limited else level.min_count) - 1)
-        name, middle = "size", float(getattr(level.scheme, "size", 1))
+    name, middle, limit = _sampled_quantity(_single_phase(request.first))
     ends = middle / _RATE_FACTOR, min(middle * _RATE_FACTOR, limit)
     grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
     if name != "rate":
         grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
-    # No bound covers passes of some batch sizes: a range that nobody asked for goes without them.
-    if not request.grid and isinstance(level.scheme, Shuffle):
-        plan_at = _rate_setter(request.first)
-        grid = tuple(size for size in grid if not is_refused(plan_at(size)))
-    if not request.grid and request.first.phases[0].is_correlated:
-        plan_at = _rate_setter(request.first)
-        grid = tuple(value for value in grid if is_covered(plan_at(value)))
+    if not request.grid:
+        grid = _without_refused(request.first, grid)
     is_log = not request.grid or _has_equal_factors(request.grid)
     return _epsilon_chart(request, name, grid, _rate_setter, LOG if is_log else LINEAR)
+
+
+class _Quantity(NamedTuple):
+    """A number of a sampling scheme that a curve runs over: its key, its value in the plan, its largest value."""
+
+    name: str
+    value: float
+    limit: float
+
+
+def _sampled_quantity(phase: Phase) -> _Quantity:
+    """Return the rate, bins, times or size of the outermost sampled level; 1 as the size of a scheme without one."""
+    level = phase.hierarchy.levels[_sampled_level(phase)]
+    match level.scheme:
+        case Poisson() | CappedPoisson() | CyclicPoisson() as scheme:
+            return _Quantity("rate", float(scheme.probability), 1.0)
+        case BallsInBins() as scheme:
+            return _Quantity("bins", float(scheme.bins), float(phase.steps))
+        case RandomAllocation() as scheme:
+            return _Quantity("times", float(scheme.times), float(scheme.steps))
+        case scheme:
+            # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
+            is_limited = isinstance(scheme, Fixed) and scheme.at_most
+            limit = float((level.count if is_limited else level.min_count) - 1)
+            return _Quantity("size", float(getattr(scheme, "size", 1)), limit)
+
+
+def _without_refused(plan: Plan, grid: Sequence[float]) -> tuple[float, ...]:
+    """Return the values of `_rate_setter` that are not refused; of other plans than shuffled or correlated ones all."""
+    # No bound covers passes of some batch sizes: a range that nobody asked for goes without them.
+    phase, plan_at = plan.phases[0], _rate_setter(plan)
+    values = tuple(grid)
+    if isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle):
+        values = tuple(size for size in values if not is_refused(plan_at(size)))
+    return tuple(value for value in values if is_covered(plan_at(value))) if phase.is_correlated else values
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
@@ -238,23 +258,22 @@ def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]
 
-    def plan_at(value: float) -> Plan:
-        """Return the plan with int(value) as size, bins or times, or with the rate Fraction(repr(value))."""
-        changed: Scheme
-        match level.scheme:
-            case Fixed() | WithReplacement() | Shuffle() as scheme:
-                changed = replace(scheme, size=int(value))
-            case BallsInBins() as scheme:
-                changed = replace(scheme, bins=int(value))
-            case RandomAllocation() as scheme:
-                changed = replace(scheme, times=int(value))
-            case CappedPoisson() | CyclicPoisson() as scheme:
-                changed = replace(scheme, probability=Fraction(repr(value)))
-            case _:
-                changed = Poisson(probability=Fraction(repr(value)))
-        return with_level(plan, phase, place, replace(level, scheme=changed))
+    return lambda value: with_level(plan, phase, place, replace(level, scheme=_with_quantity(level.scheme, value)))
 
-    return plan_at
+
+def _with_quantity(scheme: Scheme, value: float) -> Scheme:
+    """Return the scheme with int(value) as size, bins or times, or Fraction(repr(value)) as rate; Poisson for `all`."""
+    match scheme:
+        case Fixed() | WithReplacement() | Shuffle():
+            return replace(scheme, size=int(value))
+        case BallsInBins():
+            return replace(scheme, bins=int(value))
+        case RandomAllocation():
+            return replace(scheme, times=int(value))
+        case CappedPoisson() | CyclicPoisson():
+            return replace(scheme, probability=Fraction(repr(value)))
+        case _:
+            return Poisson(probability=Fraction(repr(value)))
 
 
 def _over_group(request: CurveRequest) -> Chart:
@@ -272,7 +291,7 @@ def _epsilon_chart(
     setter: Callable[[Plan], Callable[[float], Plan]],
     scale: str = LINEAR,
 ) -> Chart:
-    """Return a line for each plan and method, a limit for each budget; for one plan and no methods its lower bound too.
+    """Return the chart of `_epsilon_lines` with a limit for each budget, the y axis by `_scale`.
 
     Args:
         request: plans and methods.
@@ -281,21 +300,7 @@ def _epsilon_chart(
         setter: from a plan, the function from a value of the quantity to the plan with that value.
         scale: LINEAR or LOG.
     """
-    # A single plan without methods also has the line of its certified lower bounds, if there are any.
-    with_lower = not request.methods and len(request.plans) == 1
-    lines = [(label, plan, method) for label, plan in request.plans for method in request.methods or (plan.method,)]
-    lines += [(*lines[0][:2], LOWER)] if with_lower else []
-    for method in request.methods:
-        claimed_kind(method)  # refuses unknown methods before the first line is computed
-    series = []
-    for number, line in enumerate(lines):
-
-        def on_progress(share: float, number: int = number) -> None:
-            request.on_progress((number + share) / len(lines))
-
-        series.append(_epsilon_series(request, line, grid, setter(line[1]), on_progress))
-    if with_lower and not any(y for y in series[-1].ys):
-        del series[-1]
+    series = _epsilon_lines(request, grid, setter)
     deltas = {plan.delta for plan in request.runs}
     title = name.replace("_", " ")
     return Chart(
@@ -311,6 +316,27 @@ def _epsilon_chart(
             if plan.budget is not None
         ),
     )
+
+
+def _epsilon_lines(
+    request: CurveRequest, grid: Sequence[float], setter: Callable[[Plan], Callable[[float], Plan]]
+) -> list[Series]:
+    """Return a line for each plan and method; of a single plan without methods its lower bounds too, if any is > 0."""
+    with_lower = not request.methods and len(request.plans) == 1
+    lines = [(label, plan, method) for label, plan in request.plans for method in request.methods or (plan.method,)]
+    lines += [(*lines[0][:2], LOWER)] if with_lower else []
+    for method in request.methods:
+        claimed_kind(method)  # refuses unknown methods before the first line is computed
+    series = []
+    for number, line in enumerate(lines):
+
+        def on_progress(share: float, number: int = number) -> None:
+            request.on_progress((number + share) / len(lines))
+
+        series.append(_epsilon_series(request, line, grid, setter(line[1]), on_progress))
+    if with_lower and not any(y for y in series[-1].ys):
+        del series[-1]
+    return series
 
 
 def _epsilon_series(
@@ -329,11 +355,11 @@ def _epsilon_series(
         plan_at: the plan with a value of the quantity.
         on_progress: called with the finished share of the line, in [0, 1].
     """
-    # Every point has a share of its own, so that no answer depends on how long the points before it took.
     label, plan, method = line
     points = len(request.plans) * max(1, len(request.methods)) * len(grid)
     results = []
     for index, x in enumerate(grid, start=1):
+        # Every point has a share of its own, so that no answer depends on how long the points before it took.
         with allowance(max(_POINT_WORK, _CHART_WORK / points)):
             results.append(epsilon_by(plan_at(float(x)), method))
         on_progress(index / len(grid))
