@@ -68,7 +68,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return (sum in D, sum in D') of a step as {center / length: weight}; repeats[j]: draws summed at level j + 2.
+    """Return a step's sums in D, D' as {center / length: weight}: from members' frame or clipping unit outwards.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -122,7 +122,7 @@ def _contributing_units(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of a level's sum: `on_path` if drawn, `sibling` of others (0 for `all`, over 32 Poisson units)."""
+    """Return the law of a level's sum: `on_path` if drawn, `sibling` of others drawn (0: `all`, over 32 Poisson)."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
@@ -179,7 +179,7 @@ def _frame_sum_pair(
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return a draw's sums: -`own` (replaced: +`own`) of H members, `each` of the others of drawn[D, D'] (0: of none).
+    """Return (P, Q) of a draw: the sum of H -`own` (replaced: +`own`) and drawn[D] - H (removed: drawn[D']) `each`.
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 

@@ -28,7 +28,7 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return bounds on a step's divergences, both directions, at the orders where known; UnsupportedError if none.
+    """Return a step's divergences: at the mechanism's orders, if drawn at whole ones too, of over 16 changes at fewer.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -46,7 +46,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return bounds on divergences after `changes` changes at up to 52 orders; UnsupportedError if none is known.
+    """Return `group_divergence` at those of 52 orders where it is finite; UnsupportedError if there are none.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -63,7 +63,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return bounds on divergences of all `curves` composed, for a group of `links` units; UnsupportedError if none.
+    """Return `group_divergence` of `links` units and the sum of `curves`, at their orders; UnsupportedError if none.
 
     Args:
         curves: divergences of each release for one unit.
@@ -149,7 +149,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return a bound on the divergence after `changes` changes: by a chain or, over 1000, so often the largest loss.
+    """Return a bound on the divergence after k changes, one by one by the weak triangle inequality; at most k rdp(inf).
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.

@@ -90,7 +90,7 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 
 @cached_with_cost(64)
 def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
-    """Return the chords of min(`plain`, the search) at 20 epsilons; `plain` itself if noise is low or the gain small.
+    """Return chords of (K), at 20 epsilons of min((K), `_Search.largest`); `plain` if noise is low or the gain small.
 
     Args:
         bound: the geometry.
@@ -107,16 +107,23 @@ def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
     first, last = (plain.epsilon(share * at_0) for share in _SHARES)
     far = plain.epsilon(_FAR_SHARE * at_0)
     search = _Search(bound, plain.deviation)
-    # Data on one line cost no more than the bound, and are quicker: where they cost nearly (K), nothing can be gained.
-    telling = [(plain.epsilon(share * at_0), share * at_0) for share in _TELLING_SHARES]
-    for value, nearly in ((search.on_a_line, _NEARLY_ON_A_LINE), (search.largest, _NEARLY)):
-        if all(value(epsilon) > nearly * delta for epsilon, delta in telling):
-            return plain
+    if _has_small_gain(search, plain, at_0):
+        return plain
     deltas = dict.fromkeys([0.0], at_0)
     deltas |= {epsilon: plain.delta(epsilon) for epsilon in np.geomspace(first / 20, far, _MORE_EPSILONS).tolist()}
     for epsilon in np.geomspace(first, last, _EPSILONS).tolist():
         deltas[epsilon] = min(plain.delta(epsilon), search.largest(epsilon))
     return ChordProfile.of(plain, deltas)
+
+
+def _has_small_gain(search: "_Search", plain: GluedProfile, at_0: float) -> bool:
+    """Return True if at three epsilons data on a line cost over .75 of `plain`'s delta, or `largest` over .8 of it."""
+    # Data on one line cost no more than the bound, and are quicker: where they cost nearly (K), nothing can be gained.
+    telling = [(plain.epsilon(share * at_0), share * at_0) for share in _TELLING_SHARES]
+    return any(
+        all(value(epsilon) > nearly * delta for epsilon, delta in telling)
+        for value, nearly in ((search.on_a_line, _NEARLY_ON_A_LINE), (search.largest, _NEARLY))
+    )
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,7 @@ class _Search:
     """
 
     def __init__(self, bound: JointStepBound, deviation: float) -> None:
-        """Prepare what does not depend on epsilon."""
+        """Set lengths over the radius, odds over inclusion, 24 cells of the mates' angle and 36 nodes of the noise."""
         self.noise, self.mates = deviation / bound.radius, bound.mates
         self.reach = bound.reach / bound.radius
         self.inclusion = float(bound.inclusion)

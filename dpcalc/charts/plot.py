@@ -96,13 +96,30 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
 
 
 def _draw_chart(figure: Figure, chart: Chart) -> None:
-    """Draw bands, lines, limits, titles and legend; gaps for None and inf; a linear y axis starts at 0."""
-    # Lines can coincide: the first is wide and pale, and each has markers at points of its own, so that all are seen.
-    from matplotlib.ticker import LogLocator, MaxNLocator
-
+    """Draw lines (gaps for None, inf), bands, limits, ticks, titles, grid and legend; a linear y axis starts at 0."""
     axes = figure.add_subplot()
     axes.set_xscale(chart.x.scale)
     axes.set_yscale(chart.y.scale)
+    _draw_lines(axes, chart)
+    _shade_between(axes, chart)
+    for number, limit in enumerate(chart.limits):
+        draw = axes.axhline if limit.axis == "y" else axes.axvline
+        dashes = (0, _DASHES[number % len(_DASHES)])
+        name = plain_text(f"{limit.name} {limit.value!r}")
+        draw(limit.value, color="black", linewidth=1, linestyle=dashes, label=name, gid=f"limit-{number}")
+    if chart.y.scale == LINEAR:
+        axes.set_ylim(bottom=0)
+    _set_ticks(axes, chart)
+    set_titles(axes, chart.title, chart.subtitle)
+    axes.set_xlabel(plain_text(chart.x.title or chart.x.name))
+    axes.set_ylabel(plain_text(chart.y.title or chart.y.name))
+    axes.grid(visible=True, alpha=0.3)
+    _draw_legend(figure, axes)
+
+
+def _draw_lines(axes: Axes, chart: Chart) -> None:
+    """Draw the lines, each in its own style: the first of several wide and pale, reference lines gray and dotted."""
+    # Lines can coincide: the first is wide and pale, and each has markers at points of its own, so that all are seen.
     colors = _line_colors(chart.series)
     for number, series in enumerate(chart.series):
         shown = [math.nan if y is None or not math.isfinite(y) else y for y in series.ys]
@@ -119,14 +136,12 @@ def _draw_chart(figure: Figure, chart: Chart) -> None:
         }
         drawing = reference if series.is_reference else style
         axes.plot(series.xs, shown, label=plain_text(legend(series)), gid=f"series-{number}", **drawing)
-    _shade_between(axes, chart)
-    for number, limit in enumerate(chart.limits):
-        draw = axes.axhline if limit.axis == "y" else axes.axvline
-        dashes = (0, _DASHES[number % len(_DASHES)])
-        name = plain_text(f"{limit.name} {limit.value!r}")
-        draw(limit.value, color="black", linewidth=1, linestyle=dashes, label=name, gid=f"limit-{number}")
-    if chart.y.scale == LINEAR:
-        axes.set_ylim(bottom=0)
+
+
+def _set_ticks(axes: Axes, chart: Chart) -> None:
+    """Label ticks by `tick_text`: at 1, 2, 5 * 10^n or 10^n on log axes, at integers on a linear x axis of integers."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
     for axis, scale in ((axes.xaxis, chart.x.scale), (axes.yaxis, chart.y.scale)):
         if scale == LOG:
             low, high = sorted(axis.get_view_interval())
@@ -135,10 +150,10 @@ def _draw_chart(figure: Figure, chart: Chart) -> None:
         axis.set_major_formatter(lambda number, _: tick_text(number))
     if chart.x.scale == LINEAR and all(x == round(x) for series in chart.series for x in series.xs):
         axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 2.5, 5, 10], integer=True))
-    set_titles(axes, chart.title, chart.subtitle)
-    axes.set_xlabel(plain_text(chart.x.title or chart.x.name))
-    axes.set_ylabel(plain_text(chart.y.title or chart.y.name))
-    axes.grid(visible=True, alpha=0.3)
+
+
+def _draw_legend(figure: Figure, axes: Axes) -> None:
+    """Draw the legend below the axes, in two columns if entries are short; more than 2 rows make the figure higher."""
     entries = axes.get_legend_handles_labels()
     columns = 2 if max(map(len, entries[1])) < _MAX_HALF_ENTRY else 1
     rows = math.ceil(len(entries[1]) / columns)
@@ -363,14 +378,20 @@ def chart_text(chart: Chart, *, width: int) -> str:
         lines.append(f"{tick:>{margin}} {'+' if tick else '|'}{''.join(cells[row])}".rstrip())
     lines += [f"{'':>{margin}} +{'-' * across.size}", _tick_line(across, margin)]
     lines.append(f"{visible(chart.x.title or chart.x.name):^{across.size + margin + 2}}".rstrip())
-    seen = {mark for row in cells for mark in row}
+    lines += _legend_lines(chart, {mark for row in cells for mark in row}, width)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _legend_lines(chart: Chart, seen: set[str], width: int) -> list[str]:
+    """Return "MARK LEGEND" of each line, with a remark if its mark is not `seen`, then "- NAME VALUE" of each limit."""
+    lines: list[str] = []
     for mark, series in _with_marks(chart.series):
         is_hidden = mark not in seen and any(y is not None and math.isfinite(y) for y in series.ys)
         remark = " (hidden by the lines named above it)" if is_hidden else ""
         lines += _wrapped(f"{mark} {legend(series)}{remark}", width)
     for limit in chart.limits:
         lines += _wrapped(f"{'-' if limit.axis == 'y' else ':'} {limit.name} {limit.value!r}", width)
-    return "".join(f"{line}\n" for line in lines)
+    return lines
 
 
 def _tick_text(value: float) -> str:

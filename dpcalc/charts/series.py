@@ -266,9 +266,11 @@ def _over_rate(request: CurveRequest) -> Chart:
 def _has_bound_at(plan: Plan, value: float) -> bool:
     """Return True unless no bound covers passes or correlated noise of the plan with this rate, size, bins or times."""
     phase = plan.phases[0]
-    if isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle):
-        return not is_refused(_rate_setter(plan)(value))
-    return not phase.is_correlated or is_covered(_rate_setter(plan)(value))
+    is_pass = isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle)
+    if not is_pass and not phase.is_correlated:
+        return True
+    changed = _rate_setter(plan)(value)
+    return not (is_pass and is_refused(changed)) and (not phase.is_correlated or is_covered(changed))
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
@@ -285,23 +287,22 @@ def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]
 
-    def plan_at(value: float) -> Plan:
-        """Return the plan with int(value) as size, bins or times, or with the rate Fraction(repr(value))."""
-        changed: Scheme
-        match level.scheme:
-            case Fixed() | WithReplacement() | Shuffle() as scheme:
-                changed = replace(scheme, size=int(value))
-            case BallsInBins() as scheme:
-                changed = replace(scheme, bins=int(value))
-            case RandomAllocation() as scheme:
-                changed = replace(scheme, times=int(value))
-            case CappedPoisson() | CyclicPoisson() as scheme:
-                changed = replace(scheme, probability=Fraction(repr(value)))
-            case _:
-                changed = Poisson(probability=Fraction(repr(value)))
-        return with_level(plan, phase, place, replace(level, scheme=changed))
+    return lambda value: with_level(plan, phase, place, replace(level, scheme=_with_quantity(level.scheme, value)))
 
-    return plan_at
+
+def _with_quantity(scheme: Scheme, value: float) -> Scheme:
+    """Return the scheme with int(value) as size, bins or times, or Fraction(repr(value)) as rate; Poisson for `all`."""
+    match scheme:
+        case Fixed() | WithReplacement() | Shuffle():
+            return replace(scheme, size=int(value))
+        case BallsInBins():
+            return replace(scheme, bins=int(value))
+        case RandomAllocation():
+            return replace(scheme, times=int(value))
+        case CappedPoisson() | CyclicPoisson():
+            return replace(scheme, probability=Fraction(repr(value)))
+        case _:
+            return Poisson(probability=Fraction(repr(value)))
 
 
 def _over_group(request: CurveRequest) -> Chart:
@@ -319,7 +320,7 @@ def _epsilon_chart(
     setter: Callable[[Plan], Callable[[float], Plan]],
     scale: str = LINEAR,
 ) -> Chart:
-    """Return a line a plan and method, a limit a budget; without methods, of up to 3 plans their lower bounds too.
+    """Return the chart of `_epsilon_lines` with a limit for each budget, the y axis by `_scale`.
 
     Args:
         request: plans and methods.
@@ -328,24 +329,7 @@ def _epsilon_chart(
         setter: from a plan, the function from a value of the quantity to the plan with that value.
         scale: LINEAR or LOG.
     """
-    # Without methods a few plans also have the line of their certified lower bounds, if there are any.
-    below = (LOWER,) if not request.methods and len(request.plans) <= _MOST_BANDS else ()
-    lines = [
-        (label, plan, method)
-        for label, plan in request.plans
-        for method in (*(request.methods or (plan.method,)), *below)
-    ]
-    for method in request.methods:
-        claimed_kind(method)  # refuses unknown methods before the first line is computed
-    series = []
-    for number, line in enumerate(lines):
-
-        def on_progress(share: float, number: int = number) -> None:
-            request.on_progress((number + share) / len(lines))
-
-        series.append(_epsilon_series(request, line, grid, setter(line[1]), on_progress))
-    if below:
-        series = [line for line in series if line.kind is not Kind.LOWER or any(line.ys)]
+    series = _epsilon_lines(request, grid, setter)
     deltas = {plan.delta for plan in request.runs}
     title = name.replace("_", " ")
     return Chart(
@@ -361,6 +345,28 @@ def _epsilon_chart(
             if plan.budget is not None
         ),
     )
+
+
+def _epsilon_lines(
+    request: CurveRequest, grid: Sequence[float], setter: Callable[[Plan], Callable[[float], Plan]]
+) -> list[Series]:
+    """Return a line for each plan and method; without methods, of up to 3 plans their lower bounds too, if any > 0."""
+    below = (LOWER,) if not request.methods and len(request.plans) <= _MOST_BANDS else ()
+    lines = [
+        (label, plan, method)
+        for label, plan in request.plans
+        for method in (*(request.methods or (plan.method,)), *below)
+    ]
+    for method in request.methods:
+        claimed_kind(method)  # refuses unknown methods before the first line is computed
+    series = []
+    for number, line in enumerate(lines):
+
+        def on_progress(share: float, number: int = number) -> None:
+            request.on_progress((number + share) / len(lines))
+
+        series.append(_epsilon_series(request, line, grid, setter(line[1]), on_progress))
+    return [line for line in series if not below or line.kind is not Kind.LOWER or any(line.ys)]
 
 
 def _epsilon_series(
@@ -379,11 +385,11 @@ def _epsilon_series(
         plan_at: the plan with a value of the quantity.
         on_progress: called with the finished share of the line, in [0, 1].
     """
-    # Every point has a share of its own, so that no answer depends on how long the points before it took.
     label, plan, method = line
     points = len(request.plans) * max(1, len(request.methods)) * len(grid)
     results = []
     for index, x in enumerate(grid, start=1):
+        # Every point has a share of its own, so that no answer depends on how long the points before it took.
         with allowance(max(_POINT_WORK, _CHART_WORK / points)):
             results.append(epsilon_by(plan_at(float(x)), method))
         on_progress(index / len(grid))

@@ -1,7 +1,7 @@
 """Curves of a whole run: delta over epsilon, true over false positive rate, Renyi divergence over its order."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -82,25 +82,14 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return delta over epsilon, by default 0 to 1.5 times the plan's, and lower bounds; InputError if not pld."""
+    """Return `_profile_lines`, by default to 1.5 times the first epsilon, budgets, deltas; InputError if not by pld."""
     _refuse_methods(request)
     epsilon = 0.0 if request.grid else guarantee(request.first).epsilon
     last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
     grid = request.grid or tuple(map(float, np.linspace(0.0, last, POINTS)))
-    series = []
+    series: list[Series] = []
     for number, (label, plan) in enumerate(request.plans):
-        answers = []
-        for index, epsilon in enumerate(grid, start=1):
-            answers.append(delta_of(require_pld_method(plan), epsilon=epsilon))
-            request.on_progress((number + index / len(grid)) / len(request.plans))
-        upper = tuple(answer.delta for answer in answers)
-        lower = tuple(answer.delta_lower for answer in answers)
-        name, about = request.line_name(label, "delta"), differing_facts(plan, request.runs, without=("delta",))
-        methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
-        series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=upper, method=methods, about=about))
-        if any(delta is not None for delta in lower):
-            name = request.line_name(label, "delta, lower bound")
-            series.append(Series(name=name, kind=Kind.LOWER, xs=grid, ys=lower, about=about))
+        series += _profile_lines(request, (label, plan), grid, number)
     budgets = dict.fromkeys(plan.budget.epsilon for _, plan in request.plans if plan.budget)
     return Chart(
         title="delta over epsilon",
@@ -113,6 +102,25 @@ def profile(request: CurveRequest) -> Chart:
             *(Limit(name="delta", value=delta) for delta in dict.fromkeys(plan.delta for _, plan in request.plans)),
         ),
     )
+
+
+def _profile_lines(
+    request: CurveRequest, named: tuple[str, Plan], grid: tuple[float, ...], number: int
+) -> Iterator[Series]:
+    """Yield a plan's delta over the grid of epsilons and, if it has any, its lower bounds, with their progress."""
+    label, plan = named
+    answers = []
+    for index, epsilon in enumerate(grid, start=1):
+        answers.append(delta_of(require_pld_method(plan), epsilon=epsilon))
+        request.on_progress((number + index / len(grid)) / len(request.plans))
+    upper = tuple(answer.delta for answer in answers)
+    lower = tuple(answer.delta_lower for answer in answers)
+    name, about = request.line_name(label, "delta"), differing_facts(plan, request.runs, without=("delta",))
+    methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
+    yield Series(name=name, kind=Kind.UPPER, xs=grid, ys=upper, method=methods, about=about)
+    if any(delta is not None for delta in lower):
+        name = request.line_name(label, "delta, lower bound")
+        yield Series(name=name, kind=Kind.LOWER, xs=grid, ys=lower, about=about)
 
 
 def tradeoff(request: CurveRequest) -> Chart:
@@ -152,20 +160,7 @@ def divergences(request: CurveRequest) -> Chart:
     grid = request.grid or tuple(map(float, _ORDERS))
     if min(grid) <= 1:
         raise InputError(f"order: expected numbers > 1, got {min(grid)!r}")
-    series = []
-    for label, plan in request.plans:
-        if is_noiseless(plan):
-            raise InputError("rdp: expected noise in every step, got none; every divergence is infinite")
-        name, ys = request.line_name(label, "rdp"), _divergences(plan, grid)
-        about = differing_facts(plan, request.runs, without=("delta",))
-        if any(y is not None for y in ys):
-            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, about=about))
-        # The published bounds are sums over binomial coefficients, for whole orders from 2 on only.
-        whole = tuple(float(order) for order in sorted({round(order) for order in grid if order >= 2}))
-        for published in published_rdp_bounds(plan):
-            ys = tuple(_finite_or_none(published.divergence(int(order))) for order in whole)
-            name = request.line_name(label, published.name)
-            series.append(Series(name=name, kind=published.kind, xs=whole, ys=ys, about=about))
+    series = [line for label, plan in request.plans for line in _divergence_lines(request, label, plan, grid)]
     if not series:
         words = ", ".join(dict.fromkeys(mechanism_text(phase) for plan in request.runs for phase in plan.phases))
         raise InputError(f"rdp: expected steps with finite divergences, got {words}; some losses are infinite")
@@ -176,6 +171,22 @@ def divergences(request: CurveRequest) -> Chart:
         y=Axis(name="rdp", scale=LOG, title="Renyi divergence"),
         series=tuple(series),
     )
+
+
+def _divergence_lines(request: CurveRequest, label: str, plan: Plan, grid: tuple[float, ...]) -> Iterator[Series]:
+    """Yield a plan's certified divergences, if any is finite, and published ones; InputError without noise."""
+    if is_noiseless(plan):
+        raise InputError("rdp: expected noise in every step, got none; every divergence is infinite")
+    name, ys = request.line_name(label, "rdp"), _divergences(plan, grid)
+    about = differing_facts(plan, request.runs, without=("delta",))
+    if any(y is not None for y in ys):
+        yield Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, about=about)
+    # The published bounds are sums over binomial coefficients, for whole orders from 2 on only.
+    whole = tuple(float(order) for order in sorted({round(order) for order in grid if order >= 2}))
+    for published in published_rdp_bounds(plan):
+        ys = tuple(_finite_or_none(published.divergence(int(order))) for order in whole)
+        name = request.line_name(label, published.name)
+        yield Series(name=name, kind=published.kind, xs=whole, ys=ys, about=about)
 
 
 def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, ...]:
