@@ -358,7 +358,7 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
 
 
 def _draw_amount(level: Level) -> tuple[str, Fraction]:
-    """Return ("rate", "bins", "times", or else "size"; its number) of a level's draw; all units are a size."""
+    """Return ("rate" of Poisson kinds, "bins", "times" of allocations, else "size"; its number) of a draw."""
     match level.scheme:
         case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
             return "rate", poisson.probability

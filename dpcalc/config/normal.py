@@ -333,7 +333,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's stated `epochs`, and "batch_size" or "expected" if it states a whole number for a Poisson draw.
+    """Return a phase's stated `epochs`, and "batch_size" or "expected" of the first level not drawn whole, if Poisson.
 
     Args:
         root: the config in its long form.

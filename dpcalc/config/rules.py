@@ -146,7 +146,7 @@ def _record_number_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def max_units(config: Sections, depth: int) -> int:
-    """Return the largest number of units of the level `depth`, from 1, in all the data; 0 if it is not known.
+    """Return the units of level `depth` (from 1) in all data, by the tree or the largest counts; 0 if unknown.
 
     Args:
         config: the sections.

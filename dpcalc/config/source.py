@@ -116,7 +116,7 @@ class Diagnostic:
         object.__setattr__(self, "example", tuple(map(visible, self.example)))
 
     def format(self) -> str:
-        """Return text: "path:line:column: severity[code]: message", the line with carets, then the hint or example."""
+        """Return "path:line:column: severity[code]: message", then the line, carets with the hint, or an example."""
         place = visible(self.path) if self.line is None else f"{visible(self.path)}:{self.line}:{self.column}"
         head = f"{place}: {self.severity}[{self.code}]: {self.message}"
         if self.line is None or not self.source_line:

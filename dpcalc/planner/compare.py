@@ -227,7 +227,7 @@ def _opacus_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row,
 
 
 def _tf_privacy_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row, Row]:
-    """Return `row` as those of TF-Privacy: Poisson draws, noted by `assumed` unless ""; and once per epoch, unsampled.
+    """Return TF-Privacy's rows at its orders: `row` for Poisson draws, noted by `assumed`; once an epoch, unsampled.
 
     The second one is valid where the first one is and every rate is 1.
     """

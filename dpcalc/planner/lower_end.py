@@ -252,7 +252,7 @@ def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Ca
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield distinct data sets of each phase, random siblings last, both ways; none where `_phase_data_sets` has none.
+    """Yield data sets of distinct curves, random siblings last, both ways; with an allocation in `direction` only.
 
     With an allocation, whose losses take long, only in the direction that is named, if one is.
     """

@@ -46,7 +46,7 @@ class DataDependentResult:
 
 
 def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
-    """Return the guarantee for any votes, by optimal composition (LNMax) or one Gaussian; 0 for none; InputError.
+    """Return the guarantee for any votes: optimal composition (LNMax), else one Gaussian, checks too; 0 for no queries.
 
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
     release of the counts, of which one falls by one and another one rises; the check of Confident-GNMax from one of the

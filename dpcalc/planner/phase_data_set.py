@@ -248,7 +248,7 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet:
-    """Return a shuffled phase's observations: the sum of each whole pass, and that of a begun one if it is known."""
+    """Return a shuffled phase's observations: sums of aligned whole passes, and that of a begun one if known."""
     # In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the
     # company's path has the law. The steps of a pass that is not over draw a fixed number. Under another shuffle a pass
     # takes as many steps as the passes above it together.

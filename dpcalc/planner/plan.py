@@ -339,7 +339,7 @@ def _moved_steps(
     own: dict[str, tuple[Phase, ...]],
     whole: "tuple[StepCounts, StepCounts]",
 ) -> "dict[str, StepCounts]":
-    """Return counts, by direction and pair, of a unit removed from one part (or none) and another added to another.
+    """Return {"DIRECTION, pair": counts} of a unit removed from one part (or none), one added to another, plus `whole`.
 
     `own` has the phases of each part, `whole` the counts in both directions of the phases on all data.
     """

@@ -400,7 +400,7 @@ def advantage(plan: Plan | Composition) -> float:
 
 
 def _advantage(composition: Composition) -> tuple[float, bool]:
-    """Return (`advantage`, True if a looser bound was taken because the sharp one needs too much work)."""
+    """Return (`advantage`, 1 without noise; True if a looser bound was taken as the sharp one needs too much work)."""
     if is_noiseless(composition.plan):
         return 1.0, False
     try:

@@ -449,7 +449,7 @@ CLAIM = ("unit", "adjacency", "delta")
 
 
 def facts(plan: Plan) -> dict[str, str]:
-    """Return {name: words}: unit, adjacency, delta, sampling, noise, length; several phases: their number, no noise."""
+    """Return {name: words}: unit, adjacency, delta, sampling (of several phases their number), noise, length."""
     several = len(plan.phases) > 1
     together = "" if plan.group_size == 1 else f"{plan.group_size} together"
     return {

@@ -329,7 +329,7 @@ def _prefix_error_fields(errors: Sequence[PrefixErrors], *, several: bool) -> It
 
 
 def _prefix_error_text(errors: PrefixErrors) -> str:
-    """Return the deviation of a coordinate over the steps, root mean square and largest, rounded up to 4 digits."""
+    """Return a coordinate's deviation over the steps, in clip norms, root mean square and largest, up to 4 digits."""
     return (
         f"deviation of a coordinate {rounded_up(errors.mean, digits=4)} clip norms (root mean square over "
         f"the steps), at most {rounded_up(errors.largest, digits=4)}"

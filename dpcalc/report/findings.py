@@ -145,7 +145,7 @@ def _no_verdict_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_change_text(problem: Problem, result: Result) -> str:
-    """Return for DPC405 that change `detail` lowers epsilon, A -> B, alone or (number `alone`) only with others.
+    """Return for DPC405: `detail` lowers epsilon A -> B, with others only if `alone` is given; no numbers: unknown.
 
     Without numbers that it changes an assumption with an unknown effect. Each has the hint to change the training code.
     """

@@ -21,7 +21,7 @@ _TRAILING = re.compile(r"\s+((?:\x1b\[[0-9;]*m)*)$")
 
 
 def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = False) -> str:
-    """Return a result as its table, else a headline and labelled rows (more if verbose), wrapped to the width.
+    """Return a result as its table, else headline and labelled rows (more if verbose), wrapped, 1,000s separated.
 
     Args:
         output: the result.
