@@ -265,7 +265,7 @@ def output_error(error: BaseException) -> OutputError | None:
 
 
 def print_remark(text: str) -> None:
-    """Write a line, styled for a terminal, to standard error; do nothing if that is closed or cannot be written."""
+    """Write a line, styled for a terminal, to standard error; nothing if closed; discard it after an OSError."""
     if sys.stderr is None:
         return
     try:

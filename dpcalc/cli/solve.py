@@ -248,7 +248,7 @@ def _rounded_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solu
 
 
 def _rate_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
-    """Return the solution for the rate, or for the batch size if the config states one, with its epochs if stated."""
+    """Return the solution for a phase's rate, or its batch size under the config's key; stated epochs stay."""
     from dpcalc.config.normal import stated_terms
     from dpcalc.planner.solve import solve
     from dpcalc.planner.vary import select_phase

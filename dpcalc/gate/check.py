@@ -113,7 +113,7 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return the result of `check`, without suggestions: an error's, undecided, failed by errors (strict: warnings)."""
+    """Return `check`'s result from limit, budget, base and lock, no suggestions: undecided before failed."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:

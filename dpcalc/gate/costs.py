@@ -130,7 +130,7 @@ class Costs:
             self._known |= dict(zip(batch, answers, strict=True))
 
     def _report_progress(self, requests: Sequence[Request], part: float) -> None:
-        """Report the file of the next request, then the share `part` of them that is done, not 0 of a single one."""
+        """Call `_on_file` for the next request, if any is left, then `_on_progress` unless 0 of one alone."""
         done = round(part * len(requests))
         if done < len(requests):
             request = requests[done]

@@ -150,7 +150,7 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
 
 
 def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
-    """Return a ledger's bounds: of all runs together, and alone of the runs in `phases_by_run` ({name: phases})."""
+    """Return a ledger's account: the bound of all runs, and a Run (part, steps, bound) for each of `phases_by_run`."""
     plan = loaded.plan
     # Runs without their names: repeated ones are then equal, and computed once.
     cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))  # runs are often repeated

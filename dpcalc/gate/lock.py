@@ -275,7 +275,7 @@ def _lock_result(case: Case, lock: Lock, costs: Costs) -> Result:
 
 
 def _new_entry(lock: Lock, loaded: Loaded, guarantee: Guarantee) -> LockEntry:
-    """Return the entry for a config: its hash and sources now, epsilon and promises of its guarantee."""
+    """Return a config's entry: hash, `sources`, and its guarantee's epsilon, delta, unit, adjacency, group size."""
     return LockEntry(
         config_hash=loaded.config_hash,
         epsilon=guarantee.epsilon,

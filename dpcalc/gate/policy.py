@@ -100,7 +100,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
 
 
 def _base_policy(places: Iterable[str], base: str) -> Policy:
-    """Return the policy at a revision of the first of some files that has a valid one there, else NO_POLICY."""
+    """Return the policy in the first of some files that has a valid one at a revision, else NO_POLICY."""
     for place in places:
         try:
             revision = find_revision(base, Path(place).absolute().parent)

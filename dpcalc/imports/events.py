@@ -208,7 +208,7 @@ def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_
 
 
 def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
-    """Return a sampled event's draw within `outer`: Poisson in Poisson by the product of rates, else InputError."""
+    """Return an event's draw: Poisson, in Poisson the product of rates; fixed size if outermost; else InputError."""
     # A Poisson draw of a Poisson draw is one at the product of the rates; no other pair of draws is a single draw.
     if name == "PoissonSampledDpEvent" and (not outer.words or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
@@ -379,7 +379,7 @@ def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of t
 
 
 def _inner_event(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the file
-    """Return `value`, what the event `name` holds, if it is an event; else InputError."""
+    """Return `value`, what the event `name` holds, if it is a call of any name; else InputError."""
     if not isinstance(value, Call):
         raise InputError(f"{name}: expected an event in it, got {shown(value)}")
     return value

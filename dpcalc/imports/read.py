@@ -143,7 +143,7 @@ def _refuse_terms_of_calls(terms: Terms) -> None:
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
-    """Return the only accountant's state in nested dicts (not in lists; 10,000 searched); InputError: none, several."""
+    """Return the only accountant's state in the first 10,000 nested dicts (not lists); InputError: none, several."""
     # Nothing is expanded: a pickle may hold the same dictionary in a million places.
     pending, seen, states = [value], set[int](), []
     while pending and len(seen) < _MAX_SEARCHED:

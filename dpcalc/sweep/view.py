@@ -219,7 +219,7 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 def heat_text(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
-    """Return a grid over two keys as a table of epsilons coloured by budget, thinned to 40 rows and `width`, and notes.
+    """Return a grid over two keys as a table thinned to 40 rows and `width`, marked over budget; notes, no errors.
 
     Args:
         axes: (vertical axis, horizontal axis).
