@@ -121,7 +121,7 @@ def _laplace_chords(losses: Array) -> Atoms:
 
 
 def _laplace_losses(pure: float) -> Array:
-    """Return increasing losses from -pure to pure, ends of chords: even for pure <= 20, else denser at both ends."""
+    """Return losses from -pure up to pure: 2001 even ones if pure <= 20, else 0.02 apart at both ends, wider inside."""
     # The P mass falls like e^(x/2) from the loss `pure` down, and the Q mass from -pure up: both ends need fine losses.
     if pure <= _MAX_EVEN_LOSS:
         return np.linspace(-pure, pure, _CHORD_ENDS)
@@ -182,7 +182,7 @@ class DiscreteGaussian(AdditiveNoise):
             )
 
     def pair(self, shift: int) -> Atoms:
-        """Return a symmetric pair for numbers `shift` >= 1 apart (upper), exact up to 16,000 noisy values.
+        """Return a symmetric dominating pair for numbers `shift` >= 1 apart, cached: exact up to 16,000 noisy values.
 
         References:
             Canonne, Kamath, Steinke 2020 (2004.00010v4), Definition 1.
@@ -202,7 +202,7 @@ class DiscreteGaussian(AdditiveNoise):
         return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses of all noisy numbers within 39 sigma of a center, merged into about 16,000 cells.
+        """Return log masses of numbers from 39 sigma below the first center to 39 above the last, in <= 16,000 cells.
 
         Args:
             center: of the noise.
@@ -233,7 +233,7 @@ def _log_cell_masses(cells: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
-    """Return the pair of discrete Gaussians around 0 and `shift`, cut at 39 sigma: infinite loss has mass 5e-324."""
+    """Return the cached pair of discrete Gaussians around 0 and `shift`; beyond 39 sigma infinite losses of 5e-324."""
     # Noise beyond _TAIL_DEVIATIONS is left out; its mass, below the smallest float, counts as an infinite loss.
     tail = math.ceil(_TAIL_DEVIATIONS * sigma)
     noise = np.arange(-tail, tail + 1, dtype=np.float64)
@@ -253,7 +253,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 
 
 def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of the numbers high, ..., low; above 16,000 by `_move_to_cell_ends`.
+    """Return (increasing losses, log P masses) of numbers high, ..., low; above 16,000 moved to the ends of even cells.
 
     Args:
         sigma: of the noise.
@@ -340,7 +340,7 @@ class DiscreteLaplace(AdditiveNoise):
 
 @lru_cache(maxsize=256)
 def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
-    """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else chords."""
+    """Return the cached pair of noise around 0 and `shift`: exact below 16,000, else chords near `_laplace_losses`."""
     # These are its exact losses. Of _MAX_EXACT_LOSSES or more only those next to `_laplace_losses` are kept.
     if shift < _MAX_EXACT_LOSSES:
         x = np.arange(shift + 1, dtype=np.float64)

@@ -31,7 +31,7 @@ class OtherSum:
 
 
 def also_key() -> Any:  # noqa: ANN401  as dpcalc.keys.key
-    """Return the field `also` of a mechanism: the noise multipliers of other sums over the same sample."""
+    """Return the config key `also` with its help: a list of at most 100 `OtherSum`, or one mapping; () by default."""
     return key(
         ListOf(OtherSum, 0, _MAX_SUMS, f"at most {_MAX_SUMS} sums", _SUMS_FORM),
         "For types gaussian and matrix-factorization: another sum with Gaussian noise over the same sample, such as "

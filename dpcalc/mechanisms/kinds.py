@@ -122,7 +122,7 @@ class AdditiveNoise(BlackBox):
 
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
-        """Return log masses of noise around `center` in cells that are the same for all `centers`.
+        """Declare, without a body, log masses of noise around `center` in cells that are equal for all `centers`.
 
         Args:
             center: of the noise, one of `centers`.

@@ -59,7 +59,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first `steps` >= 1 steps: an upper bound, and what is attained.
+        """Declare, without a body, the sensitivity in the first steps: upper bound, what is attained; or InputError.
 
         Args:
             steps: length of the run.
@@ -93,7 +93,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Declare estimates (RMS, largest deviation) of prefix sums at noise multiplier 1, or None, of subclasses.
+        """Declare, without a body, estimates (RMS, largest deviation) of prefix sums at noise multiplier 1, or None.
 
         Estimates, no bounds; None where they take too long or have no finite value.
         """
@@ -126,7 +126,7 @@ class Toeplitz(Strategy):
         return self.coefficients[:steps]
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps; InputError if too many numbers would be summed.
+        """Return `toeplitz_sensitivity` of the first coefficients; InputError if over 1e7 numbers would be summed.
 
         Args:
             steps: length of the run, >= 1.
@@ -181,7 +181,7 @@ class BandedSquareRoot(Toeplitz):
         return f"{{banded: {{bands: {self.band_count}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps, both ends widened by the round-off of the coefficients.
+        """Return the Toeplitz sensitivity, both ends of its square widened by the round-off of the coefficients.
 
         Args:
             steps: length of the run, >= 1.
@@ -204,7 +204,7 @@ class PrefixSum(Strategy):
         return "prefix-sum"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity of the lower triangle of ones in the first `steps`, exact but for rounding.
+        """Return `prefix_sum_sensitivity` of the first steps, exact but for rounding.
 
         Args:
             steps: length of the run, >= 1.
@@ -237,7 +237,7 @@ class Tree(Strategy):
         return "tree" if self.restart_every is None else f"{{tree: {{restart_every: {self.restart_every}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps relative to the noise of one node; an upper bound if not exact.
+        """Return `tree_sensitivity` of the first steps, relative to one node's noise; an upper bound if not exact.
 
         Args:
             steps: length of the run, >= 1.
@@ -310,7 +310,7 @@ class Matrix(Strategy):
         return strategies.matrix_bands(self.entries[:steps, :steps])
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return the most steps of one group whose whole columns have, up to 1e-9, the matrix's largest norm.
+        """Return the most steps i, i + groups, ... of the run whose columns of all C have its largest norm, up to 1e-9.
 
         Args:
             steps: length of the run, >= 1.
@@ -322,7 +322,7 @@ class Matrix(Strategy):
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:
-        """Return the factors on the noise with which a run's columns, which do not overlap, all count as equal.
+        """Return `matrix_even_noise` of all entries: noise factors with which columns without overlap count as equal.
 
         Args:
             steps: length of the run, >= 1.

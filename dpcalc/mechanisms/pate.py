@@ -130,7 +130,7 @@ class LNMax:
         return np.asarray((2 + x) / 4 * np.exp(-x))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return log moments (D||D', D'||D) of order z, upper bounds by query from `other_wins` alone; shape (n, m).
+        """Return `pure_dp_moments` of 2 gamma-DP with q = `other_wins`: upper (K of D||D', of D'||D); `top` unused.
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -175,7 +175,7 @@ class GNMax:
         return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.sigma)) + LOG_CDF_ERROR))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return log moments (D||D', D'||D) of order z, upper bounds by query from `other_wins` alone; shape (n, m).
+        """Return `gaussian_moments` at `shift` with q = `other_wins`: upper (K of D||D', of D'||D); `top` unused.
 
         Args: those of `LNMax.log_moments`.
         """

@@ -107,7 +107,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return a Toeplitz strategy's sensitivity: exact without overlap, or c >= 0 falling or fixed epochs; else bounds.
+    """Return the sensitivity: exact without overlap or if c >= 0 falls or epochs are fixed, else bounds; or InputError.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -129,10 +129,7 @@ def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participat
     c = np.array(used)
     is_falling = bool((np.diff(c) <= 0).all())
     if bool((c >= 0).all()) and (is_falling or participation.fixed_epochs):
-        sums = _window_sums(c, length, times, apart)
-        ends = _ends(math.fsum(sums * sums), 2 * min(times, -(-len(c) // apart)))
-        how = "coefficients >= 0, the earliest steps cost most"
-        return _sensitivity(ends, _toeplitz_column(used), is_exact=True, how=how)
+        return _positive_toeplitz_sensitivity(used, length, times, apart)
     bounds = _signed_toeplitz_sensitivity(used, length, times, apart)
     return _with_bound_by_rows(bounds, c, steps, participation) if steps <= _MAX_WRITTEN_OUT else bounds
 
@@ -151,8 +148,16 @@ def _separate_toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, 
     return _sensitivity(ends, _toeplitz_column(coefficients), is_exact=True, how=how)
 
 
+def _positive_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
+    """Return the exact sensitivity, attained by steps 0, apart, ..., for c >= 0 that falls or with fixed epochs."""
+    sums = _window_sums(np.array(coefficients), length, times, apart)
+    ends = _ends(math.fsum(sums * sums), 2 * min(times, -(-len(coefficients) // apart)))
+    how = "coefficients >= 0, the earliest steps cost most"
+    return _sensitivity(ends, _toeplitz_column(coefficients), is_exact=True, how=how)
+
+
 def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
-    """Return bounds for any signs: upper by c's falling majorant, attained by steps 0, apart, ... or one column."""
+    """Return bounds for any signs: upper by |c|'s falling majorant, attained by steps 0, apart, ... or one column."""
     c = np.array(coefficients)
     # The running maximum of |c| from the right is >= 0, falls and is nowhere smaller.
     majorant = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
@@ -167,22 +172,20 @@ def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, t
 
 
 def _with_bound_by_rows(bounds: Sensitivity, c: Array, steps: int, participation: Participation) -> Sensitivity:
-    """Return `bounds`, upper end and `how` by `matrix_sensitivity` of the written-out matrix where that is lower."""
+    """Return `bounds`, with `squared` and `how` of `matrix_sensitivity` of the written-out matrix if that is less."""
     padded = np.concatenate((c, np.zeros(steps - len(c))))
     by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
     return replace(bounds, squared=by_rows.squared, how=by_rows.how) if by_rows.squared < bounds.squared else bounds
 
 
 def _sensitivity(squared: tuple[float, float], column: tuple[float, float], *, is_exact: bool, how: str) -> Sensitivity:
-    """Return the sensitivity from (lower, upper) of its square and of the squared largest column norm."""
-    (squared_lower, upper), (low, high) = squared, column
-    return Sensitivity(
-        squared=upper, squared_lower=squared_lower, column=low, column_upper=high, is_exact=is_exact, how=how
-    )
+    """Return a Sensitivity of (lower, upper) of its square and of the squared largest column norm, as they are."""
+    (lower, upper), (low, high) = squared, column
+    return Sensitivity(squared=upper, squared_lower=lower, column=low, column_upper=high, is_exact=is_exact, how=how)
 
 
 def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
-    """Return sum_(j < times) c[t - j apart] for t < length, c 0 outside, as two running sums, without subtraction."""
+    """Return sum_(j < times) c[t - j apart] for t < length, c 0 outside: running sums of blocks, nothing subtracted."""
     # Windows of `times` rows of a table with `apart` columns are the end of one block of rows and the beginning of the
     # next one, so that two running sums give them all and nothing is subtracted.
     rows = -(-length // apart)
@@ -201,7 +204,7 @@ def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
 
 
 def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitivity:
-    """Return the exact sensitivity of the lower triangle of ones: the earliest steps cost most, summed in integers.
+    """Return the exact sensitivity of the lower triangle of ones, of steps 0, apart, ..., in closed form with integers.
 
     Args:
         steps: n >= 1.
@@ -221,7 +224,7 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
 
 
 def tree_sensitivity(steps: int, restart_every: int | None, participation: Participation) -> Sensitivity:
-    """Return tree aggregation's sensitivity over one node's noise: upper by level, attained by steps 0, apart, ...
+    """Return a tree's sensitivity, column 1: upper as sum over levels, attained by steps 0, apart, ...; exact if equal.
 
     Args:
         steps: n >= 1.
@@ -243,7 +246,7 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
 
 
 def _max_squares_at_level(level: int, steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return an upper bound on the sum of squared visits below each finished node of 2^level steps: few, full nodes."""
+    """Bound from above the sum of squared visits of a level's finished nodes: visits fill one node after the other."""
     # The finished nodes of a level, all of whose steps are in the run, are the first ones of their tree. A unit takes
     # part at most `inside` times below them, `per_node` times below one; full nodes make the largest sum of squares.
     whole_trees, last = divmod(steps, leaves)
@@ -277,14 +280,14 @@ def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
 
 
 def matrix_bands(matrix: Array) -> int:
-    """Return the smallest w with C_ij = 0 for i - j >= w, for a lower triangular matrix."""
+    """Return the smallest w with C_ij = 0 for i - j >= w, for a lower triangular matrix without 0 on the diagonal."""
     rows = np.arange(len(matrix))
     first = (matrix != 0).argmax(axis=1)  # the diagonal is not 0
     return int((rows - first).max()) + 1
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
-    """Return EvenNoise: roots of max |C e_j|^2 over the largest mean at a place, and over the smallest uncut |C e_j|^2.
+    """Return roots of all C's max |C e_j|^2 over the run's largest mean at a place (>= 1), over its smallest uncut one.
 
     Args:
         matrix: n x n, finite.
@@ -307,7 +310,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return a lower triangular matrix's sensitivity: exact for one step or without overlap, else of overlapping ones.
+    """Return the sensitivity: exact for one visit or without overlap of columns, else by `_overlapping_sensitivity`.
 
     Args:
         matrix: n x n, finite.
@@ -338,7 +341,7 @@ def _epoch_places(steps: int, participation: Participation) -> list[IntArray]:
 
 
 def _overlapping_sensitivity(matrix: Array, participation: Participation, column: tuple[float, float]) -> Sensitivity:
-    """Return (attained by steps i, i + apart, ..., upper by |C^T C| or, without fixed epochs, rows' separated sums)."""
+    """Bound by |C^T C|: worst place of fixed epochs (exact for C >= 0), else rows; attained by a place or a column."""
     steps = len(matrix)
     times, apart = participation.times(steps), participation.separation
     products = matrix.T @ matrix
@@ -416,7 +419,7 @@ def _best_priced_bound(table: Array, times: int, apart: int) -> Array:
 
 
 def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
-    """Return by column (largest sum of value - price over places at least `apart` apart, number of places)."""
+    """Return by column (largest sum of value - price over any number of places `apart` or more apart, that number)."""
     sums = np.zeros((len(table) + 1, table.shape[1]))
     counts = np.zeros(sums.shape, dtype=np.int32)
     for place, values in enumerate(table):
@@ -432,7 +435,7 @@ def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
 
 
 def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, float] | None:
-    """Return estimates (RMS, largest deviation) of prefix sums; None: over 1e6 steps, 2e8 products, or not finite.
+    """Return (RMS, largest) row norm of A C^-1, A prefix sums, times |c|; None: > 1e6 steps, > 2e8 products, overflow.
 
     Args:
         coefficients: as for `toeplitz_sensitivity`.
@@ -461,7 +464,7 @@ def _inverse_series(c: Array, steps: int) -> Array:
 
 
 def matrix_error(matrix: Array) -> tuple[float, float] | None:
-    """Return (root mean squared, largest) deviation of prefix sums at noise multiplier 1; None if they overflow."""
+    """Return (RMS, largest) row norm of A C^-1, A prefix sums, times C's largest column norm; None if they overflow."""
     from scipy.linalg import solve_triangular  # noqa: PLC0415  costs 0.3 s, and only `-v` needs it
 
     sums = np.triu(np.ones(matrix.shape))
@@ -471,7 +474,7 @@ def matrix_error(matrix: Array) -> tuple[float, float] | None:
 
 
 def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | None:
-    """Return (root mean squared, largest) deviation of prefix sums over one node's; None for over 1e6 steps.
+    """Return (RMS, largest) deviation of prefix sums over a node's: root of the nodes summed; None for over 1e6 steps.
 
     Args:
         steps: n >= 1.
@@ -490,7 +493,7 @@ def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | N
 
 
 def _deviations(variances: Array) -> tuple[float, float] | None:
-    """Return (root of the mean, root of the largest) of variances; None if they are not finite."""
+    """Return (root of the mean, root of the largest) of variances; None unless all are finite."""
     if not np.isfinite(variances).all():
         return None
     return math.sqrt(float(variances.mean())), math.sqrt(float(variances.max()))

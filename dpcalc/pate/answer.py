@@ -91,16 +91,21 @@ class SanitisedEpsilon:
 
 
 def release_terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> ReleaseTerms:
-    """Return terms: order 1 + 2 log(1/delta)/t, noise that costs t/10; t = target or min(data-independent epsilon, 5).
+    """Return order 1 + 2 log(1/delta)/t, noise of cost t/10, smoothness .15/noise, t = target or min(epsilon, 5) > 0.
 
     Args:
         aggregation: with its noise.
         queries: their number, >= 0.
         delta: in (0, 1).
         target: epsilon to aim at, > 0; None for the data-independent one, at most 5.
+
+    Raises:
+        InputError: the data-independent epsilon is 0, so that nothing is left to spend on a release.
     """
     # At this order the term log(1/delta) / (order - 1) is half of the epsilon aimed at; the noise costs a tenth of it.
     aim = target or min(data_independent_guarantee(aggregation, queries, delta=delta).epsilon, _MAX_TARGET)
+    if not aim:
+        raise InputError("--sanitise: expected a data-independent epsilon above 0, got 0; publish that one")
     order = 1 + 2 * -math.log(delta) / aim
     noise = math.sqrt(order / (_COST_SHARE * aim))
     return ReleaseTerms(order=order, smoothness=_LOG_DEVIATION / noise, noise=noise)
@@ -141,7 +146,7 @@ def draw_sanitised_epsilon(
 def _add_noise(
     divergence: float, sensitivity: float, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw noisy sensitivity, then divergence, each too low with probability delta/10; return epsilon with their cost.
+    """Draw sensitivity (log-normal) and divergence, each too low with chance delta/10; return epsilon with their cost.
 
     Args:
         divergence: f(D), the Renyi divergence of all labels at the order.
@@ -162,7 +167,7 @@ def _add_noise(
 
 
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
-    """Return (divergence by lead in quarter votes and top votes, each query's cell); UnsupportedError: too many cells.
+    """Return (upper divergences by lead in 1/4 votes and, if checked, top votes; queries' cells); or UnsupportedError.
 
     Returns:
         (upper bounds on the divergence, not increasing in the lead, shape (leads, tops); indices of the queries' cells,
@@ -187,20 +192,20 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
 
 
 def _overtake_by_lead(aggregation: Aggregation, teachers: int) -> Array:
-    """Return the probabilities that a rival overtakes leads 0, 1/4, 1/2, ... as far as they exceed MIN_MASS."""
+    """Return the probabilities that a rival overtakes leads 0, 1/4, ..., `teachers`: those > MIN_MASS, at least one."""
     leads = np.arange(teachers * _CELLS_PER_VOTE + 1) / _CELLS_PER_VOTE
     overtake = aggregation.overtake_probability(leads)
     # Leads at which overtaking is less likely than the smallest probability in use share the last cell.
     return overtake[: max(1, int((overtake > MIN_MASS).sum()))]
 
 
-def _lead_cells(aggregation: Aggregation, votes: Votes, overtake: Array) -> IntArray:
-    """Return each query's index, rounded down, of the lead at which equal rivals win as likely as its union bound."""
+def _lead_cells(aggregation: Aggregation, votes: Votes, overtake_by_lead: Array) -> IntArray:
+    """Return each query's index in `overtake_by_lead`, rounded down, at which equal rivals have its union bound."""
     per_rival = votes.union_bound(aggregation.overtake_probability(np.arange(votes.teachers + 1.0))) / (
         votes.labels - 1
     )
-    cells = np.searchsorted(-overtake, -np.maximum(per_rival, MIN_MASS), side="right") - 1
-    return np.clip(cells, 0, overtake.size - 1)
+    cells = np.searchsorted(-overtake_by_lead, -np.maximum(per_rival, MIN_MASS), side="right") - 1
+    return np.clip(cells, 0, overtake_by_lead.size - 1)
 
 
 def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) -> float:

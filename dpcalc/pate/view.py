@@ -78,7 +78,7 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 def _votes_fields(answer: PateAnswer) -> Fields:
     """Return fields of the data-dependent epsilon, expected answers, sanitised and published epsilons; some empty."""
     sanitised = answer.sanitised
-    drawn = None if sanitised is None else _sanitised_object(sanitised)
+    drawn = None if sanitised is None else _sanitised_fields(sanitised)
     text = "" if sanitised is None else _sanitised_text(sanitised, answer.by_number.epsilon)
     return (
         votes_field(answer.by_votes, Section.BOUND),
@@ -197,7 +197,7 @@ def _published_text(row: Row) -> str:
     return f"{row.method}, {row.bound}: {value} ({row.kind}{note})"
 
 
-def _sanitised_object(sanitised: SanitisedEpsilon) -> Fields:
+def _sanitised_fields(sanitised: SanitisedEpsilon) -> Fields:
     """Return epsilon, delta, spread and terms of a sanitised epsilon, unrounded, as the fields of a JSON object."""
     # The terms are public by design: chosen without a look at the votes.
     terms = dataclasses.asdict(sanitised.terms).items()

@@ -44,7 +44,7 @@ class VotesFile:
 
 
 def read_votes(source: VotesFile) -> Votes:
-    """Return votes of the first `queries` of a file, by its ending .npy, .csv or .tsv; InputError if anything is wrong.
+    """Return votes of the first `queries` of a file, counted from labels if `classes`; InputError if anything is wrong.
 
     Raises:
         InputError: a file that is not regular or not readable, or a cell, row or size that is wrong; the message names
@@ -97,7 +97,7 @@ def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
 
 
 def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntArray:
-    """Return teachers by (query, label) from labels by (teacher, query); InputError: label >= classes, rows, size.
+    """Count teachers by (query, label); InputError: classes < 2, label >= classes, rows other than `teachers`, size.
 
     Args:
         source: of the table.
@@ -123,7 +123,7 @@ def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntAr
 
 
 def _npy_table(path: str) -> IntArray:
-    """Return a .npy file's 2-D whole numbers; InputError for Python objects (never loaded), fractions, damage."""
+    """Return a .npy file's 2-D whole numbers; InputError: objects (never loaded), empty, huge, fractions, damage."""
     # The header is untrusted: type, shape and size are checked before NumPy allocates or unpickles anything.
     shape, dtype = _npy_header(path)
     if dtype.hasobject:
@@ -164,7 +164,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Return a CSV's whole numbers, split at the first line's commonest of , ; tab, without a header; or InputError."""
+    """Return a CSV's whole numbers below any header (no number), split at line 1's commonest of , ; tab; or InputError."""
     # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0

@@ -207,3 +207,8 @@ def test_why_the_noise_is_not_scaled_by_the_sensitivity_itself():
 
     truth = mpmath.log(mpmath.quad(raised, mpmath.linspace(-2000, 2000, 81))) / (order - 1)
     assert truth > 4 * claimed
+
+
+def test_no_release_where_nothing_costs_anything():
+    with pytest.raises(InputError, match="epsilon above 0, got 0; publish that one"):
+        release_terms(GNMax(sigma=1e6), 1, delta=1e-5, target=None)
