@@ -164,7 +164,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Return a CSV's whole numbers below any header (no number), split at line 1's commonest of , ; tab; or InputError."""
+    """Return a CSV's whole numbers below a header (no number), split at line 1's commonest of , ; tab; InputError."""
     # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0
