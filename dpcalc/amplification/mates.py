@@ -140,7 +140,7 @@ class Surroundings:
         )
 
     def _bound(self, case: UnitCase, numbers: tuple[int, ...], exchange: Callable[[int, int], int]) -> StepBound:
-        """Return (K) of a case given the mates: each ancestor against each stand-in by `exchange`, then `case.near`."""
+        """Return (K) of a case: by ancestor exchange(contents + mates, up to `largest`; stand-in), then `case.near`."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [
@@ -183,7 +183,7 @@ def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int)
 
 
 def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
-    """Return all ancestors above the clipping level with stand-ins and mates, each number at its largest for sure.
+    """Return ancestors above unit and clip, numbers sure: mates' sum capped by contributions; stand-ins 0 if not fixed.
 
     Args:
         path: the path to the unit.
@@ -203,7 +203,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
 
 
 def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of a stand-in's contributions; {largest: 1} if unknown or not `_is_redrawn_with_unit`."""
+    """Return a stand-in's upper law; {largest: 1} if unknown, never missed or not redrawn with the unit."""
     largest = path.siblings[number - 1]
     if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
         return {largest: Fraction(1)}
@@ -225,7 +225,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 
 
 def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) -> MatesLaw:
-    """Return an upper joint law of the mates by ancestor, about `max_mates` outcomes; () if no number is random."""
+    """Return the mates' law by ancestor, summed from inside out and rounded up to quantiles; () if all are certain."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -294,7 +294,7 @@ def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[in
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of what the mates at level `number` contribute; {largest: 1} if not redrawn with the unit."""
+    """Return a mates' upper law: sum of units if equal or twice Poisson, else the parent's; {largest: 1} if unknown."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
@@ -325,7 +325,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return the parts merged upwards where costs are close, ever less close until `max_centers` fit; if over 12 parts.
+    """Return parts merged into costlier ones, looser until `max_centers` / units fit; as is up to 12 or if not all (K).
 
     Args:
         average: its parts are all of the kind of (K).
@@ -360,7 +360,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
 
 
 def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: itself and the parts merged into it}, greedily from the largest; each may raise the mean by 1.
+    """Return {kept: members}, itself first: each joins the longer part of its kind that it lifts least, to 1 at most.
 
     Args:
         chances: of the parts.

@@ -54,7 +54,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return own, hidden-draw, check-in and ancestors' bounds; own alone if fresh or episodes, ancestors' if shortened.
+    """Return `_allocated_bounds`; ancestors' if shortened (or InputError); own if fresh or episodes; else all valid.
 
     Args:
         hierarchy: levels and schemes.
@@ -87,7 +87,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds with the choice hidden, if proved, then public by links, then (some groups) public as a whole.
+    """Return (choice hidden if passes exist, revealed by links, revealed of a group); UnsupportedError: unit is above.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -116,12 +116,16 @@ def _allocated_bounds(
     # Members of a group choose several of all steps independently, so that no partition into passes is common to them.
     has_passes = isinstance(allocation, BallsInBins) or group.size == 1
     if unit == hierarchy.allocated and has_passes:
-        links, removal = "-" * group.size, adjacency
-        if not _is_as_if_absent(adjacency, clip, unit):
-            links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
-        hidden = native_bound(base, path, clip=clip, adjacency=removal, group=Group())
-        bounds.insert(0, replace(hidden, allocation=allocation, links=links))
+        bounds.insert(0, replace(_hidden_choice_bound(base, path, clip, adjacency, group), allocation=allocation))
     return tuple(bounds)
+
+
+def _hidden_choice_bound(base: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
+    """Return one unit's bound, links "-" for each member; if D' shows the unit, its removal's, "-" and "+" for each."""
+    links, removal = "-" * group.size, adjacency
+    if not _is_as_if_absent(adjacency, clip, len(path.counts)):
+        links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
+    return replace(native_bound(base, path, clip=clip, adjacency=removal, group=Group()), links=links)
 
 
 def _is_as_if_absent(adjacency: Adjacency, clip: int, unit: int) -> bool:
@@ -137,7 +141,7 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return `choices` and the averages over mates that hold; of a lone fresh (K) its average and joint bound alone.
+    """Return `choices` and averages over random mates (unit's, ancestors', or group's); of a lone fresh (K) only those.
 
     None hold for episodes, for steps that units choose, for other draws than fixed, Poisson and `all` ones, where no
     number of mates or contributions is random, and for groups that `_averaged_group_bound` excepts.
@@ -190,20 +194,13 @@ def averaged_choices(
 def _check_in_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return one unit's held Poisson draw below whole levels as a check-in; None for other draws and for replace-one.
+    """Return a CheckIn of the step given the unit; None unless one unit, Poisson, hidden in D', held above fresh draws.
 
     Source: docs/theory.md, Theorem 7.8.
     """
-    # None but for a Poisson draw of one unit under whole levels, not replaced, with random draws in every step below
-    # it.
-    unit = len(path.counts)
-    level, below = hierarchy.level(unit), hierarchy.levels[unit:]
-    scheme = path.schemes[-1]
-    if not isinstance(scheme, Poisson) or not scheme.probability or level.redraw_every == 1 or group.size > 1:
-        return None
-    if not _is_as_if_absent(adjacency, clip, unit) or not all(x.is_whole for x in hierarchy.levels[: unit - 1]):
-        return None
-    if all(inner.is_whole for inner in below) or any(inner.redraw_every > 1 for inner in below):
+    unit, scheme = len(path.counts), path.schemes[-1]
+    is_check_in = group.size == 1 and _is_as_if_absent(adjacency, clip, unit) and _is_held_above_fresh(hierarchy, unit)
+    if not isinstance(scheme, Poisson) or not scheme.probability or not is_check_in:
         return None
     levels = [
         replace(each, scheme=All() if at == unit else each.scheme, redraw_every=1)
@@ -212,7 +209,14 @@ def _check_in_bound(
     present = replace(path, schemes=(*path.schemes[:-1], All()))
     base = replace(hierarchy, levels=tuple(levels))
     step = native_bound(base, present, clip=clip, adjacency=adjacency, group=group)
-    return replace(step, allocation=CheckIn(rate=scheme.probability, length=level.redraw_every))
+    return replace(step, allocation=CheckIn(rate=scheme.probability, length=hierarchy.level(unit).redraw_every))
+
+
+def _is_held_above_fresh(hierarchy: Hierarchy, unit: int) -> bool:
+    """Return True if the unit's draw is held, those below are not and some are random, and those above are whole."""
+    above, below = hierarchy.levels[: unit - 1], hierarchy.levels[unit:]
+    is_held = hierarchy.level(unit).redraw_every > 1 and all(level.redraw_every == 1 for level in below)
+    return is_held and all(level.is_whole for level in above) and not all(level.is_whole for level in below)
 
 
 def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
@@ -306,9 +310,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return `bound` of one draw, averaged over cuts; slower draws above count as `all`, their rates go to `revealed`.
-
-    Levels that are held longer than the protected one are revealed, and counted as drawn in `bound`.
+    """Return `bound` averaged over cuts, passes as draws, slower ancestors as `all`: their rates < 1 go to `revealed`.
 
     Args:
         hierarchy: levels and schemes.
@@ -371,7 +373,7 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
 def _draw_bound(
     hierarchy: Hierarchy, path: Path, clip_and_counted_level: tuple[int, int], adjacency: Adjacency, group: Group
 ) -> Bound:
-    """Return `single_unit_bound`; for groups and with replacement, the bound by the law of H at the counted level."""
+    """Return `single_unit_bound`; of groups or with replacement `Member.bound` by the law of H at the counted level."""
     # Vectors of another level than the clipped one count for groups in passes: a group can be in several batches, each
     # clipped as one vector.
     clip, vectors = clip_and_counted_level
@@ -384,7 +386,7 @@ def _draw_bound(
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return a Member (own 1 if `is_counted`); clipped above it, own and stand_in are 1, zero-out is replace-one."""
+    """Return own (1 if counted), a sibling's if fixed or replaced; clipped above: 1 and 1, zero-out as replace-one."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
@@ -394,19 +396,23 @@ def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: b
 
 
 def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound over H of an episode step: replace-one of clipped tasks; no stand-in if a task takes all."""
-    built, unit = hierarchy.episodes, len(path.counts)
+    """Return the bound of an episode step by the law of H of `_member_of_episode`; LookupError without episodes."""
+    member = _member_of_episode(hierarchy, len(path.counts), clip, adjacency)
+    return member.bound(revealed_count_distributions(hierarchy, path, clip=clip, group=group))
+
+
+def _member_of_episode(hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency) -> Member:
+    """Return 1 against 1 if clip < 2, replaced unless a removed class; else own, without stand-in if tasks take all."""
+    built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
     if clip < 2:
         removed = unit == 1 and adjacency is Adjacency.ADD_REMOVE  # without the class: any other task
-        member = Member(own=1, stand_in=1, adjacency=adjacency if removed else Adjacency.REPLACE_ONE)
-    else:
-        own = built.records if unit == 1 else 1
-        # A task that takes all classes, or all records, leaves no other unit to take the place of a missed one.
-        whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count
-        member = Member(own=own, stand_in=None if whole else own, adjacency=adjacency)
-    return member.bound(revealed_count_distributions(hierarchy, path, clip=clip, group=group))
+        return Member(own=1, stand_in=1, adjacency=adjacency if removed else Adjacency.REPLACE_ONE)
+    own = built.records if unit == 1 else 1
+    # A task that takes all classes, or all records, leaves no other unit to take the place of a missed one.
+    whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count
+    return Member(own=own, stand_in=None if whole else own, adjacency=adjacency)
 
 
 # Poisson batches that are cut at random to a maximum: whether the other units alone fill the batch is revealed. Given
@@ -418,7 +424,7 @@ _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another 
 
 
 def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
-    """Return `bound` averaged over which of up to three cut draws are full; a fourth counts as always full.
+    """Return `bound` if nothing is cut, else an Average over `_schemes_by_cut`, with the parts of inner Averages in it.
 
     Args:
         path: the path to a single protected unit; each of its draws is made anew in every step.
@@ -440,7 +446,7 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
 
 def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
-    """Return (chance > 0, schemes of all levels) of each combination of `_capped_cases`, which a fourth cut lacks."""
+    """Return (chance > 0, schemes by level) of each combination of `_capped_cases`; a fourth cut is always full."""
     outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]
     averaged = 0
     for at, scheme in enumerate(path.schemes):
@@ -454,7 +460,7 @@ def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
 
 
 def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
-    """Yield three (chance, scheme): Poisson if others leave room, FixedAtRate if they fill it, or may (sure if None).
+    """Yield (chance, scheme): Poisson if never full, FixedAtRate if surely full; at Poisson's rate if maybe or None.
 
     Args:
         scheme: of one level.
@@ -473,8 +479,6 @@ def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iter
 
 def randomized_response_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
     """Return why randomized response has no bound here: not replace-one, or a unit above the records; else "".
-
-    Only randomized response is refused: under another adjacency than replace-one, or above the records.
 
     Args:
         mechanism: of the phase.

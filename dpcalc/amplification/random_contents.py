@@ -60,7 +60,7 @@ class ContributionLaws(NamedTuple):
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return `path_bound`, averaged over a unit's contributions if random and cheap; a CountPair at level 1, not fixed.
+    """Return (K) if certain or costly; CountPair if level 1, not fixed; else an Average over contents or being alone.
 
     Args:
         hierarchy: levels and schemes.
@@ -84,7 +84,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 
 
 def _outermost_unit_bound(path: Path, own: CountDistribution, adjacency: Adjacency) -> Bound | None:
-    """Return the bound over H: the contributions of a unit of level 1, 0 if it is not drawn; None if too costly."""
+    """Return `Member.bound` by the law of H: contributions of a level-1 unit, 0 if not drawn; None if too costly."""
     # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
     law: CountDistribution = {h: path.rate(1) * chance for h, chance in own.items()}
     law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
@@ -140,7 +140,7 @@ def _few_averaged_counts(laws: ContributionLaws, *, is_paired: bool) -> Contribu
 def hidden_unit_bound(
     hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int
 ) -> StepBound | MatesAverage:
-    """Return one unit's (K*) in changed units, draws hidden, averaged over its mates if these are random and cheap.
+    """Return a unit's (K*) in changed units, shift 1, a swap one change; averaged over mates if random and cheap.
 
     A missed ancestor exchanges the units drawn under it for those of its stand-in; a pair exchanged is one change.
 
@@ -178,7 +178,7 @@ def hidden_unit_bound(
 
 
 def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> ContributionLaws | None:
-    """Return upper laws of a unit's random contributions; None if certain, all 0, too costly, or clipped above it."""
+    """Return upper laws (stand-in 0 unless fixed, sure if costly); None if own certain, 0, costly or clipped above."""
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):
@@ -216,7 +216,7 @@ def _unit_cases(
 
 
 def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the sure case of a unit of certain contributions; contents_swapped: own if replaced, stand-in's, or 0."""
+    """Return the sure case; contents_swapped: own if replaced, a fixed draw's stand-in if removed, 0 otherwise."""
     above = len(path.counts) - 1
     stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE else 0
     near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
@@ -234,7 +234,7 @@ def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCas
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return a law above a drawn member's contributions, 0 or 1 if clipped above; None if certain or not proved.
+    """Return an upper law, 0 or 1 if clipped above; None if certain, all 0, costly, or `_counts_empty_members`.
 
     Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
 
@@ -249,10 +249,7 @@ def member_contribution_distribution(
         draws are with replacement or build episodes.
     """
     unit = len(path.counts)
-    if hierarchy.episodes is not None or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
-        return None
-    # A member under a fixed draw keeps a stand-in out even where it is empty itself: the mean moves all the same.
-    if isinstance(path.schemes[-1], Fixed) and (clip >= unit or adjacency is Adjacency.ADD_REMOVE):
+    if _counts_empty_members(hierarchy, path, clip, adjacency):
         return None
     if clip >= unit:
         law = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
@@ -260,6 +257,15 @@ def member_contribution_distribution(
         nonempty = max_nonempty_probability(hierarchy, unit, hold=hierarchy.level(unit).redraw_every)
         law = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else None
     return law if law is not None and nonzero_probability(law) else None
+
+
+def _counts_empty_members(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency) -> bool:
+    """Return True for episodes, draws with replacement, and fixed ones unless clipped above and not add-remove."""
+    if hierarchy.episodes is not None or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+        return True
+    # A member under a fixed draw keeps a stand-in out even where it is empty itself: the mean moves all the same.
+    is_exchanged = clip >= len(path.counts) or adjacency is Adjacency.ADD_REMOVE
+    return isinstance(path.schemes[-1], Fixed) and is_exchanged
 
 
 def _affordable_contribution_distribution(
@@ -275,7 +281,7 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a UnitCase for each number h >= 1 of contributions, shift 2 h for replace-one; h = 0 counts as a miss.
+    """Return a UnitCase for each h >= 1 given h >= 1: shift h (2 h if replaced); near: missed by stand-in m, and empty.
 
     Args:
         bound: (K) with the largest numbers.
@@ -303,7 +309,7 @@ def _cases_by_own_counts(
 
 
 def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
-    """Return a UnitCase of shift x + y for each (x, y) but (0, 0) of a removed unit and its stand-in (fixed draws)."""
+    """Return cases of a removed unit and its stand-in, each (x, y) but (0, 0): shift x + y, missed at (x + m, 0)."""
     return [
         UnitCase(
             chance=p * q,
@@ -322,7 +328,7 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the case of a unit clipped with others; if removed (not fixed), two cases: alone there, and not alone."""
+    """Return one case, contents 1 and 1, empty as missed; if removed, not fixed, split: alone (shift 1, swapped 0)."""
     above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
@@ -374,7 +380,7 @@ def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fract
 
 
 def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
-    """Return a lower bound on the probability that no unit drawn with a drawn one holds a record; 0 if unknown."""
+    """Return a lower bound: (1 - rate nonempty)^(count - 1), for fixed (1 - nonempty)^(size - 1), 0 for the others."""
     # With replacement the unit may be drawn again, and a batch of a pass depends on its order: 0 bounds those.
     match scheme:
         case Poisson(probability=rate):
@@ -388,7 +394,7 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
 
 
 def _missed_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> tuple[MissedBatch, ...]:
-    """Return (chance, 1, 0) for each level from the clip down, but (chance, 2, 1) if a stand-in holds a record."""
+    """Return (chance, 1, 0) by level from the clip; a fixed ancestor's share Pr[stand-in nonempty] is (2, 1)."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[MissedBatch] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction

@@ -97,7 +97,7 @@ class _BesideMembers:
     is_equal: bool
 
     def bounds(self, drawn: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, StepBound]]:
-        """Yield (chance, (K)) given that (g, h) is drawn, by the contributions of the non-members in these g units.
+        """Yield (share, (K)) given (g, h), by the non-members' number; shift of h, missed by stand-ins, then redrawn.
 
         Args:
             drawn: (g, h).
@@ -132,31 +132,27 @@ class _BesideMembers:
         return missed_distances(self.path, self.placement, self.member, drawn)[1]
 
     def _redrawn(self, drawn: tuple[int, int]) -> CountDistribution:
-        """Return an upper law of what such a batch brings: `_redrawn_distribution`, its largest if only members go."""
+        """Return `_redrawn_distribution` of all the group's units; {largest: 1} for one unit in two levels."""
         redrawn = _redrawn_distribution(self.others, self.stand_in, len(self.placement))
         if len(self.placement) == 1 and len(self.path.counts) == 2:  # members are exchanged for others of their unit
             return {self._largest_redrawn(drawn): Fraction(1)}
         return redrawn
 
-    def _max_leaving(self, units: int) -> int:
-        """Return the most that units without members contribute which go when others of the group come."""
+    def _max_leaving(self, drawn_units: int) -> int:
+        """Return a stand-in's most, 0 unless fixed, times units less `drawn_units` (3 if more; 1 if unequal)."""
         # They are those of the batch: nothing hides them. A part with more than MAX_UNITS_APART units, or of frames of
         # unknown size, stands for fewer of the group too.
         max_number = self.path.siblings[0] if isinstance(self.path.schemes[0], Fixed) else 0
-        return max_number * (len(self.placement) - (min(units, MAX_UNITS_APART + 1) if self.is_equal else 1))
+        return max_number * (len(self.placement) - (min(drawn_units, MAX_UNITS_APART + 1) if self.is_equal else 1))
 
 
 def _others_distribution(
     hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
 ) -> CountDistribution:
-    """Return an upper law of non-members' contributions in one outermost unit of a group, each occupied unit drawn."""
+    """Return an upper law of non-members' contributions in one outermost unit, all its units with members drawn."""
     # From the members' level outwards: units that hold members count as drawn, and no unit as missing for them, but in
     # a Poisson draw of members, each frame of which holds one or more that are counted themselves.
-    frames, occupied = list(placement), [1] * unit
-    for number in range(1, unit - 1):
-        inner = [frame for frame in frames if isinstance(frame, tuple)]
-        occupied[number] = max(map(len, inner))
-        frames = [each for frame in inner for each in frame]
+    occupied = _most_occupied_in_a_frame(placement, unit)
     law: CountDistribution = {0: Fraction(1)}
     for number in range(unit, 1, -1):
         level = hierarchy.level(number)
@@ -169,8 +165,18 @@ def _others_distribution(
     return few_counts(law)
 
 
+def _most_occupied_in_a_frame(placement: tuple[Placement, ...], unit: int) -> list[int]:
+    """Return by level the most units with members in one frame; 1 at level 1 and at the members' level."""
+    frames, occupied = list(placement), [1] * unit
+    for number in range(1, unit - 1):
+        inner = [frame for frame in frames if isinstance(frame, tuple)]
+        occupied[number] = max(map(len, inner))
+        frames = [each for frame in inner for each in frame]
+    return occupied
+
+
 def _redrawn_distribution(others: CountDistribution, stand_in: CountDistribution, occupied: int) -> CountDistribution:
-    """Return an upper law of the sum of `occupied` independent units, each of a law above `others` and `stand_in`."""
+    """Return a coarse upper law of the sum of `occupied` units, each of the stochastic maximum of both laws."""
     # Of each unit it is what it holds beside members, or what a unit without members holds: a law above both.
     above: CountDistribution = {}
     tail = Fraction(0)

@@ -181,7 +181,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return an upper bound on a step's Gaussian profile, D||D' (`swapped`: D'||D); a MatesAverage is merged first.
+    """Return the upper profile by kind: (K), joint, CountPair, or mixture of an Average (a MatesAverage merged first).
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
@@ -255,7 +255,7 @@ class PhaseBound:
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
-    """Return a Gaussian phase as (D||D', D'||D), begun passes whole; n steps of one draw are one at noise / sqrt(n).
+    """Return Gaussian (D||D', D'||D), begun passes whole; n steps of one draw are one at noise / sqrt(n `squared`).
 
     Args:
         phase_bound: the one-step bound and its redraw periods.
@@ -336,7 +336,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass as a draw: `all`, or fixed for the innermost if it drops units (groups up to 100).
+    """Return `one_pass`: shuffles as `all`, the last fixed if it drops units (up to 100 members; nested: one parent).
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
@@ -351,7 +351,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound per pass: shift 1 and `_squared_distance_of_a_pass` if it holds all units, else as of one draw.
+    """Return sure shift 1 with `squared` if a pass holds all units, else the draw's bound; both with `steps_of_a_pass`.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -376,20 +376,25 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
 
 
 def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
-    """Return the sum of squared distances of a pass's batches: a removal changes two; else members share batches."""
+    """Return size^2 `_squared_distance_of_removal`, else members by batch squared times (2 own)^2, own^2 if zeroed."""
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
-    # the sum of their squared distances. `moved` is the distance of the last batch, which a removed unit's stand-in
-    # left.
-    own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
-    if clip < len(path.counts):
-        own, sibling, moved = 1, 1, 2
-    if scheme.drop_last:
-        moved = 0
+    # the sum of their squared distances.
+    is_clipped_above = clip < len(path.counts)
     if adjacency is Adjacency.ADD_REMOVE:
-        return group.size**2 * ((own + sibling) ** 2 + moved**2)
+        return group.size**2 * _squared_distance_of_removal(path, scheme, is_clipped_above=is_clipped_above)
+    own = 1 if is_clipped_above else path.contributions[-1]
+    distance = own if adjacency is Adjacency.ZERO_OUT and not is_clipped_above else 2 * own
     full, remaining = divmod(group.size, scheme.size) if group.is_together else (0, group.size)
-    distance = own if adjacency is Adjacency.ZERO_OUT and clip >= len(path.counts) else 2 * own
     return (full * scheme.size**2 + remaining**2) * distance**2
+
+
+def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_above: bool) -> int:
+    """Return (own + sibling)^2 and, unless drop_last, the last batch's sibling^2; clipped above 2^2 and 2^2."""
+    # `moved` is the distance of the last batch, which the removed unit's stand-in left.
+    own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
+    if is_clipped_above:
+        own, sibling, moved = 1, 1, 2
+    return (own + sibling) ** 2 + (0 if scheme.drop_last else moved**2)
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:

@@ -32,7 +32,7 @@ _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the differ
 
 
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return an upper bound on a step's loss in D||D' (`swapped` for D'||D); `pairs(d)` bounds the loss of d changes.
+    """Return an upper bound on the loss D||D' (`swapped`: D'||D) by kind: `pairs(shift)` if sure, mixtures of Averages.
 
     Args:
         bound: numbers of changes and their probabilities; inclusion probability > 0.
@@ -85,7 +85,7 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _P
 
 
 def _missed_losses(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) -> tuple[Array, Array]:
-    """Return (log dP / (eta dC), log dP/dQ) by element, precise near 0, from log dC/dB `same` and log dC/dM_j `others`.
+    """Return elementwise (log(1 + sum_j odds_j / e^others_j), log dP/dQ), precise near 0; `same` is log dC/dB.
 
     Args:
         odds: v_j / eta of each M_j.
@@ -126,7 +126,7 @@ def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
 
 
 def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log masses, infinity mass) of two mixtures over H, moved h (shift // 2) to either side."""
+    """Return (losses > 0, log masses, infinity mass), mixtures over H moved h (shift // 2) to either side of H = 0."""
     # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
     # one mixture rise those of the other fall.
     counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)

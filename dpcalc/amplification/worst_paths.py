@@ -22,7 +22,7 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
-    """Return maximal paths, a `Path` a phase, of which one costs at least as much as any unit; over 128 are merged.
+    """Return maximal paths, a `Path` a phase, with the most mates of those below; if over 128, merge neighbours first.
 
     Args:
         draws: (levels, clipping level) of each phase; the data are the same.
@@ -59,7 +59,7 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
 
 
 def _path_above(paths: Sequence[Path]) -> Path:
-    """Return a path above several: fewest units, most contributions, siblings and mates, first scheme not `all`."""
+    """Return a path above several: fewest units, if unequal in whole batches; else the most; first scheme not `all`."""
     # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     if len(paths) == 1:
         return paths[0]
@@ -99,26 +99,40 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
 
 
 def _level_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield a level's columns: of fixed and cut draws counts, then stand-in, before it distances of an ancestor."""
-    contributions, siblings = table.contributions[phase], table.siblings[phase]
-    own, level = contributions[:, -1], table.hierarchies[phase].levels[at]
-    sampled = np.full(own.shape, isinstance(level.scheme, CappedPoisson) or level.rate < 1)
-    stand_in = np.zeros_like(own)
-    if isinstance(level.scheme, (Fixed, WithReplacement, Shuffle)):
-        sampled = table.counts[:, at] > (1 if isinstance(level.scheme, WithReplacement) else level.scheme.size)
-        yield np.where(sampled, -table.counts[:, at], 0)
-        stand_in = np.where(sampled, siblings[:, at], 0)
-        if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:  # fewer units may be left out more often
-            yield np.where(sampled, table.counts[:, at], _IRRELEVANT)
-    elif isinstance(level.scheme, CappedPoisson):  # neither more units nor fewer always cost less
+    """Yield the counts that matter to the scheme; then the unit's stand-in, or an ancestor's three distances."""
+    scheme = table.hierarchies[phase].levels[at].scheme
+    has_stand_in, is_sampled = _has_stand_in(table, phase, at), _is_sampled(table, phase, at)
+    if isinstance(scheme, CappedPoisson):  # neither more units nor fewer always cost less
         yield -table.counts[:, at]
         yield table.max_counts[:, at]
-        stand_in = np.where(table.max_counts[:, at] > level.scheme.max_batch_size, siblings[:, at], 0)
+    elif isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
+        yield np.where(is_sampled, -table.counts[:, at], 0)
+        if isinstance(scheme, Shuffle) and scheme.drop_last:  # fewer units may be left out more often
+            yield np.where(is_sampled, table.counts[:, at], _IRRELEVANT)
+    contributions, stand_in = table.contributions[phase], np.where(has_stand_in, table.siblings[phase][:, at], 0)
     if at == table.unit - 1:
         yield stand_in
         return
-    for distance in (contributions[:, at], contributions[:, at] - own, stand_in):
-        yield np.where(sampled, distance, _IRRELEVANT)
+    for distance in (contributions[:, at], contributions[:, at] - contributions[:, -1], stand_in):
+        yield np.where(is_sampled, distance, _IRRELEVANT)
+
+
+def _is_sampled(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
+    """Return by path whether the draw can miss a unit: counts above the batch, or rate < 1; capped always."""
+    level, counts = table.hierarchies[phase].levels[at], table.counts[:, at]
+    if isinstance(level.scheme, WithReplacement):
+        return counts > 1
+    if isinstance(level.scheme, (Fixed, Shuffle)):
+        return counts > level.scheme.size
+    return np.full(counts.shape, isinstance(level.scheme, CappedPoisson) or level.rate < 1)
+
+
+def _has_stand_in(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
+    """Return by path whether a unit replaces a missed one: fixed size and `_is_sampled`, or capped and over the cap."""
+    scheme = table.hierarchies[phase].levels[at].scheme
+    if isinstance(scheme, CappedPoisson):
+        return table.max_counts[:, at] > scheme.max_batch_size
+    return _is_sampled(table, phase, at) & isinstance(scheme, (Fixed, WithReplacement, Shuffle))
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
@@ -161,16 +175,11 @@ def _merge_neighbours(table: PathTable) -> PathTable:
 
 
 def _order_and_starts(table: PathTable) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return (rows sorted so that neighbours are alike, starts of about MAX_PATHS blocks) with whole frames apart."""
+    """Return (rows by `_full_draws`, capped counts, contributions; starts of about MAX_PATHS blocks, full apart)."""
     # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists. Of the rest,
     # neighbours in this order are alike, so that a row that stands for several is hardly costlier than the costliest.
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
-    full = [
-        table.counts[:, at] <= level.scheme.size
-        for hierarchy in table.hierarchies
-        for at, level in enumerate(hierarchy.levels[: table.unit])
-        if isinstance(level.scheme, Fixed)
-    ]
+    full = _full_draws(table)
     capped = {
         at: table.counts[:, at]
         for hierarchy in table.hierarchies
@@ -183,3 +192,13 @@ def _order_and_starts(table: PathTable) -> tuple[NDArray[np.intp], NDArray[np.in
     for column in full:
         changes[1:] |= column[order][1:] != column[order][:-1]
     return order, np.flatnonzero(changes)
+
+
+def _full_draws(table: PathTable) -> list[NDArray[np.bool_]]:
+    """Return for each Fixed level of each phase a column, True where it takes all units of the frame."""
+    return [
+        table.counts[:, at] <= level.scheme.size
+        for hierarchy in table.hierarchies
+        for at, level in enumerate(hierarchy.levels[: table.unit])
+        if isinstance(level.scheme, Fixed)
+    ]
