@@ -227,7 +227,7 @@ def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
 
 
 def _notes(level: DeclaredLevel) -> list[str]:
-    """Return one note on what is not tested (unknown sizes, mixed draws, hidden units) in a list, or []."""
+    """Return [note] on the first that is not tested (unknown sizes, mixed draws, hidden units, a maximum), or []."""
     if not level.has_sizes:
         return [f"{level.name}: how many there are is not declared, so that only sizes and repeats are tested"]
     if level.is_mixed:
@@ -243,7 +243,7 @@ def _notes(level: DeclaredLevel) -> list[str]:
 
 
 def _log_form(plan: Plan) -> LogForm:
-    """Return a log's columns (task, levels) and steps; UnsupportedError: tasks in some phases; InputError: no steps."""
+    """Return a log's columns (task first, levels) and steps; UnsupportedError if phases differ; InputError: 0 steps."""
     names = set()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
@@ -260,43 +260,42 @@ def _log_form(plan: Plan) -> LogForm:
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     """Return a phase's levels as declared, outermost first, in a run of `steps`; UnsupportedError as `_schemes`."""
-    hierarchy = phase.hierarchy
-    limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
-    schemes = _schemes(hierarchy)
+    schemes = _schemes(phase.hierarchy)
+    shown = _entry_probabilities(phase.hierarchy, schemes)
     declared: list[DeclaredLevel] = []
-    parents, is_every = 1, True
-    shown = _entry_probabilities(hierarchy, schemes)
-    # Outermost first: whether every parent draws at every time follows from the levels above.
-    for number, (level, scheme) in enumerate(zip(hierarchy.levels, schemes, strict=True), start=1):
-        sizes: IntArray | int = level.count
-        if hierarchy.tree is not None:
-            sizes = np.array(hierarchy.tree.sizes[number - 1], dtype=np.int64)
-        has_sizes = hierarchy.tree is not None or level.is_equal
-        probability = shown[number - 1]
-        declared.append(
-            DeclaredLevel(
-                number=number,
-                name=level.name,
-                scheme=scheme,
-                period=level.redraw_every,
-                times=_counted_periods(
-                    scheme, level.redraw_every, steps, is_hidden=not probability or probability < CERTAIN
-                ),
-                is_every=is_every,
-                sizes=sizes,
-                parents=parents,
-                has_sizes=has_sizes,
-                shown=probability,
-                is_mixed=any(isinstance(each, WithReplacement) for each in schemes[: number - 1]),
-                window=_draws_of_a_pass(scheme, level.count),
-                lag=_period_of_draws(scheme, limits),
-                limits=limits if isinstance(scheme, AnyOrder) else None,
-                is_last=number == hierarchy.depth,
-            )
-        )
-        parents = declared[-1].units
-        is_every = is_every and has_sizes and scheme == All()
+    for level, scheme, probability in zip(phase.hierarchy.levels, schemes, shown, strict=True):
+        times = _counted_periods(scheme, level.redraw_every, steps, probability)
+        declared.append(_declared_level(phase, schemes, declared, shown=probability, times=times))
     return declared
+
+
+def _declared_level(
+    phase: Phase, schemes: Sequence[Scheme], above: Sequence[DeclaredLevel], *, shown: float | None, times: int
+) -> DeclaredLevel:
+    """Return the next level below those `above`; `is_every` if all of them are drawn whole and have known sizes."""
+    hierarchy, place = phase.hierarchy, len(above)
+    level, scheme = hierarchy.levels[place], schemes[place]
+    limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
+    sizes: IntArray | int = level.count
+    if hierarchy.tree is not None:
+        sizes = np.array(hierarchy.tree.sizes[place], dtype=np.int64)
+    return DeclaredLevel(
+        number=place + 1,
+        name=level.name,
+        scheme=scheme,
+        period=level.redraw_every,
+        times=times,
+        is_every=all(each.has_sizes and each.scheme == All() for each in above),
+        sizes=sizes,
+        parents=above[-1].units if above else 1,
+        has_sizes=hierarchy.tree is not None or level.is_equal,
+        shown=shown,
+        is_mixed=any(isinstance(each.scheme, WithReplacement) for each in above),
+        window=_draws_of_a_pass(scheme, level.count),
+        lag=_period_of_draws(scheme, limits),
+        limits=limits if isinstance(scheme, AnyOrder) else None,
+        is_last=place + 1 == hierarchy.depth,
+    )
 
 
 def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
@@ -311,12 +310,12 @@ def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
     return schemes
 
 
-def _counted_periods(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
-    """Return how many redraw periods are tested: of whole cycles; uncyclic all, a cut last one unless `is_hidden`."""
+def _counted_periods(scheme: Scheme, period: int, steps: int, shown: float | None) -> int:
+    """Return how many redraw periods are tested: whole cycles; else all, a cut last one if all units are shown."""
     # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
     if isinstance(scheme, CyclicPoisson):
         return steps - steps % scheme.groups
-    return steps // period if is_hidden else ceil(Fraction(steps, period))
+    return ceil(Fraction(steps, period)) if shown and shown >= CERTAIN else steps // period
 
 
 def _period_of_draws(scheme: Scheme, limits: Participation | None) -> int:

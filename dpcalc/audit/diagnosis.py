@@ -28,7 +28,7 @@ Contradicted = Mapping[Kind, Statistic]
 
 
 def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
-    """Return a sentence on what the loader does: the first pattern that fits, else that of the least p-value.
+    """Return the sentence of the first pattern that fits; else that of the smallest p-value, or its two numbers.
 
     Args:
         logged: the level.
@@ -48,7 +48,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
 
 
 def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on batches that hold all units the same number of times, at least twice; else ""."""
+    """Return the sentence on a log with all units the same number (>= 2) of times in their batch; else ""."""
     counts, name = logged.counts, logged.level.name
     if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats:
         return ""
@@ -57,7 +57,7 @@ def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on repeats in a step: `with-replacement` if they reach 1/4 of its expected number; or ""."""
+    """Return the sentence on repeats in a step: this is `with-replacement` if > 1/4 of its number, else excluded."""
     counts, level = logged.counts, logged.level
     first = counts.first_repeat
     if Kind.REPEATS not in by_kind or first is None or isinstance(level.scheme, WithReplacement):
@@ -93,15 +93,22 @@ def _has_passes(logged: LoggedLevel) -> bool:
     )
 
 
-def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a declared shuffle that is balls-in-bins, or has the other `drop_last`; else ""."""
-    level, scheme, sizes = logged.level, logged.level.scheme, logged.draws.sizes
+def _bins_in_place_of_shuffle(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on a declared shuffle with passes of batches mostly of different sizes; else ""."""
+    sizes = logged.draws.sizes
+    is_shuffle = isinstance(logged.level.scheme, Shuffle) and Kind.SIZES in by_kind and _has_passes(logged)
+    if not is_shuffle or _usual_share(sizes) >= _MAJORITY:
+        return ""
+    units = f"{sizes.min()} to {sizes.max()} units of level {logged.level.name}"
+    return f"batches hold {units}: this is `balls-in-bins`, not `shuffle`"
+
+
+def _other_drop_last(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on a declared shuffle, sizes contradicted, whose batches fit the other `drop_last`; or ""."""
+    scheme = logged.level.scheme
     if not isinstance(scheme, Shuffle) or Kind.SIZES not in by_kind or not _has_passes(logged):
         return ""
-    if _usual_share(sizes) < _MAJORITY:
-        units = f"{sizes.min()} to {sizes.max()} units of level {level.name}"
-        return f"batches hold {units}: this is `balls-in-bins`, not `shuffle`"
-    is_full = bool(np.all(sizes == scheme.size))
+    is_full = bool(np.all(logged.draws.sizes == scheme.size))
     if is_full and not scheme.drop_last:
         return "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`"
     if not is_full and scheme.drop_last:
@@ -109,16 +116,22 @@ def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
     return ""
 
 
-def _other_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on balls-in-bins that is `fresh`, not `held`, or the reverse (most units stay); else ""."""
-    level, scheme = logged.level, logged.level.scheme
-    if not isinstance(scheme, BallsInBins):
+def _fresh_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on balls-in-bins declared `held`, of which a unit is at another step; else ""."""
+    first = logged.counts.first_moved
+    if not isinstance(logged.level.scheme, BallsInBins) or Kind.HELD not in by_kind or first is None:
         return ""
-    if Kind.HELD in by_kind and logged.counts.first_moved is not None:
-        where = logged.place(*logged.counts.first_moved)
-        return f"{where} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
+    where = logged.place(*first)
+    return f"{where} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
+
+
+def _held_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on balls-in-bins declared `fresh`, of which at least half of the units stay; else ""."""
+    level, scheme = logged.level, logged.level.scheme
+    if not isinstance(scheme, BallsInBins) or Kind.OVERLAP not in by_kind:
+        return ""
     again = logged.draws.sizes[logged.draws.numbers < level.times - scheme.bins].sum()
-    if Kind.OVERLAP not in by_kind or logged.draws.repeated.sum() < _MAJORITY * again:
+    if logged.draws.repeated.sum() < _MAJORITY * again:
         return ""
     return f"units of level {level.name} are at the same step of every pass: this is `assignment: held`, not `fresh`"
 
@@ -136,7 +149,7 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _redraws_within_a_period(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on the first unit that is not in all steps of its redraw period; else ""."""
+    """Return the sentence on the first unit that is not in all steps of its redraw period, if tested; else ""."""
     if Kind.HELD not in by_kind or logged.counts.unheld is None:
         return ""
     return (
@@ -160,36 +173,63 @@ def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
     )
 
 
-def _other_sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on one size where it should vary, or varying or another size for `fixed`; else ""."""
+def _constant_sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on draws all of one size where Poisson, bins or allocation are declared; else ""."""
     level, sizes = logged.level, logged.draws.sizes
-    if not by_kind.keys() & {Kind.SIZES, Kind.TOTAL} or not sizes.size:
+    if not _has_wrong_sizes(logged, by_kind) or sizes.min() != sizes.max():
+        return ""
+    match level.scheme:
+        case BallsInBins():
+            name = "shuffle"
+        case Poisson() | CappedPoisson() | RandomAllocation():
+            name = "fixed"
+        case _:
+            return ""
+    batch = f"every batch holds exactly {sizes.max()} units of level {level.name}"
+    return f"{batch}: this is `{name}`, not `{level.scheme.name}`"
+
+
+def _other_fixed_size(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on `fixed` draws of mostly different sizes, or all of a size that is not declared; or ""."""
+    level, sizes = logged.level, logged.draws.sizes
+    if not isinstance(level.scheme, Fixed) or not _has_wrong_sizes(logged, by_kind):
         return ""
     low, high = int(sizes.min()), int(sizes.max())
-    scheme = level.scheme
-    if isinstance(scheme, Poisson | CappedPoisson | RandomAllocation | BallsInBins) and low == high:
-        name = "shuffle" if isinstance(scheme, BallsInBins) else "fixed"
-        return f"every batch holds exactly {high} units of level {level.name}: this is `{name}`, not `{scheme.name}`"
-    if isinstance(level.scheme, Fixed) and _usual_share(sizes) < _MAJORITY:
+    if _usual_share(sizes) < _MAJORITY:
         return f"batches hold {low} to {high} units of level {level.name}: this is `poisson`, not `fixed`"
-    if isinstance(level.scheme, Fixed) and low == high:
+    if low == high:
         return f"every batch holds {high} units of level {level.name}, not the declared {level.scheme.size}"
     return ""
 
 
-def _other_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on Poisson batches above the declared maximum, or cut at an undeclared one; else ""."""
+def _has_wrong_sizes(logged: LoggedLevel, by_kind: Contradicted) -> bool:
+    """Return True if the log has draws, and their sizes or the units drawn in all are contradicted."""
+    return bool(by_kind.keys() & {Kind.SIZES, Kind.TOTAL}) and logged.draws.sizes.size > 0
+
+
+def _above_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on capped Poisson batches of which one holds more than the declared maximum; else ""."""
+    level, sizes = logged.level, logged.draws.sizes
+    if not isinstance(level.scheme, CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
+        return ""
+    high, declared = int(sizes.max(initial=0)), level.scheme.max_batch_size
+    if high <= declared:
+        return ""
+    return f"batches hold up to {high} units of level {level.name}, more than `max_batch_size: {declared}`"
+
+
+def _undeclared_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on Poisson batches that pile up at a largest size below any declared maximum; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not isinstance(level.scheme, Poisson | CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
         return ""
     high = int(sizes.max(initial=0))
-    top, units = int((sizes == high).sum()), f"{high} units of level {level.name}"
+    top, below = int((sizes == high).sum()), int((sizes == high - 1).sum())
     declared = level.scheme.max_batch_size if isinstance(level.scheme, CappedPoisson) else math.inf
-    if high > declared:
-        return f"batches hold up to {units}, more than `max_batch_size: {declared}`"
-    if high < declared and top >= _MIN_EXPECTED and top > 4 * int((sizes == high - 1).sum()):
-        return f"{top:,} batches hold {units} and none holds more: they are cut to a maximum"
-    return ""
+    # A law without a maximum has ever fewer draws of ever larger sizes: four times as many at the end are a pile.
+    if high >= declared or top < _MIN_EXPECTED or top <= 4 * below:
+        return ""
+    return f"{top:,} batches hold {high} units of level {level.name} and none holds more: they are cut to a maximum"
 
 
 def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
@@ -222,14 +262,20 @@ def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
     return f"{never.size:,} units of level {level.name} are never drawn, first {logged.place(-1, int(never[0]))}"
 
 
-def _joint_units(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on neighbours, or the same groups of units, that come together against chance; else ""."""
-    units = f"units of level {logged.level.name}"
-    if Kind.NEIGHBOURS in by_kind:
-        return f"neighbouring {units} come together more or less often than by chance: are batches cut from blocks?"
-    if Kind.JOINT in by_kind and by_kind[Kind.JOINT].observed > by_kind[Kind.JOINT].expected:
-        return f"the same {units} come together again and again: do several workers draw with the same seed?"
-    return ""
+def _neighbours(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on neighbouring units in a draw if that test is contradicted, on either side; else ""."""
+    if Kind.NEIGHBOURS not in by_kind:
+        return ""
+    units = f"neighbouring units of level {logged.level.name}"
+    return f"{units} come together more or less often than by chance: are batches cut from blocks?"
+
+
+def _repeated_groups(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence on too many draws with many units of the one before, if JOINT is contradicted; else ""."""
+    if Kind.JOINT not in by_kind or by_kind[Kind.JOINT].observed <= by_kind[Kind.JOINT].expected:
+        return ""
+    units = f"the same units of level {logged.level.name}"
+    return f"{units} come together again and again: do several workers draw with the same seed?"
 
 
 def _usual_share(sizes: IntArray) -> float:
@@ -241,16 +287,21 @@ def _usual_share(sizes: IntArray) -> float:
 # too, and the reader should hear of the cause.
 _PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
     _every_entry_repeated,
-    _other_assignment,
+    _fresh_assignment,
+    _held_assignment,
     _redraws_within_a_period,
     _held_draws,
     _undeclared_passes,
-    _other_pass,
+    _bins_in_place_of_shuffle,
+    _other_drop_last,
     _no_passes,
     _repeated_entries,
     _never_drawn,
-    _joint_units,
-    _other_sizes,
-    _other_maximum,
+    _neighbours,
+    _repeated_groups,
+    _constant_sizes,
+    _other_fixed_size,
+    _above_maximum,
+    _undeclared_maximum,
     _other_rate,
 )

@@ -234,15 +234,19 @@ class Guesses:
         """Return an upper bound <= 1 on the chance of so many right guesses: the smaller of Theorems 18.2, 18.3."""
         if not self.correct:
             return 1.0
+        return min(1.0, self._shifted_p_value(curve), self._recursive_p_value(curve))
+
+    def _shifted_p_value(self, curve: PrivacyCurve) -> float:
+        """Return the smallest binomial tail plus its loss by delta, over the curve's epsilons (Theorem 18.2)."""
         tails, masses = _binomial_tail_and_mass(self.guessed, self.correct, curve.epsilons)
         lost = tails * (1 - tails) / np.maximum(self.correct * masses, _UNDERFLOW)
         lost = np.where(masses > _UNDERFLOW, lost, np.inf)
         with np.errstate(invalid="ignore"):  # nothing is lost where delta is 0
             shifted = tails + np.where(curve.deltas > 0, self.canaries * curve.deltas * lost, 0.0)
-        return min(1.0, float(shifted.min()), self._recursive_p_value(curve))
+        return float(shifted.min())
 
     def _recursive_p_value(self, curve: PrivacyCurve) -> float:
-        """Return the largest p-value that `_is_possible`, bracketed, the upper end, at least e^-690 (Theorem 18.3)."""
+        """Return the upper end, >= e^-690, of a bracket of the largest probability that `_is_possible` (Thm 18.3)."""
         low, high = _MIN_LOG_P_VALUE, 0.0
         if self._is_possible(np.zeros(1), curve)[0]:
             return 1.0
@@ -274,7 +278,7 @@ class Guesses:
         return is_possible
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound on epsilon: the largest <= 100 that Steinke et al. 2023 reject at `error`; 0 if none.
+        """Return a lower bound on epsilon: the largest <= 100 whose p-value at `delta` is <= error; 0 if none is.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -283,15 +287,14 @@ class Guesses:
         Returns:
             A lower bound on epsilon, 0 where nothing is contradicted.
         """
+        return _largest_true(lambda epsilon: self._p_value_of_one_point(epsilon, delta) <= error)
 
-        # Steinke, Nasr and Jagielski 2023 (2305.08846), for delta > 0.
-        def p_value(epsilon: float) -> float:
-            counts = np.arange(self.correct, -1.0, -1.0)
-            tails, _ = _binomial_tail_and_mass(self.guessed, counts, np.full(self.correct + 1, epsilon))
-            gains = (tails[1:] - tails[0]) / np.arange(1, self.correct + 1)
-            return float(tails[0] + 2 * self.canaries * delta * gains.max(initial=0.0))
-
-        return _largest_true(lambda epsilon: p_value(epsilon) <= error)
+    def _p_value_of_one_point(self, epsilon: float, delta: float) -> float:
+        """Return the p-value against (epsilon, delta) alone, of Steinke, Nasr and Jagielski 2023 (2305.08846)."""
+        counts = np.arange(self.correct, -1.0, -1.0)
+        tails, _ = _binomial_tail_and_mass(self.guessed, counts, np.full(self.correct + 1, epsilon))
+        gains = (tails[1:] - tails[0]) / np.arange(1, self.correct + 1)
+        return float(tails[0] + 2 * self.canaries * delta * gains.max(initial=0.0))
 
 
 def _binomial_tail_and_mass(trials: int, count: int | Array, epsilons: Array) -> tuple[Array, Array]:
@@ -338,7 +341,7 @@ class Alarms:
         return float(low), float(high)
 
     def p_value(self, curve: PrivacyCurve) -> float:
-        """Return by bisection the least error (>= e^-690) at which the rates contradict the curve; 1 if none does."""
+        """Return by bisection the least error (>= e^-690) at which the rates' bounds contradict the curve; or 1."""
 
         def contradicts(log_error: float) -> bool:
             low, high = self.rates(math.exp(log_error))

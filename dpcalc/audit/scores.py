@@ -219,7 +219,7 @@ class ScoreAudit:
 
 
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Return the tests of scores, alarms if each canary has its own run, else guesses; their p-value by a union bound.
+    """Test scores by alarms if each canary has its own run, else by guesses; p-value by a union bound over the rules.
 
     Args:
         run: a training run, or its composition where that is at hand.
@@ -235,7 +235,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
     composition = composed(run)
     plan = composition.stated
     has_many_runs = scores.runs is not None and 1 < len(scores.runs) == len(np.unique(scores.runs))
-    counted = _alarms(scores, rules, plan.delta) if has_many_runs else _guesses(scores, rules)
+    counted = _alarms(scores, rules, plan.delta) if has_many_runs else _one_run_guesses(scores, rules)
     with allowance(RISK_WORK):
         profiles = () if is_noiseless(composition.plan) else both_profiles(composition, _RATES, (plan.delta,))
     curve = PrivacyCurve.of(profiles)
@@ -270,20 +270,15 @@ def _notes(scores: Scores, profiles: Sequence[Profiles]) -> Iterator[str]:
 # One run
 
 
-def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
-    """Return (rule, counts) for each pair of `_guessed_pairs`; InputError for thresholds or biased coins."""
-    canaries, included = len(scores.scores), int(scores.included.sum())
+def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
+    """Return (rule, counts) for each pair of numbers guessed in and out; InputError for thresholds or unfair coins."""
+    canaries = len(scores.scores)
     if rules.thresholds:
         raise InputError(
             "--threshold: expected scores of many runs with one canary each, a column `run` that says so, got those "
             "of one run; fix how many are guessed, with --guesses"
         )
-    # A number that fair coins would not give in a million files: then guessing "in" would often be right by itself.
-    if log_tail(Count(observed=included, expected=canaries / 2, trials=canaries)) < math.log(FALSE_ALARM / 2):
-        raise InputError(
-            f"{scores.path}: expected canaries that are in with probability 1/2 each, got {included:,} in of "
-            f"{canaries:,}"
-        )
+    _check_fair_coins(scores)
     pairs = _guessed_pairs(rules, canaries)
     order = np.argsort(scores.scores)
     ordered, members = scores.scores[order], scores.included[order]
@@ -298,6 +293,17 @@ def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
         )
         for high, low in pairs
     ]
+
+
+def _check_fair_coins(scores: Scores) -> None:
+    """Raise InputError if so many or so few canaries in have probability < 1e-6 by coins of probability 1/2."""
+    canaries, included = len(scores.scores), int(scores.included.sum())
+    # Then guessing "in" (or "out") would often be right by itself.
+    if log_tail(Count(observed=included, expected=canaries / 2, trials=canaries)) < math.log(FALSE_ALARM / 2):
+        raise InputError(
+            f"{scores.path}: expected canaries that are in with probability 1/2 each, got {included:,} in of "
+            f"{canaries:,}"
+        )
 
 
 def _guessed_pairs(rules: ScoreRules, canaries: int) -> tuple[tuple[int, int], ...]:

@@ -321,13 +321,13 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
         )
 
 
-def _extreme_units(logged: LoggedLevel, number: Array, mean: Array) -> dict[int, tuple[float, int]]:
-    """Return (log tail, unit) of the least likely unit drawn above (1) and below (-1) its mean; (0, 0) for none.
+def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> dict[int, tuple[float, int]]:
+    """Return {1: (log tail, unit)} of the unit drawn least likely above its mean, -1: below; (0, 0) where none is.
 
     Args:
         logged: the level.
-        number: draws of each parent.
-        mean: expected draws of each of its units, given sizes.
+        draws_of_parent: number of draws of each parent.
+        mean: expected draws of each unit of that parent, given sizes.
     """
     level, counts = logged.level, logged.counts.counts
     # Chernoff's bound of log_tail for all units at once, a part of them at a time.
@@ -335,7 +335,7 @@ def _extreme_units(logged: LoggedLevel, number: Array, mean: Array) -> dict[int,
     for begin in range(0, counts.size, _UNITS_AT_ONCE):
         observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
         parents = level.parents_of(np.arange(begin, begin + observed.size))
-        trials, expected = number[parents], np.minimum(mean, number)[parents]
+        trials, expected = draws_of_parent[parents], np.minimum(mean, draws_of_parent)[parents]
         with np.errstate(divide="ignore", invalid="ignore"):
             exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
             failures = trials - observed

@@ -99,7 +99,7 @@ def _p_value(log_p_value: float) -> str:
 
 
 def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
-    """Return the result of `audit`: verdict, rules with counts, p-value, epsilon by scores and config, ROC curve.
+    """Return the result of `audit`: verdict, rules, p-value and epsilon by config rounded up, by scores down, ROC.
 
     Args:
         result: of the audit.
