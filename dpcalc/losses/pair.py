@@ -252,7 +252,7 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points from low to high, half a sigma apart; if over 100,000, off centers 1 % of the distance.
+    """Return rising points from low to high, half a sigma apart; if over 100,000, 1 % of the distance off centers.
 
     Args:
         pair: the mixtures.
@@ -279,7 +279,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return sigma^2 / max(sigma, `_largest_span` of the centers present) per interval of y: density scales <= sigma.
+    """Return, per interval of y, a length on which densities are smooth: sigma^2 / `_largest_span`, at most sigma.
 
     Args:
         pair: the mixtures.

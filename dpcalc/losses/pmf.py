@@ -111,7 +111,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^n - bulk^n, the compositions with a jump, for n in counts, by one FFT, or TooLargeError.
+    """Return (bulk + jumps)^n - bulk^n for each n in counts, by one FFT, never < 0; TooLargeError above 2^22 entries.
 
     Args:
         bulk: one part.
@@ -251,7 +251,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return rate * pmf + (1 - rate) at loss 0, rounded up (sign 1) or down (-1), under `log_norm`; or TooLargeError.
+    """Return rate * pmf + (1 - rate) at loss 0, rounded up (sign 1) or down (-1), scaled to log_norm; TooLargeError.
 
     Args:
         pmf: a tilted loss.

@@ -299,15 +299,15 @@ def _runs_that_matter(segment: Segment, max_order: float, truncated_mass: float)
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return a low estimate of log KL divergence in [-230, 0]: of the integral of P min(e^-L - 1 + L, 1), 1 far off."""
-    # Far losses only enter with 1: the smaller estimate is the safe one.
+    """Return the log, in [-230, 0], of roughly KL: the integral of P (e^-L - 1 + L), with 1 for |L| >= 0.5."""
+    # Losses near 0.5 count up to ten times too much, far ones too little: little beside 20 digits.
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
     divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
     return min(0.0, max(math.log(divergence), _LOG_MIN_DIVERGENCE)) if divergence > 0 else _LOG_MIN_DIVERGENCE
 
 
 def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Cut each panel in <= 1000 parts in which frequency * L grows <= 4, none for 0; ConvergenceError above 200,000."""
+    """Return edges of panels, cut (in <= 1000) so that L * frequency grows <= 4 in each; or ConvergenceError (2e5)."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
@@ -322,7 +322,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return (low, high): beyond, e^{zL} P is negligible, z <= max_order, or P <= truncated_mass; low >= high for all.
+    """Return (low, high): beyond, e^{zL} P is negligible, z <= max_order, or P <= truncated_mass; low >= high if empty.
 
     Args:
         segment: a piece of the line with its loss.

@@ -209,7 +209,7 @@ class _Tier(NamedTuple):
 
 
 def _row_size(low: float, high: float, estimate: Estimate) -> tuple[int, int]:
-    """Return (octaves, log2 of points) of a row: 1, one more per 60 octaves of range, <= 4; 10, for wide rows less."""
+    """Return (octaves of a row, log2 of its points): 1 to 4, one per 60 in range; 10, less 1 for >= 3, 1 if merged."""
     octaves = min(_MOST_OF_A_ROW, 1 + math.floor((math.log2(high) - math.log2(low) + 1) / _OCTAVES))
     # Merging costs three products where splitting costs one, and loses half as much.
     is_merged = octaves > 1 and estimate is not Estimate.UPPER
@@ -217,7 +217,7 @@ def _row_size(low: float, high: float, estimate: Estimate) -> tuple[int, int]:
 
 
 def _tiers(octaves: int, log_points: int, *, count: int, total: int) -> list[_Tier]:
-    """Return rows of 8, 6 octaves to count * 2^-256, 2^-64; as given to total * 2^16; 4, 6 octaves to total 2^64, inf."""
+    """Return rows of 8, 6 octaves to count * 2^-256, 2^-64; as given to total * 2^16; 4 to total * 2^64; 6 beyond."""
     tops = [*(math.log2(count) + top for top, _ in _SMALL), *(math.log2(total) + end for end, _ in _LARGE), math.inf]
     sizes = [*(size for _, size in _SMALL), octaves, *(size for _, size in _LARGE)]
     points = [*(_LOG_FEWEST for _ in _SMALL), log_points, *(_LOG_FEWEST for _ in _LARGE)]
@@ -250,7 +250,7 @@ def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: i
 
 
 def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
-    """Return (middle, half-width) > 0 of the 16 to 84 % range, `zero` at 0 included; of a point mean and deviation."""
+    """Return (middle, half-width) > 0 of the 16 to 84 % range, `zero` at 0 included; (mean, deviation) if one value."""
     # Of rare, large ratios the mean lies far above the bulk: points near it would be wasted.
     below = np.cumsum(masses) + zero
     low, high = (float(ratios[min(int(np.searchsorted(below, x * below[-1])), below.size - 1)]) for x in (0.16, 0.84))

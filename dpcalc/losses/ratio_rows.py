@@ -36,7 +36,7 @@ class Row:
         return self.start + int(self.cells.shape[1])
 
     def ratios(self, level: int) -> Array:
-        """Return (index + moment / mass) 2^level, the mean ratio at each point; index 2^level if neither is there."""
+        """Return each point's mean ratio, (index + moment / mass) 2^level; index 2^level without mass or moments."""
         index = np.arange(self.start, self.end, dtype=np.float64)
         for moments in self.cells[1:]:
             index += moments / np.where(self.cells[0] > 0, self.cells[0], 1.0)

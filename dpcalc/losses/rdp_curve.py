@@ -184,7 +184,7 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
-    """Return Zhu and Wang's upper bound on a Poisson draw's divergence, add-remove; moments from the third * factor.
+    """Return Zhu and Wang's upper bound on the divergence of a Poisson draw; terms of order >= 3 times `factor`.
 
     Args:
         rdp: of the mechanism on the batch, add-remove.
@@ -243,7 +243,7 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return bounds (K of D||D', D'||D), (epsilon, 0)-DP, outcome of >= 1 - q: all else of loss +-epsilon, the worse.
+    """Return upper bounds (K of D||D', D'||D): all but an outcome of >= 1 - q lose +-epsilon; <= randomized response.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -286,7 +286,7 @@ def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) 
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return bounds (K of D||D', D'||D), Gaussian, outcome of >= 1 - q: by two tails, q rounded up; at most its own K.
+    """Return upper bounds (K of D||D', D'||D): all but an outcome of >= 1 - q in two tails, q rounded up; <= full K.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -323,7 +323,7 @@ def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: flo
 
 
 def _tail_ends(q: Array, mean: float) -> tuple[Array, Array]:
-    """Return (start of upper tail, end of lower tail) of N(mean, 1), per q and cell of shares, both of most mass."""
+    """Return (start of upper tail, end of lower tail) of N(mean, 1), each with most mass, per q and cell of shares."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
