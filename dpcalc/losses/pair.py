@@ -143,7 +143,7 @@ class MixturePair(LossCurve):
         return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
-        """Return (log P(y), log P(y)/Q(y)), accurate also where P is near Q; ConvergenceError for far centers.
+        """Return (log P(y), log P(y)/Q(y)), accurate also where P is near Q; ConvergenceError as in `log_densities`.
 
         Args:
             y: points, any shape.
@@ -169,7 +169,7 @@ class MixturePair(LossCurve):
         return log_p + log_base, loss
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
-        """Return ([log density of each center's normal - log_base], log_base), unweighted; or ConvergenceError.
+        """Return ([log N(y; c, sigma) - log_base per center], log_base), unweighted; ConvergenceError over 1e8 sigma.
 
         Args:
             y: points, any shape.
@@ -207,7 +207,7 @@ _HALVINGS = 40  # of 80 deviations and more: down to 1e-10 of one, by which no m
 
 @cached_with_cost(256)
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
-    """Return the largest y, rounded down, with P(-inf, y) <= mass, by bisection within 40 deviations of the centers."""
+    """Return the largest y, rounded down, with P(-inf, y) <= mass, bisected within 40 deviations of centers; cached."""
     # Of the two ends that are left the lower one is safe: no more than `mass` lies below it.
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
@@ -252,7 +252,7 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points from low to high, half a deviation apart; where over 100,000, sparser far from centers.
+    """Return rising points from low to high, half a sigma apart; if over 100,000, 1 % of the distance off centers.
 
     Args:
         pair: the mixtures.
@@ -279,7 +279,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return deviation^2 / span per interval of y; the span of P's and Q's centers counts min(order, 1) times.
+    """Return, per interval of y, a length on which densities are smooth: sigma^2 / `_largest_span`, at most sigma.
 
     Args:
         pair: the mixtures.
@@ -300,10 +300,15 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
     )
     together = np.maximum(high_p, high_q) - np.minimum(low_p, low_q)
     own = np.maximum(high_p - low_p, high_q - low_q)
+    result: Array = pair.deviation**2 / np.maximum(_largest_span(own, together, order), pair.deviation)
+    return result
+
+
+def _largest_span(own: Array, together: Array, order: float | None) -> Array:
+    """Return max(own, together) for order None; else `together` counts min(order, 1) times, and as 0 where own is 0."""
     if order is not None:
         together = np.where(own > 0, min(order, 1.0) * together, 0.0)
-    span = np.maximum(own, together)
-    result: Array = pair.deviation**2 / np.maximum(span, pair.deviation)
+    result: Array = np.maximum(own, together)
     return result
 
 
@@ -326,7 +331,7 @@ def _present_centers(
 
 
 def subdivided(y: Array, parts: Array) -> Array:
-    """Return the points with interval i cut into parts[i] equal parts; raise ConvergenceError above 2^20 points.
+    """Return y with interval i cut into parts[i] equal parts; ConvergenceError above 2^20 parts in all, or for NaN.
 
     Args:
         y: increasing, shape (n + 1,).

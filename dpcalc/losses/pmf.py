@@ -80,7 +80,7 @@ class LossPmf:
         return self.over(float(self.mass.sum()))
 
     def over(self, total: float) -> "LossPmf":
-        """Return the measure with entries, `lost` and `noise` divided by `total`, which log_norm keeps."""
+        """Return the measure with entries, `lost` and `noise` divided by `total`, whose log is added to log_norm."""
         return replace(
             self,
             mass=self.mass / total,
@@ -91,7 +91,7 @@ class LossPmf:
 
 
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return the k-fold composition for each k in counts, by one FFT; tails go to `lost`, TooLargeError above 2^22.
+    """Return the k-fold composition for each k in counts, by one FFT, on `_windows`; TooLargeError above 2^22 entries.
 
     Args:
         pmf: a loss on a lattice.
@@ -111,7 +111,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^n - bulk^n for each n in counts, by one FFT; TooLargeError above 2^22 entries.
+    """Return (bulk + jumps)^n - bulk^n for each n in counts, by one FFT, never < 0; TooLargeError above 2^22 entries.
 
     Args:
         bulk: one part.
@@ -131,7 +131,7 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
 
 
 def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return the sum (not the composition) of two measures on one lattice, unchecked, in b's precision; errors added.
+    """Return a + b (no composition): tilt, level, origin, log_norm equal, unchecked; precision of b; errors added.
 
     Args:
         a: one measure.
@@ -155,13 +155,13 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
     return size
 
 
-def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
-    """Return the `count`-fold composition with its window from index `low`; tails and FFT error in lost, noise."""
+def _from_cyclic_image(pmf: LossPmf, count: int, low: int, cyclic_mass: Array, fft_noise: float) -> LossPmf:
+    """Return pmf^count: cyclic mass rolled to start at `low`, cut at 0; lost, noise times count, plus tails, FFT's."""
     # Mass that lacks in one copy lacks in the sum times what the others hold; each of the window's two ends leaves out
     # a tail, which is missing there and wraps around to the other end.
     total = float(pmf.mass.sum())
-    first = low % result.size
-    mass = np.concatenate([result[first:], result[:first]])
+    first = low % cyclic_mass.size
+    mass = np.concatenate([cyclic_mass[first:], cyclic_mass[:first]])
     return replace(
         pmf,
         start=low,
@@ -169,12 +169,12 @@ def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise:
         mass=np.maximum(mass, 0.0, out=mass),
         log_norm=count * pmf.log_norm,
         lost=count * pmf.lost * max(1.0, total) ** (count - 1) + 4 * math.exp(_LOG_TAIL),
-        noise=noise + count * pmf.noise,
+        noise=fft_noise + count * pmf.noise,
     )
 
 
 def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return for each count the indices (low, high) outside of which its sum has tilted mass below 1e-16 each."""
+    """Return for each count indices (low, high), not cut to the support: mass < 1e-16 beyond each, by Chernoff."""
     # Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
     # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
     # bins first, each taken at its end towards the tail that is bounded.
@@ -206,7 +206,7 @@ def _log_sum(exponents: Array) -> Array:
 
 
 def compose(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return the composition of two independent losses of equal level and tilt: masses convolved, errors added.
+    """Return the composition of two losses of equal level, tilt (unchecked): convolution cut at 0, the rest added.
 
     Args:
         a: one loss.
@@ -240,7 +240,7 @@ def refine(pmf: LossPmf, doublings: int) -> LossPmf:
 
 
 def trim(pmf: LossPmf) -> LossPmf:
-    """Return the measure without ends of tilted mass below 1e-15 each; `lost` grows by the cut mass."""
+    """Return the measure without ends of up to 1e-15 of its tilted mass each; `lost` grows by the cut mass."""
     # Less than the round-off of what is kept; every later transform is as much shorter.
     below = np.cumsum(pmf.mass)
     total = float(below[-1])
@@ -251,7 +251,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return the loss with probability `rate`, else 0 moved up (sign 1) or down (-1) to the lattice; TooLargeError.
+    """Return rate * pmf + (1 - rate) at loss 0, rounded up (sign 1) or down (-1), scaled to log_norm; TooLargeError.
 
     Args:
         pmf: a tilted loss.

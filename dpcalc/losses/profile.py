@@ -80,7 +80,7 @@ class GluedProfile(PrivacyProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """(`own`, swapped `other`), both up to y = shift / 2: the losses > 0 of one and < 0 of the other."""
+        """(`own`, swapped `other`), each where y < shift / 2: the losses > 0 of the first and < 0 of the second."""
         edge = self.shift / 2
         return (
             Segment(pair=self.own, high=edge, max_loss=self.own.max_loss),
@@ -99,15 +99,19 @@ class GluedProfile(PrivacyProfile):
         return max(0.0, self.unassigned)
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on the profile, in [0, 1]: `own` at epsilon >= 0, `other` reversed below 0."""
+        """Return an upper bound in [0, 1]: `own`'s at epsilon >= 0; below, `_reversed` that of `other` at -epsilon."""
         if epsilon < 0:
-            other = half_line_delta(self.other, self.shift / 2, -epsilon)
-            return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * other)
+            return _reversed(epsilon, half_line_delta(self.other, self.shift / 2, -epsilon))
         return half_line_delta(self.own, self.shift / 2, epsilon)
 
 
+def _reversed(epsilon: float, opposite: float) -> float:
+    """Return delta(epsilon < 0) = 1 - e^epsilon + e^epsilon delta' of the `opposite` direction's delta'(-epsilon)."""
+    return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * opposite)
+
+
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return delta(epsilon >= 0), in [0, 1], of a pair whose loss exceeds epsilon exactly below one point.
+    """Return delta at epsilon >= 0 of a pair whose loss exceeds it exactly below one y: sum of terms, cut to [0, 1].
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -122,12 +126,15 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return summands of P(y < t) - e^epsilon Q(y < t), 2 a center, loss > epsilon below t; [] from max_loss on.
+    """Return (p - q) Phi, -q (e^epsilon - 1) Phi of each center, below `half_line_end`; [] for epsilon >= max_loss.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
         high: a point where the loss is at most 0.
         epsilon: >= 0; [] from the largest loss on.
+
+    Returns:
+        Summands of P(y < t) - e^epsilon Q(y < t), where t is the end.
     """
     if epsilon >= pair.max_loss:
         return []
@@ -143,7 +150,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return where the loss falls to epsilon, rounded down: `high` if it is 0 there and epsilon is 0; -inf if nowhere.
+    """Return where the loss falls to epsilon, rounded down; `high` if it is >= epsilon there, -inf if not in 1e9 sigma.
 
     Args:
         pair: with a loss that falls below `high`.
@@ -198,7 +205,7 @@ class ChordProfile(GluedProfile):
 
     @classmethod
     def of(cls, profile: GluedProfile, deltas: Mapping[float, float]) -> "ChordProfile":
-        """Return `profile` with the half of `own` made the lower convex hull, in e^epsilon, of {epsilon: delta}.
+        """Return `profile`, its own half up to the last epsilon the lower convex hull in e^epsilon of {epsilon: delta}.
 
         Args:
             profile: the halves as they are.
@@ -216,7 +223,7 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """(`own`, swapped `other`), of which the lowered half keeps only what lies beyond the last epsilon."""
+        """(`own`, swapped `other`) as glued, the lowered one (the second if is_swapped) only for y < `end`."""
         plain, last = super().segments, self.nodes[-1][0]
         if self.is_swapped:
             return plain[0], replace(plain[1], high=self.end, max_loss=-last)
@@ -224,7 +231,7 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, log P masses) of the chords' corners: at each epsilon above 0, or if is_swapped at its negative."""
+        """(losses, log P masses), rising, of the chords' corners: nodes above 0, or if is_swapped their negatives."""
         # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
         lowered = self.other if self.is_swapped else self.own
         slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(self.nodes)]
@@ -242,9 +249,9 @@ class ChordProfile(GluedProfile):
         return math.fsum((1.0, *(-mass for mass in on_segments), *(-math.exp(log) for log in self.atoms[1])))
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on delta in [0, 1]: chords on the lowered half up to the last epsilon, else glued."""
+        """Return an upper bound in [0, 1]: chords between 0 and the last node, negated if is_swapped; else as glued."""
         if self.is_swapped and epsilon < 0:
-            return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * self.swapped.delta(-epsilon))
+            return _reversed(epsilon, self.swapped.delta(-epsilon))
         if self.is_swapped or not 0 <= epsilon < self.nodes[-1][0]:
             return super().delta(epsilon)
         at = bisect_right(self.nodes, (epsilon, math.inf))
@@ -253,7 +260,7 @@ class ChordProfile(GluedProfile):
 
 
 def _lower_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the corners of the lower convex hull of points (x, y) with rising x, both ends included."""
+    """Return the corners of the lower convex hull of points (x, y) with rising x: both ends, none on a chord."""
     hull: list[tuple[float, float]] = []
     for x, y in points:
         while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (y - hull[-2][1]) * (
@@ -289,9 +296,9 @@ class MonotonePair(PrivacyProfile):
         return self.pair.segments
 
     def delta(self, epsilon: float) -> float:
-        """Return the exact profile at any real epsilon, in [0, 1], by reversal below 0."""
+        """Return the exact profile in [0, 1]: `half_line_delta` at epsilon >= 0, else `_reversed` that of `swapped`."""
         if epsilon < 0:
-            return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * self.swapped.delta(-epsilon))
+            return _reversed(epsilon, self.swapped.delta(-epsilon))
         return half_line_delta(self.pair, self.pair.centers[-1] + self.pair.deviation, epsilon)
 
 
@@ -327,7 +334,7 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def unassigned(self) -> float:
-        """P mass to which no profile assigns a loss, that of no draw included (weights sum to < 1); may be below 0."""
+        """P mass without a loss, maybe < 0: 1 - sum of w_i + sum of w_i times part i's (some: its zero_loss_mass)."""
         # A part may have more than all of its mass, the average less. Only the average bounds a step, so only its mass
         # at 0 must not be negative; keeping it from being negative in each part cost up to a quarter of epsilon.
         inside = (
@@ -351,7 +358,7 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def infinity_mass(self) -> float:
-        """P mass where Q has none: the weighted sum."""
+        """P mass where Q has none: the sum of weight_i times that of profile i."""
         return math.fsum(
             weight * profile.infinity_mass for weight, profile in zip(self.weights, self.profiles, strict=True)
         )
@@ -374,7 +381,7 @@ _LARGEST = 1e100  # distance in deviations whose square still is a float
 
 
 def points_around(pair: MixturePair) -> Array | None:
-    """Return rising points, a quarter deviation apart, within 40 deviations of each center; None if too many."""
+    """Return rising multiples of deviation / 4 within 40 deviations of any center; None if points * centers > 2e7."""
     # Points are multiples of a fixed width, so that centers which lie close together share them.
     width, centers = pair.deviation / PER_DEVIATION, np.array(pair.centers)
     if not max(pair.span, 1.0) / pair.deviation < _LARGEST:
@@ -386,7 +393,7 @@ def points_around(pair: MixturePair) -> Array | None:
 
 
 def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
-    """Return summands of P(E) - e^epsilon Q(E), E about where the loss exceeds epsilon: a lower bound; [] if nowhere.
+    """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E = `_intervals`; [] for no interval.
 
     Each term is good to a few units in the last place of its exponents.
 
@@ -409,14 +416,14 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
 
 
 def _tails(low: float, high: float) -> list[tuple[int, float]]:
-    """Return [(1, log Phi), (-1, log Phi)] that sum to N(0, 1)'s mass of [low, high], mirrored if low > 0."""
+    """Return [(1, log Phi(high)), (-1, log Phi(low))], of (-high, -low) if low > 0: mass of [low, high]; no -inf."""
     if low > 0:
         low, high = -high, -low
     return [(sign, normal_log_cdf(x)) for sign, x in ((1, high), (-1, low)) if x > -math.inf]
 
 
 def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
-    """Return the intervals where the loss exceeds epsilon, by bisection, uncertified; [] for too many points."""
+    """Return the intervals, some infinite, where loss > epsilon, by bisection between `points_around`; [] for None."""
     points = points_around(pair)
     if points is None:
         return []

@@ -54,7 +54,7 @@ class _SortedNodes:
 
     @classmethod
     def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return the nodes sorted by |loss|, with `back` summed up for every split into small and large losses.
+        """Return the nodes sorted by |loss|; back[i] is the sum of mass (e^-L - 1), plus mass L for nodes before i.
 
         Args: log of the P mass and privacy loss of each node, shape (n,) each, in any order.
         """
@@ -71,13 +71,13 @@ class _SortedNodes:
         return cls(log_mass, loss, size, mass, back)
 
     def sums(self, orders: Array) -> Array:
-        """Return (t, E[e^{zL}], E[L e^{zL}], E[e^{zL} - 1 + z (e^{-L} - 1)]), all but t divided by e^t, the top term.
+        """Return (t, E[e^{zL}], E[L e^{zL}], E[e^{zL} - 1 + z (e^-L - 1)]) of the nodes, all but t >= 0 divided by e^t.
 
         Args:
             orders: z > 0, shape (m,).
 
         Returns:
-            Shape (4, m).
+            Shape (4, m); t is the largest z L + log mass, or 0 if that is larger.
         """
         # All orders in one call: with the few hundred nodes of a usual step the calls cost more than the arithmetic.
         exponent = orders[:, None] * self.loss
@@ -85,7 +85,17 @@ class _SortedNodes:
         top = raised.max(axis=1, initial=0.0)
         tilted = np.exp(raised - top[:, None])
         total, weighted = tilted.sum(axis=1), (tilted * self.loss).sum(axis=1)
-        scale = np.exp(-top)
+        return np.array([top, total, weighted, self._growth(orders, exponent, tilted, np.exp(-top))])
+
+    def _growth(self, orders: Array, exponent: Array, tilted: Array, scale: Array) -> Array:
+        """Return scale E[e^{zL} - 1 + z (e^-L - 1)] without cancellation: small |zL| by a series, then expm1, then exp.
+
+        Args:
+            orders: z > 0, shape (m,).
+            exponent: z L, shape (m, n).
+            tilted: scale * mass * e^{zL}, shape (m, n).
+            scale: factor of each order, shape (m,).
+        """
         # E[e^{zL} - 1]: of the smallest losses without its linear term, as a series; then by expm1, then as it is.
         few = np.searchsorted(self.size, _SMALL / np.maximum(orders, 1.0))
         near = np.maximum(few, np.searchsorted(self.size, 1 / orders))
@@ -95,7 +105,8 @@ class _SortedNodes:
             small = np.clip(exponent[:, :last], -bound, bound)
             exact = scale[:, None] * (self.mass[:last] * function(small))
             np.copyto(grown[:, :last], exact, where=np.arange(last) < ends[:, None])
-        return np.array([top, total, weighted, grown.sum(axis=1) + scale * orders * self.back[few]])
+        result: Array = grown.sum(axis=1) + scale * orders * self.back[few]
+        return result
 
 
 @dataclass(frozen=True)
@@ -127,7 +138,7 @@ class LossMoments:
         return _SortedNodes.of(self.log_mass, self.loss)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K(z), K'(z)), K(z) = log E_P[e^{zL}], at orders 0 < z <= max_order, to about 1e-12 relative.
+        """Return (K, K'), K(z) = log E_P[e^{zL}; L < inf], at 0 < z <= max_order, relative error 1e-12 also near 0.
 
         Args:
             orders: z, shape (m,), 0 < z <= max_order.
@@ -146,7 +157,7 @@ class LossMoments:
         return log_moment, weighted / moment
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return (variance, fourth cumulant) of the loss under the density tilted by e^{order L}."""
+        """Return (variance, fourth cumulant) of L at the nodes alone, of weights mass e^{order L} scaled to sum 1."""
         raised = self.log_mass + order * self.loss
         weights = np.exp(raised - float(raised.max(initial=0.0)))
         weights /= weights.sum()
@@ -155,7 +166,7 @@ class LossMoments:
         return variance, float((weights * gap**4).sum()) - 3 * variance**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Return log E_P[e^{zL}] at z = real + i k step, 0 <= k < count, on any branch, without nodes below e^-46.
+        """Return log E_P[e^{zL}; L < inf] at z = real + i k step, 0 <= k < count, any branch; nodes < e^-46 left out.
 
         Args:
             real: in (0, max_order].
@@ -174,18 +185,22 @@ class LossMoments:
             float(_mass_times_expm1(real * loss, mass, tilted).sum()),
             float(_mass_times_expm1(-loss, mass, other).sum()),
         )
-        angle = step * loss
-        turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
-        turned = np.zeros(turn.shape, dtype=np.complex128)
-        sums = np.zeros(count, dtype=np.complex128)
-        spend(ELEMENT * count * (loss.size + 200))
-        for k in range(1, count):
-            turned = (turned * turn + turned + turn).astype(np.complex128)  # e^{i k angle} - 1
-            sums[k] = (turned * tilted).sum()
         orders = real + 1j * step * np.arange(count)
-        moment = sums + straight + orders * back
+        moment = _rotated_sums(step * loss, tilted, count) + straight + orders * back
         missing = self.infinity_mass + orders * (self.infinity_mass - self.only_other)
         return np.asarray(np.log(math.exp(-top) * (1 - missing) + moment) + top, dtype=np.complex128)
+
+
+def _rotated_sums(angle: Array, weights: Array, count: int) -> NDArray[np.complex128]:
+    """Return the sums of weights (e^{i k angle} - 1) for 0 <= k < count, by a recurrence that keeps small angles."""
+    turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
+    turned = np.zeros(turn.shape, dtype=np.complex128)
+    sums = np.zeros(count, dtype=np.complex128)
+    spend(ELEMENT * count * (angle.size + 200))
+    for k in range(1, count):
+        turned = (turned * turn + turned + turn).astype(np.complex128)  # e^{i k angle} - 1
+        sums[k] = (turned * weights).sum()
+    return sums
 
 
 def _mass_times_expm1(exponent: Array, mass: Array, raised: Array) -> Array:
@@ -207,7 +222,7 @@ def _exp_remainder(x: Array) -> Array:
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return quadrature nodes and atoms of a loss whose log moments are right up to order `max_order`.
+    """Return nodes of segments and atoms, for log moments up to `max_order`; infinite masses only of curves with atoms.
 
     Args:
         curve: one step, one direction.
@@ -223,13 +238,18 @@ def loss_moments(
     loss = np.concatenate([*(x for _, x in pieces), losses])
     if not losses.size:
         return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
-    covered = float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())  # of Q less of P
-    only_other = curve.infinity_mass - covered if curve.infinity_mass - covered > _ROUND_OFF else 0.0
+    only_other = _mass_of_other_alone(log_mass, loss, curve.infinity_mass)
     return LossMoments(log_mass, loss, max_order, infinity_mass=curve.infinity_mass, only_other=only_other)
 
 
+def _mass_of_other_alone(log_mass: Array, loss: Array, infinity_mass: float) -> float:
+    """Return the Q mass where P has none: infinity_mass + P mass - Q mass of all nodes; 0 if at most 1e-15."""
+    covered = float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())  # of Q less of P
+    return infinity_mass - covered if infinity_mass - covered > _ROUND_OFF else 0.0
+
+
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
-    """Return (log P mass, loss) at a segment's quadrature nodes that matter; TooLargeError for too many densities."""
+    """Return (log P mass, loss) at the quadrature nodes that matter, maybe none; TooLargeError above 2^24 densities."""
     smooth, negligible = _smooth_panels(segment, max_order, truncated_mass)
     if not smooth:
         return np.zeros(0), np.zeros(0)
@@ -245,14 +265,24 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 @cached_with_cost(4)
 def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
-    """Return (edges of panels with smooth densities per run of points that matter, log of negligible mass); cached."""
+    """Return (edges of smooth panels for each run that matters, wider above 50,000; log negligible mass); cached."""
+    runs, negligible = _runs_that_matter(segment, max_order, truncated_mass)
+    parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
+    total = sum(float(part.sum()) for part in parts)
+    if total > _MAX_PANELS / 4:
+        parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
+    return tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), negligible
+
+
+def _runs_that_matter(segment: Segment, max_order: float, truncated_mass: float) -> tuple[list[Array], float]:
+    """Return (runs of neighbouring rough points with mass, maybe none; log of mass that is negligible beside KL)."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE
     for again in range(2):
         low, high = reach(segment, max_order, truncated_mass, negligible=negligible)
         if low >= high:
-            return (), negligible
+            return [], negligible
         rough = rough_points(segment.pair, low, high)
         log_density, loss = segment.log_density_and_loss(rough)
         if not again:
@@ -262,26 +292,22 @@ def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) ->
         log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE + negligible
     )
     if not used.size:
-        return (), negligible
+        return [], negligible
     # With little noise, mass sits in a few places far apart: each run of points that matter has panels of its own.
-    runs = [rough[max(run[0] - 1, 0) : run[-1] + 2] for run in np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)]
-    parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
-    total = sum(float(part.sum()) for part in parts)
-    if total > _MAX_PANELS / 4:
-        parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
-    return tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), negligible
+    runs = np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)
+    return [rough[max(run[0] - 1, 0) : run[-1] + 2] for run in runs], negligible
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return a lower estimate of the log of a segment's KL divergence, within [-230, 0]."""
-    # Far losses only enter with 1: the smaller estimate is the safe one.
+    """Return the log, in [-230, 0], of roughly KL: the integral of P (e^-L - 1 + L), with 1 for |L| >= 0.5."""
+    # Losses near 0.5 count up to ten times too much, far ones too little: little beside 20 digits.
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
     divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
     return min(0.0, max(math.log(divergence), _LOG_MIN_DIVERGENCE)) if divergence > 0 else _LOG_MIN_DIVERGENCE
 
 
 def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Cut panels so that e^{i frequency L} turns by at most 4 radians in each, none for 0; or ConvergenceError."""
+    """Return edges of panels, cut (in <= 1000) so that L * frequency grows <= 4 in each; or ConvergenceError (2e5)."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
@@ -296,7 +322,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return (low, high) outside of which e^{zL} P is negligible for z <= max_order, or P truncated; or low >= high.
+    """Return (low, high): beyond, e^{zL} P is negligible, z <= max_order, or P <= truncated_mass; low >= high if empty.
 
     Args:
         segment: a piece of the line with its loss.
@@ -305,7 +331,7 @@ def reach(
         negligible: log of the mass that is neglected, < 0.
 
     Returns:
-        Ends on the line; low >= high if nothing is left.
+        Ends on the line; low >= high if nothing is left, as where truncated_mass is at least the segment's weight.
     """
     # P mass up to `truncated_mass` is cut as well, in a tail or if the whole segment has no more, but not where Q has
     # more: that mass e^{-L} P enters every moment.
@@ -325,7 +351,7 @@ def reach(
 
 @cached_with_cost(256)
 def _tail_cuts(segment: Segment, mass: float) -> tuple[float, float]:
-    """Return (low, high) beyond which the pair's P mass is `mass`; -inf or inf where Q has more beyond than P."""
+    """Return (low, high) beyond which P has `mass`; -inf, inf where in the segment Q has more beyond than P; cached."""
     # `mass` is that of the whole pair: on a segment of the line there is at most as much.
     pair = segment.pair
     low, high = pair.lower_quantile(mass), -pair.mirrored.lower_quantile(mass)

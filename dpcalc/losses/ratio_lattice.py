@@ -12,6 +12,7 @@ import math
 from dataclasses import replace
 from enum import Enum
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,7 @@ class RatioLaw:
 
 
 def points_of(ratios: Array, masses: Array) -> tuple[Array, Array]:
-    """Return (the different ratios of positive mass, increasing; their masses), those of equal ratios added up.
+    """Return (different ratios of positive mass, increasing; their masses), masses of equal ratios added up.
 
     Args:
         ratios: in any order, shape (n,).
@@ -121,7 +122,7 @@ class Resolution:
     def of(
         cls, bulk: tuple[float, float], ends: tuple[float, float], estimate: Estimate, *, count: int, total: int
     ) -> "Resolution":
-        """Return spacings about 2^-9 of the distance from 0 or the bulk, for a sum of `count` in a mean of `total`.
+        """Return spacings up to 2^-9 of the distance from 0 or, if nearer, the bulk; wider in wide ranges and tails.
 
         Args:
             bulk: middle and half-width of its bulk, > 0.
@@ -131,15 +132,8 @@ class Resolution:
             total: number of ratios in the mean that is wanted.
         """
         (middle, width), (low, high) = bulk, ends
-        octaves = math.log2(high) - math.log2(low) + 1
-        step = min(_MOST_OF_A_ROW, 1 + math.floor(octaves / _OCTAVES))
-        # Merging costs three products where splitting costs one, and loses half as much.
-        log_points = _LOG_POINTS - (step >= _FEW_POINTS) - (step > 1 and estimate is not Estimate.UPPER)
-        own, mean = math.log2(count), math.log2(total)
-        tops = [*(own + top for top, _ in _SMALL), *(mean + end for end, _ in _LARGE), math.inf]
-        sizes = [*(size for _, size in _SMALL), step, *(size for _, size in _LARGE)]
-        points = [*(_LOG_FEWEST for _ in _SMALL), log_points, *(_LOG_FEWEST for _ in _LARGE)]
-        steps, reaches = _tiered(list(zip(tops, sizes, points, strict=True)))
+        octaves, log_points = _row_size(low, high, estimate)
+        steps, reaches = _spacings(_tiers(octaves, log_points, count=count, total=total))
         bulk_level = math.frexp(_BULK * width)[1] - log_points
         finest_level = math.ceil(math.log2(max(middle - low, _TINY) / _MAX_BULK))
         return cls(middle, int(steps[np.searchsorted(steps, max(bulk_level, finest_level))]), steps, reaches)
@@ -150,7 +144,7 @@ class Resolution:
         return np.minimum(self._level_at(ratios), around)
 
     def levels_between(self, low: int, high: int) -> list[int]:
-        """Return log2 of the spacings in [low, high], increasing.
+        """Return log2 of the spacings that are in use from 2^low to 2^high, increasing.
 
         Args:
             low: log2 of the smallest.
@@ -159,7 +153,7 @@ class Resolution:
         return [int(step) for step in self.steps[(self.steps >= low) & (self.steps <= high)]]
 
     def relative_spacing(self, low: int, high: int) -> float:
-        """Return the largest of the spacings from 2^low to 2^high, each relative to the smallest ratio on it.
+        """Return the largest of spacing / reach of the next narrower spacing, for the spacings from 2^low to 2^high.
 
         Args:
             low: log2 of the smallest spacing.
@@ -180,7 +174,7 @@ class Resolution:
         return is_near | (np.abs(ratios - self.middle) < reach) if level >= self.bulk_level else is_near
 
     def lattice(self, low: float, high: float) -> Array:
-        """Return low > 0, high and the lattice points between them, with some beside them, in any order.
+        """Return low > 0, high and the points between them, each on the spacing wanted there; some beyond; unsorted.
 
         Args:
             low: > 0.
@@ -206,20 +200,44 @@ class Resolution:
         return float(self.reaches[max(int(np.searchsorted(self.steps, level, side="right")) - 1, 0)])
 
 
-def _tiered(tiers: list[tuple[float, int, int]]) -> tuple[NDArray[np.int64], Array]:
-    """Return (levels, reaches 2^(level + points)), rising; a tier (top, size, points) has every size-th level."""
+class _Tier(NamedTuple):
+    """Rows up to one distance, of `octaves` powers of 2 and 2^log_points points each; the last such row reaches it."""
+
+    log_top: float
+    octaves: int
+    log_points: int
+
+
+def _row_size(low: float, high: float, estimate: Estimate) -> tuple[int, int]:
+    """Return (octaves of a row, log2 of its points): 1 to 4, one per 60 in range; 10, less 1 for >= 3, 1 if merged."""
+    octaves = min(_MOST_OF_A_ROW, 1 + math.floor((math.log2(high) - math.log2(low) + 1) / _OCTAVES))
+    # Merging costs three products where splitting costs one, and loses half as much.
+    is_merged = octaves > 1 and estimate is not Estimate.UPPER
+    return octaves, _LOG_POINTS - (octaves >= _FEW_POINTS) - is_merged
+
+
+def _tiers(octaves: int, log_points: int, *, count: int, total: int) -> list[_Tier]:
+    """Return rows of 8, 6 octaves to count * 2^-256, 2^-64; as given to total * 2^16; 4 to total * 2^64; 6 beyond."""
+    tops = [*(math.log2(count) + top for top, _ in _SMALL), *(math.log2(total) + end for end, _ in _LARGE), math.inf]
+    sizes = [*(size for _, size in _SMALL), octaves, *(size for _, size in _LARGE)]
+    points = [*(_LOG_FEWEST for _ in _SMALL), log_points, *(_LOG_FEWEST for _ in _LARGE)]
+    return list(map(_Tier, tops, sizes, points))
+
+
+def _spacings(tiers: list[_Tier]) -> tuple[NDArray[np.int64], Array]:
+    """Return (log2 of spacings, reach 2^log_points times each), rising: a tier's are the multiples of its octaves."""
     steps, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    for top, size, points in tiers:
-        new = np.arange(_LOWEST // size * size, _HIGHEST, size)
-        new = new[new - size + points < top]
+    for log_top, octaves, log_points in tiers:
+        new = np.arange(_LOWEST // octaves * octaves, _HIGHEST, octaves)
+        new = new[new - octaves + log_points < log_top]
         if steps.size:
-            new = new[(new > steps[-1]) & (new + points > ends[-1])]
-        steps, ends = np.append(steps, new), np.append(ends, new + points)
+            new = new[(new > steps[-1]) & (new + log_points > ends[-1])]
+        steps, ends = np.append(steps, new), np.append(ends, new + log_points)
     return steps, np.ldexp(1.0, ends)
 
 
 def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Resolution:
-    """Return the resolution for one ratio in a sum of `total` of them, from its bulk (16 to 84 %) and its ends.
+    """Return `Resolution.of` one ratio in a mean of `total`: its `_bulk`, none of it at 0, its first and last value.
 
     Args:
         ratios: values > 0, increasing, shape (n,).
@@ -232,7 +250,7 @@ def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: i
 
 
 def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
-    """Return (middle, half-width) > 0 of the 16 to 84 % range of a ratio; if that is one value, mean and deviation."""
+    """Return (middle, half-width) > 0 of the 16 to 84 % range, `zero` at 0 included; (mean, deviation) if one value."""
     # Of rare, large ratios the mean lies far above the bulk: points near it would be wasted.
     below = np.cumsum(masses) + zero
     low, high = (float(ratios[min(int(np.searchsorted(below, x * below[-1])), below.size - 1)]) for x in (0.16, 0.84))
@@ -244,7 +262,7 @@ def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
 
 
 def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:
-    """Return the law on lattices: each mass split over two points, mean kept (UPPER), or on the lower with its moment.
+    """Return the law on lattices: each mass split over two points, mean kept (UPPER), or at the lower with its moment.
 
     Args:
         ratios: > 0, in any order, shape (n,).
@@ -269,7 +287,7 @@ def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estim
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of two independent ratios, `trimmed`; TooLargeError above 2^17 points a row.
+    """Return the law of the sum of two independent ratios, `trimmed`, round-off added; TooLargeError (2^17 in a row).
 
     Args:
         a: of one ratio, or of a sum of them.
@@ -300,7 +318,7 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def _resolution_of_sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Resolution, float]:
-    """Return (the resolution for the sum of two independent ratios, the largest value of the sum)."""
+    """Return (`Resolution.of` the sum, middles added, widths by hypot; its largest value); one of them may be 0."""
     sizes = [(ratios, masses, law.zero) for law in (a, b) for ratios, masses in [law.points()]]
     (middle_a, width_a), (middle_b, width_b) = (_bulk(*size) for size in sizes)
     (low_a, high_a), (low_b, high_b) = ((float(ratios[0]), float(ratios[-1])) for ratios, _, _ in sizes)
@@ -310,7 +328,7 @@ def _resolution_of_sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Re
 
 
 def _rows_of_sum(a: RatioLaw, b: RatioLaw, levels: list[int], resolution: Resolution) -> tuple[dict[int, Row], int]:
-    """Return (rows of a sum's ratios > 0 by rising level, each convolved once; most products in an entry)."""
+    """Return (rows of a sum's ratios > 0 by rising level, a 0 of mass > 1e-18 added too; most products in an entry)."""
     # From the narrowest spacing up: `up_to` is all of a law that is not wider than this one, put on it. The sum on it
     # has one term that lies on it; what this spacing is wide enough for stays in the row, the rest is carried on.
     rows: dict[int, Row] = {}
@@ -346,21 +364,25 @@ def _split_by_resolution(row: Row | None, level: int, resolution: Resolution) ->
 
 
 def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: Estimate) -> float:
-    """Return what of Q mass `zero` <= 1e-18 stays at ratio 0 (0 if larger); UPPER adds the other part to `rows`."""
-    # They are not resolved: the mass is split over 0 and the top, rounded to 0, or left out.
-    if not 0 < zero <= _NO_ZERO:
+    """Return what stays at 0 of a Q mass <= 1e-18, else 0: UPPER a share, the rest in `rows`; LOWER all; REVERSED 0."""
+    if not 0 < zero <= _NO_ZERO:  # a larger one is in the rows already
         return 0.0
-    if estimate is not Estimate.UPPER:
-        return zero if estimate is Estimate.LOWER else 0.0
+    if estimate is Estimate.UPPER:
+        return _split_at_top(rows, law, zero)
+    return zero if estimate is Estimate.LOWER else 0.0
+
+
+def _split_at_top(rows: dict[int, Row], law: RatioLaw, mass: float) -> float:
+    """Add the share of `mass` that keeps the law's mean to the top point of `rows`, in place; return the share of 0."""
     ratios, masses = law.points()
     top = max(rows)
     share = float((ratios * masses).sum()) / math.ldexp(rows[top].end - 1, top)
-    rows[top].cells[0, -1] += zero * share
-    return zero * (1 - share)
+    rows[top].cells[0, -1] += mass * share
+    return mass * (1 - share)
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without tails of 1e-26: UPPER split over 0 or inf and the bulk, LOWER to 0 and in, REVERSED in.
+    """Return the law cut to `_ends_without_tails`; by estimate tails go to 0, inf or the new ends, or are dropped.
 
     Args:
         law: any law.
@@ -368,28 +390,44 @@ def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     """
     ratios, masses = law.flat()
     first, last = _ends_without_tails(ratios, masses)
-    zero, infinite = law.zero, law.infinite
     low, high = ratios < ratios[first], ratios > ratios[last]
+    zero, at_first = _low_tail_shares(ratios[low], masses[low], float(ratios[first]), estimate)
+    infinite, at_last = _high_tail_shares(ratios[high], masses[high], float(ratios[last]), estimate)
     growth = np.ones(masses.size)
-    match estimate:
-        case Estimate.UPPER:
-            share = float((masses[low] * ratios[low]).sum() / ratios[first])
-            zero += float(masses[low].sum()) - share + _LEFT_OUT
-            infinite += float((masses[high] * (ratios[high] - ratios[last])).sum()) + _LEFT_OUT * float(ratios[last])
-            growth[first] += share / masses[first]
-            growth[last] += masses[high].sum() / masses[last]
-        case Estimate.LOWER:
-            zero += float(masses[low].sum())
-            growth[last] += masses[high].sum() / masses[last]
-        case Estimate.LOWER_REVERSED:
-            growth[first] += masses[low].sum() / masses[first]
+    growth[first] += at_first / masses[first]
+    growth[last] += at_last / masses[last]
     rows = rows_where(law, ~(low | high), growth)
     distance = max([law.distance, *(row.distance(level) for level, row in rows.items())])
-    return replace(law, rows=rows, zero=zero, infinite=infinite, distance=distance)
+    return replace(law, rows=rows, zero=law.zero + zero, infinite=law.infinite + infinite, distance=distance)
+
+
+def _low_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimate) -> tuple[float, float]:
+    """Return Q masses of a tail for (0, end): UPPER mean kept, 1e-270 more at 0; LOWER (all, 0); REVERSED (0, all)."""
+    mass = float(masses.sum())
+    match estimate:
+        case Estimate.UPPER:
+            share = float((masses * ratios).sum() / end)
+            return mass - share + _LEFT_OUT, share
+        case Estimate.LOWER:
+            return mass, 0.0
+        case Estimate.LOWER_REVERSED:
+            return 0.0, mass
+
+
+def _high_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimate) -> tuple[float, float]:
+    """Return (P mass at inf, Q mass at end): UPPER (sum mass (ratio - end), all), LOWER (0, all), REVERSED (0, 0)."""
+    mass = float(masses.sum())
+    match estimate:
+        case Estimate.UPPER:
+            return float((masses * (ratios - end)).sum()) + _LEFT_OUT * end, mass
+        case Estimate.LOWER:
+            return 0.0, mass
+        case Estimate.LOWER_REVERSED:
+            return 0.0, 0.0
 
 
 def _ends_without_tails(ratios: Array, masses: Array) -> tuple[int, int]:
-    """Return the indices of the lowest and the highest ratio beyond which a Q mass and P mass of 1e-26 in sum lie."""
+    """Return indices of the lowest and highest ratio to keep: beyond lies < 1e-26 of Q mass + P mass (scaled to 1)."""
     weight = masses * (1 + ratios / float((ratios * masses).sum()))
     order = np.argsort(ratios, kind="stable")
     first = order[int(np.searchsorted(np.cumsum(weight[order]), _TAIL))]
@@ -398,7 +436,7 @@ def _ends_without_tails(ratios: Array, masses: Array) -> tuple[int, int]:
 
 
 def rows_where(law: RatioLaw, is_used: NDArray[np.bool_], growth: Array | float = 1.0) -> dict[int, Row]:
-    """Return the rows of a law with its used entries above 1e-280 alone, their masses times `growth`.
+    """Return the law's rows times `growth`, each by `crop_row` cut to its used entries; rows with none are left out.
 
     Args:
         law: any law.

@@ -36,14 +36,14 @@ class Row:
         return self.start + int(self.cells.shape[1])
 
     def ratios(self, level: int) -> Array:
-        """Return the mean ratio of the mass at each point, on a spacing of 2^level; the point itself for no mass."""
+        """Return each point's mean ratio, (index + moment / mass) 2^level; index 2^level without mass or moments."""
         index = np.arange(self.start, self.end, dtype=np.float64)
         for moments in self.cells[1:]:
             index += moments / np.where(self.cells[0] > 0, self.cells[0], 1.0)
         return np.ldexp(index, level)
 
     def distance(self, level: int) -> float:
-        """Return the largest distance of a mass from its point, relative to the ratio, on a spacing of 2^level."""
+        """Return the largest |ratio - point| / ratio of `ratios`, on a spacing of 2^level; 0 without moments."""
         if self.cells.shape[0] == 1:
             return 0.0
         ratios, points = self.ratios(level), np.ldexp(np.arange(self.start, self.end, dtype=np.float64), level)
@@ -51,7 +51,7 @@ class Row:
 
 
 def add_rows(*rows: Row | None) -> Row | None:
-    """Return the sum of the masses of rows on one spacing, None left out; None for no rows, or TooLargeError (2^17)."""
+    """Return the sum of rows on one spacing, None left out; None for no rows; TooLargeError above 2^17 points."""
     some = [row for row in rows if row]
     if len(some) < 2:
         return some[0] if some else None
@@ -65,7 +65,7 @@ def add_rows(*rows: Row | None) -> Row | None:
 
 
 def convolve_rows(a: Row | None, b: Row | None) -> Row | None:
-    """Return the row of the sum of two independent ratios on one spacing, one of each row; None if either is None.
+    """Return the row of the sum of two independent ratios on one spacing, with moments if a has; None for any None.
 
     Args:
         a: masses, with moments or without.
@@ -80,7 +80,7 @@ def convolve_rows(a: Row | None, b: Row | None) -> Row | None:
 
 
 def _convolved(a: Array, b: Array) -> Array:
-    """Convolve two arrays by sums of products, not by FFT: each entry is right to a few units in its last place."""
+    """Convolve two arrays by sums of products, 512 at once, not by FFT: entries >= 0 keep their relative accuracy."""
     spend(_PRODUCT * a.size * b.size + TURN)
     a, b = sorted((a, b), key=len)
     result = np.zeros(a.size + b.size - 1)
@@ -91,7 +91,7 @@ def _convolved(a: Array, b: Array) -> Array:
 
 
 def widen_row(row: Row, octaves: int) -> Row:
-    """Return the row on 2^octaves times its spacing, masses split over two points or, if it has moments, merged.
+    """Return the row on 2^octaves times its spacing, by `_split_blocks` without moments, by `_merge_blocks` with them.
 
     Args:
         row: on some spacing.
@@ -101,22 +101,33 @@ def widen_row(row: Row, octaves: int) -> Row:
     left = row.start % factor
     blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
     blocks.reshape(kinds, -1)[:, left : left + size] = row.cells
-    share = np.arange(factor) / factor
-    over = blocks[0] @ share
-    if kinds == 1:
-        near = blocks[0] @ (1 - share)
-        near[1:] += over[:-1]
-        near = near if not over[-1] else np.append(near, over[-1])
-        return Row(row.start // factor, near[np.newaxis])
-    merged = np.array([blocks[0].sum(axis=1), blocks[1].sum(axis=1) / factor + over])
+    start = row.start // factor
+    return _split_blocks(start, blocks[0]) if kinds == 1 else _merge_blocks(start, *blocks)
+
+
+def _split_blocks(start: int, masses: Array) -> Row:
+    """Return a point for each row of `masses`: its masses split over this and the next row's point, mean kept."""
+    share = np.arange(masses.shape[1]) / masses.shape[1]
+    at_next = masses @ share
+    cells = masses @ (1 - share)
+    cells[1:] += at_next[:-1]
+    cells = cells if not at_next[-1] else np.append(cells, at_next[-1])
+    return Row(start, cells[np.newaxis])
+
+
+def _merge_blocks(start: int, masses: Array, moments: Array) -> Row:
+    """Return a point for each row of `masses`, with a moment; indices moved by the mean moment, rounded, start >= 0."""
+    factor = masses.shape[1]
+    offsets = masses @ (np.arange(factor) / factor)
+    merged = np.array([masses.sum(axis=1), moments.sum(axis=1) / factor + offsets])
     # Where means drift away from their points the points are renamed: only what lies close together is to be merged.
-    drift = max(round(float(merged[1].sum()) / float(merged[0].sum())), -(row.start // factor))
+    drift = max(round(float(merged[1].sum()) / float(merged[0].sum())), -start)
     merged[1] -= drift * merged[0]
-    return Row(row.start // factor + drift, merged)
+    return Row(start + drift, merged)
 
 
 def crop_row(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
-    """Return a row's used masses above 1e-280, cut to the first and last of them; None if there is none.
+    """Return the row from its first to its last used mass above 1e-280, others in between set to 0; None for none.
 
     Args:
         row: any row.

@@ -67,7 +67,7 @@ class RdpCurve:
 
     @cached_property
     def _hull(self) -> tuple[Array, Array]:
-        """(z, log moment) of the corners of the lower convex hull of the points, (0, 0) first, shape (n,) each."""
+        """(z, log moment), shape (n,) each, of the corners of the lower convex hull of (0, 0) and points (a - 1, K)."""
         # Andrew's monotone chain: a corner goes when the next point shows that it lies above the chord.
         corners = [(0.0, 0.0)]
         for order, value in self.points:
@@ -84,7 +84,7 @@ class RdpCurve:
         return self._hull[0][1:]
 
     def rdp(self, order: float) -> float:
-        """Return an upper bound on the divergence of order a > 1, interpolated as log moment; inf above the last."""
+        """Return an upper bound on the divergence of order a > 1: the hull's K(a - 1) / (a - 1); inf above the last."""
         if order > self.points[-1][0]:
             return math.inf
         return float(self.cumulants(np.array([order - 1]))[0][0]) / (order - 1)
@@ -140,7 +140,7 @@ def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, flo
 
 
 def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
-    """Return Wang et al.'s upper bound on the divergence of whole order >= 2 of a fixed-size draw, replace-one.
+    """Return Wang et al.'s upper bound on the divergence of a fixed-size draw, replace-one, whole order >= 2.
 
     Args:
         rdp: of the mechanism on the batch, replace-one; rdp(inf) is its pure epsilon, `inf` if there is none.
@@ -184,7 +184,7 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
-    """Return Zhu and Wang's upper bound on the divergence of whole order >= 2 of a Poisson draw, add-remove.
+    """Return Zhu and Wang's upper bound on the divergence of a Poisson draw; terms of order >= 3 times `factor`.
 
     Args:
         rdp: of the mechanism on the batch, add-remove.
@@ -243,7 +243,7 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return upper bounds (K of D||D', of D'||D) for (epsilon, 0)-DP steps with an outcome of probability >= 1 - q.
+    """Return upper bounds (K of D||D', D'||D): all but an outcome of >= 1 - q lose +-epsilon; <= randomized response.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -276,16 +276,17 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
 
 
 def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
-    """Return the log moment, rounded up, if all outcomes but one have `loss` and mass q in P (swapped: in Q)."""
+    """Return the log moment, rounded up, if all outcomes but one have `loss` and in sum mass q in P (swapped: in Q)."""
     other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
     p, q = (other, q) if swapped else (q, other)
     log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
-    slack = _ROUNDOFF * (z + 1) * (p / (1 - p) + q / (1 - q))
-    return _log_sum(np.log(p) + z * loss, log_certain, slack, blur=_ROUNDOFF * (1 + z * abs(loss)))
+    sum_error = _ROUNDOFF * (z + 1) * (p / (1 - p) + q / (1 - q))
+    raised = np.log(p) + z * loss
+    return _log_sum_upper(raised, log_certain, sum_error, relative_error=_ROUNDOFF * (1 + z * abs(loss)))
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return upper bounds (K of D||D', of D'||D) for Gaussian steps with an outcome of probability >= 1 - q.
+    """Return upper bounds (K of D||D', D'||D): all but an outcome of >= 1 - q in two tails, q rounded up; <= full K.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -304,12 +305,8 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return log moments, shape (q, orders), if the other outcomes are two tails of N(mean, 1), split the worst way."""
-    # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
-    # q; the largest over the cells bounds every share.
-    shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
-    masses = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
-    upper, lower = mean - normal_quantile_array(masses[:, 0]), mean + normal_quantile_array(masses[:, 1])
+    """Return log moments, shape (q, orders), of the worst cell of `_tail_ends`; the Gaussian's own if tails meet."""
+    upper, lower = _tail_ends(q, mean)
     p = np.exp(normal_log_cdf_array(shift - upper)) + np.exp(normal_log_cdf_array(lower - shift))
     other = np.exp(normal_log_cdf_array(-upper)) + np.exp(normal_log_cdf_array(lower))
     whole = (upper <= lower) | (p >= 1) | (other >= 1)
@@ -319,22 +316,31 @@ def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: flo
         tilt, moved = z * (z + 1) * shift**2 / 2, (z + 1) * shift
         tails = np.logaddexp(normal_log_cdf_array(moved - upper), normal_log_cdf_array(lower - moved)) + tilt
         log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-other)
-        slack = 4 * LOG_CDF_ERROR * (z + 1) * (p / (1 - p) + other / (1 - other))
-        moment = _log_sum(tails, log_certain, slack, blur=4 * LOG_CDF_ERROR)
+        sum_error = 4 * LOG_CDF_ERROR * (z + 1) * (p / (1 - p) + other / (1 - other))
+        moment = _log_sum_upper(tails, log_certain, sum_error, relative_error=4 * LOG_CDF_ERROR)
         columns.append(np.where(whole, tilt, moment).max(axis=1))
     return np.stack(columns, axis=1)
 
 
-def _log_sum(raised: Array, other: Array, slack: Array, *, blur: Array | float) -> Array:
-    """Return an upper bound on log(e^raised + e^other), with errors `blur` of e^raised and `slack` of the sum."""
+def _tail_ends(q: Array, mean: float) -> tuple[Array, Array]:
+    """Return (start of upper tail, end of lower tail) of N(mean, 1), each with most mass, per q and cell of shares."""
+    # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
+    # q; the largest over the cells bounds every share.
+    shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
+    masses = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
+    return mean - normal_quantile_array(masses[:, 0]), mean + normal_quantile_array(masses[:, 1])
+
+
+def _log_sum_upper(raised: Array, other: Array, sum_error: Array, *, relative_error: Array | float) -> Array:
+    """Return log(e^raised (1 + relative_error) + e^other + sum_error), or more if an exponent is 1 or more."""
     top = np.maximum(raised, other)
     with np.errstate(over="ignore"):
-        near = np.log1p(np.exp(raised) * (1 + blur) + np.expm1(other) + slack)
-    return np.where(top < 1, near, np.logaddexp(raised, other) + slack + blur)
+        near = np.log1p(np.exp(raised) * (1 + relative_error) + np.expm1(other) + sum_error)
+    return np.where(top < 1, near, np.logaddexp(raised, other) + sum_error + relative_error)
 
 
 def _round_up_to_lattice(q: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Return (distinct probabilities, index of each q's), log q rounded up to a lattice, coarser for small q."""
+    """Return (distinct q, index of each): log(q / max q) rounded up to 0.004, below -4 0.04, below -12 0.4, >= -40."""
     log_q = np.log(np.clip(q, MIN_MASS, 1.0))
     log_ratio = log_q - log_q.max()
     rounded = np.full(q.shape, _LATTICE[-1][0])
