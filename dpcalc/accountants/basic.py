@@ -218,7 +218,7 @@ def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float
 
 
 def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tuple[int, Array]:
-    """Return (first l, [log P(l), log P(l + 1), ...]), l false answers of `count` randomized responses, tails cut."""
+    """Return (first l, log P of l, l + 1, ... false answers of `count` responses), scaled to sum to 1 without tails."""
     # From the mode outwards by the ratio P(l + 1) / P(l) = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By
     # Bernstein's inequality l lies t below its mean m with probability at most e^(-t^2 / 2m), and t above it at most
     # e^(-t^2 / (2m + 2t/3)).

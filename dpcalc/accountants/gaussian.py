@@ -68,7 +68,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return a bracket of a Gaussian's epsilon, profile rounded by `sign`; (0, 0) if met at 0; None if mu^2 is 0, inf.
+    """Return a bracket of a Gaussian's epsilon; (0, 0) if delta is met at 0; None if floats do not hold the profile.
 
     Args:
         mu: distance over deviation, >= 0.

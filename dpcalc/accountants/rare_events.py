@@ -271,10 +271,20 @@ def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, epsi
         return replace(attempt, precision=as_longdouble)
     # In this order: more digits if round-off spoils the bound, another guess if the tilt does not suit epsilon or the
     # cap is below it, then finer grids until two of them agree.
-    elsewhere = bound.excess > _FAR_EXCESS and abs(bound.epsilon - attempt.guess) > 0.1 * attempt.guess
-    if elsewhere or bound.epsilon > attempt.guess + rare.cap_margin / 2:
+    if _needs_other_guess(rare, attempt, bound):
         nearby = min(max(bound.epsilon, attempt.guess / 2), 2 * attempt.guess, rare.epsilon_upper)
         return replace(attempt, guess=nearby, coarse=None)
+    return _finer_attempt(attempt, bound, epsilon_width)
+
+
+def _needs_other_guess(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound) -> bool:
+    """Return True if epsilon lies at the cap, or far from the guess where the moment bound is 1000 times delta."""
+    is_far = bound.excess > _FAR_EXCESS and abs(bound.epsilon - attempt.guess) > 0.1 * attempt.guess
+    return is_far or bound.epsilon > attempt.guess + rare.cap_margin / 2
+
+
+def _finer_attempt(attempt: _Attempt, bound: EpsilonBound, epsilon_width: float) -> _Attempt | None:
+    """Return the attempt on a finer grid, as fine as the change of epsilon asks for; None if two grids agree."""
     if attempt.coarse is None:
         return replace(attempt, share=attempt.share / _COARSE_FACTOR, coarse=bound.epsilon, gain=_COARSE_FACTOR)
     error, allowed = abs(bound.epsilon - attempt.coarse) / (attempt.gain - 1), _ACCURATE * epsilon_width * bound.epsilon

@@ -217,13 +217,20 @@ def _zoom_to_minimum(
         elif at == 0 and low > _SMALLEST_ORDER and not has_grown:  # up and down again: the sign is lost in round-off
             low, high = low / 1e3, 2 * low
         else:
-            corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]  # the best order is at one
-            if corners:
-                orders = np.unique(
-                    [*orders, *(z for step_corners in corners for z in step_corners if orders[0] < z < orders[-1])]
-                )
-                value, _ = moments.cumulants(orders)
+            orders, value = _with_corners(counts, moments, orders, value)
             return _OrdersNearMinimum(orders, value, moments, high)
+
+
+def _with_corners(
+    counts: dict[Curve, int], moments: ComposedMoments, orders: Array, values: Array
+) -> tuple[Array, Array]:
+    """Return orders, rising, and K at them, with the corners of RdpCurves between them added; unchanged without any."""
+    # K is a chord between the corners of such a curve, so that the best order is at one.
+    corners = [z for curve in counts if isinstance(curve, RdpCurve) for z in curve.corners]
+    if not corners:
+        return orders, values
+    orders = np.unique([*orders, *(z for z in corners if orders[0] < z < orders[-1])])
+    return orders, moments.cumulants(orders)[0]
 
 
 class _ZoomedOrders(NamedTuple):
