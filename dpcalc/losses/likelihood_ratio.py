@@ -62,7 +62,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law under Q of a step's dP/dQ for a mean of `count`; TooLargeError if no or few ratios are floats.
+    """Return the trimmed law under Q of dP/dQ, masses scaled to 1 - zero; TooLargeError if no or few ratios are floats.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -124,7 +124,7 @@ class _FloatRatios(NamedTuple):
 
 
 def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Return ratios within e^+-560, others called infinite or 0 (from below: moved inwards); or TooLargeError.
+    """Return ratios in e^+-560; UPPER calls others infinite or 0, LOWER moves them in; TooLargeError: half infinite.
 
     Args: log P masses and losses, by rising loss, P mass where Q has none, what is bounded.
     """
@@ -175,7 +175,7 @@ def _some_losses(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> t
 
 
 def _atoms(curve: LossCurve) -> tuple[Array, Array]:
-    """Return (log P masses, losses) of the single values of a loss, that of loss 0 included."""
+    """Return (log P masses, losses) of the curve's atoms and, if it has over 1e-13, of loss 0; unsorted."""
     losses, log_masses = (np.array(values, dtype=np.float64) for values in curve.atoms)
     if curve.zero_loss_mass > _NO_MASS:
         losses, log_masses = np.append(losses, 0.0), np.append(log_masses, math.log(curve.zero_loss_mass))
@@ -183,7 +183,7 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
 
 
 def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array, Array]:
-    """Return (log P mass, log of P/Q mass) of each panel between points `y` and those with the losses `ends`."""
+    """Return (log P, log P/Q mass) of panels by 5-node quadrature, ending at `y` and where the loss is in `ends`."""
     inner, _ = points_with_losses(segment, y, loss, sorted_unique(ends))
     edges = sorted_unique(np.append(y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
@@ -196,7 +196,7 @@ def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array
 
 
 def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of `count` >= 1 independent copies of a ratio, in few sums of two; TooLargeError.
+    """Return the law of the sum of `count` >= 1 independent copies, by an addition chain of sums of two; TooLargeError.
 
     Args:
         law: of one ratio.
@@ -214,7 +214,7 @@ def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
 
 
 def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tuple[RatioLaw, RatioLaw]:
-    """Return the laws of the sums of `count` and of `fewer` copies, for 1 <= fewer < count, in few sums of two."""
+    """Return the laws of sums of `count` and of `fewer` copies, 1 <= fewer < count, by Euclid's algorithm on both."""
     # By count = factor * fewer + rest (Bergeron, Berstel, Brlek and Duboc 1989, "Addition chains using continued
     # fractions"): 65,535 copies take 19 sums, where doubling and adding takes 30.
     factor, remainder = divmod(count, fewer)
@@ -245,7 +245,7 @@ class _Cells:
 
     @classmethod
     def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return a step's log P and log Q masses in cells max(range, 1) / 30,000 wide, for a mean of `number` steps.
+        """Return a step's log P and log Q masses in the cells that have any, max(range, 1) / 30,000 wide in loss.
 
         Args:
             curve: its loss.
@@ -266,7 +266,7 @@ class _Cells:
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
-    """Return `mean_pair` from the largest ratio alone, if all but 1e-18 are over e^50 count (`_are_large`); else None.
+    """Return `mean_pair` where one ratio decides: losses < log(count) + 50 have P mass <= 1e-18 each; None elsewhere.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
@@ -286,8 +286,8 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
     losses, log_q = _large_ratios_below(cells, log_p, log_count, share=share)
     lower = losses - 4 * _TOLERANCE * (1 + np.abs(losses))
     if estimate is Estimate.LOWER:
-        return _with_losses(lower, log_q + losses, infinite)
-    return _with_losses(-losses[::-1] - 4 * _TOLERANCE * (1 + np.abs(losses[::-1])), log_q[::-1], 0.0)
+        return _one_way_pair(lower, log_q + losses, infinite)
+    return _one_way_pair(-losses[::-1] - 4 * _TOLERANCE * (1 + np.abs(losses[::-1])), log_q[::-1], 0.0)
 
 
 def _are_large(curve: LossCurve, log_count: float) -> bool:
@@ -298,7 +298,7 @@ def _are_large(curve: LossCurve, log_count: float) -> bool:
 
 
 def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, share: float) -> tuple[Array, Array]:
-    """Return (losses of the mean, rising; log Q masses), from below: all steps' P masses at their cells' lower ends."""
+    """Return (losses of the mean, rising; log Q masses), from below: P at cells' lower ends, 1e-12 of it at 1e-12."""
     losses = np.concatenate([each.low for each in cells]) - log_count
     is_large = losses > _RARE
     # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
@@ -311,7 +311,7 @@ def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, 
 
 
 def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, share: float, infinite: float) -> Atoms:
-    """Return `large_ratio_pair` for UPPER: losses > 0 from all steps' log P masses, < 0 from the largest ratio."""
+    """Return `large_ratio_pair` for UPPER: losses >= 50 by all steps' P masses, losses < 0 by the largest ratio."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
     log_q, losses = log_p - losses, _with_share(losses, share)
     # The other direction is bounded by the largest ratio alone.
@@ -357,7 +357,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of ratio 1 - share + share * mean of ratios, summed on lattices; LOWER bounds one direction.
+    """Return the pair of 1 - share + share * mean of ratios: `large_ratio_pair`, or lattice sums, ratios > e^50 apart.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
@@ -399,7 +399,7 @@ def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
 ) -> Atoms:
-    """Return the pair of ratio 1 - share + share * S / count, S of `law` or `rare`; a lower one may be TooLargeError.
+    """Return the pair of 1 - share + share S / count: UPPER raised, both ways; LOWER lowered, one way; TooLargeError.
 
     Args:
         law: of the sum.
@@ -433,14 +433,14 @@ def pair_of(
         )
     # With a small probability nothing is released: that covers masses that are too large by round-off.
     if estimate is Estimate.LOWER:
-        return _with_losses(losses - margin, log_p - raised, infinite * math.exp(-raised))
-    return _with_losses((-losses - margin)[::-1], (log_q - raised)[::-1], zero * math.exp(-raised))
+        return _one_way_pair(losses - margin, log_p - raised, infinite * math.exp(-raised))
+    return _one_way_pair((-losses - margin)[::-1], (log_q - raised)[::-1], zero * math.exp(-raised))
 
 
 def _losses_of_mean(
     law: RatioLaw, count: int, estimate: Estimate, share: float, rare: tuple[Array, Array] | None
 ) -> tuple[Array, Array]:
-    """Return (log(1 - share + share S / count), Q masses), rising, at most 16,001; S = 0 only if share < 1.
+    """Return (log(1 - share + share S / count), Q masses), <= 16,001; S = 0 if share < 1; `rare` not if LOWER_REVERSED.
 
     Args: law of the sum, ratios in it, what is bounded, share, (ratios, Q masses) to be added but for LOWER_REVERSED.
     """
@@ -455,7 +455,7 @@ def _losses_of_mean(
 
 
 def _error_of_losses(law: RatioLaw, losses: Array, estimate: Estimate) -> Array:
-    """Return a bound on the round-off of each loss; TooLargeError from below if that of merged ratios is over 5e-6."""
+    """Return a bound on each loss's round-off, that of merging included unless UPPER; TooLargeError if it is > 5e-6."""
     # From below a ratio is a mean, whose error is at most that of its weights times the range of what is merged.
     quotient = 0.0 if estimate is Estimate.UPPER else 8 * law.error * law.distance
     if quotient > _MAX_QUOTIENT:
@@ -469,7 +469,7 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     """Return (ratios, masses), 16,000 at most: others split over neighbours (UPPER) or merged into means (LOWER)."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
-    kept = _places_kept(ratios, masses)
+    kept = _places_to_keep(ratios, masses)
     if estimate is not Estimate.UPPER:
         mass = np.add.reduceat(masses, kept)
         return np.add.reduceat(masses * ratios, kept) / mass, mass
@@ -482,8 +482,8 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     return ends[fewer > 0], fewer[fewer > 0]
 
 
-def _places_kept(ratios: Array, masses: Array) -> NDArray[np.int64]:
-    """Return up to 16,000 rising indices, 0 first: dense where merging costs most, a quarter spread evenly in loss."""
+def _places_to_keep(ratios: Array, masses: Array) -> NDArray[np.int64]:
+    """Return <= 16,000 of more indices, rising from 0: 3/4 dense by cbrt((P + Q mass) width^2), 1/4 even in loss."""
     # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
     width = np.gradient(np.log(ratios))
     weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
@@ -493,8 +493,8 @@ def _places_kept(ratios: Array, masses: Array) -> NDArray[np.int64]:
     return sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
 
 
-def _with_losses(losses: Array, log_masses: Array, infinity_mass: float) -> Atoms:
-    """Return the one-way pair with these losses, increasing, and P masses; the remaining P mass has loss 0."""
+def _one_way_pair(losses: Array, log_masses: Array, infinity_mass: float) -> OneWayAtoms:
+    """Return the pair with these losses, increasing, and log P masses; the remaining P mass has loss 0."""
     return OneWayAtoms(
         losses=tuple(losses.tolist()), log_masses=tuple(log_masses.tolist()), infinity_mass=infinity_mass
     )
