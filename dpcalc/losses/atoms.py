@@ -104,7 +104,7 @@ class Atoms(PrivacyProfile):
 
     @cached_property
     def only_other(self) -> float:
-        """Q mass where P has none: `other_infinite`; if None, Q mass missing to 1 beside all losses, 0 too; >= 0."""
+        """Q mass where P has none: `other_infinite`; if None, what finite losses leave of a Q mass of 1, >= 0."""
         if self.other_infinite is not None:
             return self.other_infinite
         covered = map(math.exp, (np.array(self.log_masses) - np.array(self.losses)).tolist())
@@ -280,7 +280,7 @@ def _log_differences(logs: Array) -> Array:
 
 
 def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
-    """Return losses 4 ulp away from 0 and logs raised: P masses above 0 and Q masses below grow, bounding both ways."""
+    """Return losses 4 ulp away from 0, logs raised so that P mass above 0 and Q mass below grow: bounds both ways."""
     # A cell that ends too early leaves some of its mass to the next smaller loss. If that is a share e of all mass
     # above the end, whatever the end, the profile falls by a share e at most: so much is added to every mass. Losses
     # above 0 rise with their P mass and losses below 0 fall with their Q mass: those are what each direction is read
@@ -294,7 +294,7 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return Atoms of unsorted cells: equal losses added, thinned upwards; inf is infinity mass, -inf none; [] loss 0.
+    """Return Atoms of unsorted cells: equal losses added, thinned upwards; inf to infinity_mass, -inf cut; never empty.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -327,7 +327,7 @@ def _add_equal_losses(losses: Array, logs: Array) -> tuple[Array, Array]:
 
 
 def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
-    """Return `max_losses` at equal steps of index; others split over neighbours, P and Q kept: an upper bound."""
+    """Return (losses, logs) at `max_losses` even indices, others split over neighbours, P and Q kept: upper bound."""
     # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
     kept = np.linspace(0, losses.size - 1, max_losses).round().astype(np.int64)
     ends = losses[kept]
@@ -343,7 +343,7 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
 def glued(
     above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return an upper bound: losses > 0 by P, < 0 by Q mass, raised by round-off, a corner at 0 bridged, thinned.
+    """Return an upper bound from losses > 0 by P, < 0 by Q mass: raised by round-off, corner at 0 bridged, thinned.
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -375,7 +375,7 @@ def _of_raised_cells(
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Return (losses, logs), unsorted: a range around `zero`, doubled till it can, becomes its ends with `excess` less.
+    """Return (losses, logs), unsorted: a range at `zero`, doubled until masses are > 0, becomes two, `excess` less.
 
     Args: increasing losses, log P masses, P mass above 1, index of the first loss >= 0.
     """

@@ -244,7 +244,7 @@ def turning_points(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return >= 3 cell edges in y: `per_area` cells a unit of weight, 1 a `widest`; ConvergenceError above 200,000."""
+    """Return >= 3 cell edges in y: `per_area` cells a unit of weight + 1 a `widest`; ConvergenceError over 200,000."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:
@@ -280,7 +280,7 @@ def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
 
 
 def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: int, aim: Resolution) -> int:
-    """Return doublings of 2^level, 0 to 13: far losses, 16 a round, cost <= budget / 8; (1 + tilt) width <= 1/16."""
+    """Return doublings, <= 13, of 2^level: far losses, 16 a round, cost <= budget / 8; (1 + tilt) width <= 1/16."""
     # When in every round each of the ROUND losses that meet a far loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
     while gap < _MAX_DOUBLINGS and is_far.any():
@@ -440,7 +440,7 @@ class _Centered(NamedTuple):
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
-    """Return atoms and as origin the heaviest lattice cell's merged loss, now zero_loss_mass unless `_is_split`."""
+    """Return atoms, origin the heaviest lattice cell's merged loss, its mass in zero_loss_mass unless `_is_split`."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     is_split = _is_split(cut, loss)
@@ -472,7 +472,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return normalized masses, zero_loss_mass at index 0: a LossPmf if all are near or all far (coarse); else both."""
+    """Return normalized masses, zero_loss_mass at 0: a LossPmf if all or none (coarse) are near 0, else a SplitPmf."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True

@@ -188,7 +188,7 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
 
 
 def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
-    """Return masses < 0 split over neighbours till none is, P and Q mass kept; None if the last is, or exponents > 600.
+    """Return masses < 0 split over neighbours until none is, P and Q kept; None if the last is, or exponents > 600.
 
     Args:
         points: tilted masses at neighbouring lattice points; a concave corner is a negative one.
@@ -240,7 +240,7 @@ def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array)
 
 
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
-    """Merge sorted atoms onto lattice points towards the lighter end, the rest rounded down: a lower bound; or [], [].
+    """Merge sorted atoms onto lattice points towards the lighter end, others rounded down: a lower bound; [] for none.
 
     Args:
         mass: tilted masses, by increasing loss.

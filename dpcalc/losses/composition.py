@@ -120,7 +120,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
 
 
 def _with_capped_segments(curve: LossCurve, limit: float, cap: TailCap, min_mass: float) -> LossCurve:
-    """Return the segments cut at `limit`, their tails by `cap` atoms and infinity mass; `curve` if no tail is cut."""
+    """Return segments cut at `limit`, their tails by `cap` atoms and infinity mass; `curve` if there is no tail."""
     pieces = [_split_off_tail(segment, limit, min_mass) for segment in curve.segments]
     tails = [cap(p, log_q, limit) for _, p, log_q in pieces if p]
     if not tails:
@@ -168,7 +168,7 @@ class _Tail(NamedTuple):
 
 
 def _tail(segment: Segment, limit: float) -> _Tail | None:
-    """Return the half-line of losses > limit; None if there is none, its end is uncertain, cut or 40 deviations off."""
+    """Return the half-line of losses > limit; None if none, its side is unsure, cut on the right, or 40 sigma off."""
     is_right = _is_right_tail(segment.pair, limit)
     if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
         return None
@@ -329,7 +329,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Coarsen by `_affordable_doublings`, by fewer while masses fall by >= 4 budgets and <= 2^17 entries are left."""
+    """Return the loss at `_affordable_doublings`, at fewer while it loses >= 4 budgets and has <= 2^17 entries."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)

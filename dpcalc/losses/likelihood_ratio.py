@@ -124,10 +124,7 @@ class _FloatRatios(NamedTuple):
 
 
 def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Return ratios in e^+-560; UPPER calls others infinite or 0, LOWER moves them in; TooLargeError: half infinite.
-
-    Args: log P masses and losses, by rising loss, P mass where Q has none, what is bounded.
-    """
+    """Return ratios in e^+-560; UPPER calls others infinite or 0, LOWER moves them inwards; or TooLargeError."""
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)
@@ -139,16 +136,21 @@ def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate
     if infinite > _MOST_INFINITE:
         raise TooLargeError(f"expected ratios up to e^{_LARGEST:.0f}, got larger ones in most cases")
     q = np.exp(log_p[finite] - losses[finite])
-    zero = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
     rounded_to_zero = float(np.exp(np.minimum(log_p[small] - losses[small], 0.0)).sum())
-    error = max(_QUADRATURE, zero if zero < _DOUBTFUL_MASS else 0.0)
-    zero = zero if zero > _NO_MASS else rounded_to_zero
+    missing = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
+    zero, error = _zero_and_error(missing, rounded_to_zero)
     ratios = np.exp(losses[finite])
     if estimate is Estimate.LOWER_REVERSED:
         # Mass at 0 would be an infinite loss here: it is told from what the quadrature missed, or left out.
         zero = zero - rounded_to_zero if zero - rounded_to_zero > _DOUBTFUL_MASS else 0.0
         ratios, q = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q)
     return _FloatRatios(ratios, q, zero, infinite, error)
+
+
+def _zero_and_error(missing: float, rounded: float) -> tuple[float, float]:
+    """Return (Q mass at ratio 0: `missing` to 1 if over 1e-13, else `rounded`; masses' error: `missing` if < 1e-9)."""
+    error = max(_QUADRATURE, missing if missing < _DOUBTFUL_MASS else 0.0)
+    return missing if missing > _NO_MASS else rounded, error
 
 
 def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
@@ -298,7 +300,7 @@ def _are_large(curve: LossCurve, log_count: float) -> bool:
 
 
 def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, share: float) -> tuple[Array, Array]:
-    """Return (losses of the mean, rising; log Q masses), from below: P at cells' lower ends, 1e-12 of it at 1e-12."""
+    """Return (losses of the mean, rising; log Q masses): P masses at lower ends, 1e-12 at ratio 1e-12: lower bound."""
     losses = np.concatenate([each.low for each in cells]) - log_count
     is_large = losses > _RARE
     # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
@@ -357,7 +359,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of 1 - share + share * mean of ratios: `large_ratio_pair`, or lattice sums, ratios > e^50 apart.
+    """Return the pair of 1 - share + share * mean of ratios: `large_ratio_pair`, or sums on lattices, large ones apart.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
@@ -440,10 +442,7 @@ def pair_of(
 def _losses_of_mean(
     law: RatioLaw, count: int, estimate: Estimate, share: float, rare: tuple[Array, Array] | None
 ) -> tuple[Array, Array]:
-    """Return (log(1 - share + share S / count), Q masses), <= 16,001; S = 0 if share < 1; `rare` not if LOWER_REVERSED.
-
-    Args: law of the sum, ratios in it, what is bounded, share, (ratios, Q masses) to be added but for LOWER_REVERSED.
-    """
+    """Return (log(1 - share + share S / count), Q masses); S = 0 too if share < 1; `rare` not for LOWER_REVERSED."""
     ratios, q = law.points()
     if rare is not None and estimate is not Estimate.LOWER_REVERSED:
         ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))

@@ -150,7 +150,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return how many ends share a truncated mass: 2 a segment, at least 1 a step; under a public draw of its steps."""
+    """Return how many ends share a truncated mass: per copy 2 a segment, at least 1; under a draw its steps' ends."""
     # At least one for each step: the mass that may be truncated is shared out by this number.
     total = 0
     for curve, count in counts:
@@ -236,7 +236,7 @@ def composed_moments(
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return log moments for orders <= `max_order`: by quadrature, mixed under a public draw; an RDP curve is returned.
+    """Return log moments for orders <= `max_order`: by quadrature; mixed under a public draw; an RDP curve itself.
 
     Args:
         curve: one step in one direction, steps under a public draw, or a step known by RDP.
