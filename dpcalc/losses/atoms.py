@@ -104,7 +104,7 @@ class Atoms(PrivacyProfile):
 
     @cached_property
     def only_other(self) -> float:
-        """Q mass where P has none: `other_infinite`, or if that is None the Q mass missing to 1."""
+        """Q mass where P has none: `other_infinite`; if None, what finite losses leave of a Q mass of 1, >= 0."""
         if self.other_infinite is not None:
             return self.other_infinite
         covered = map(math.exp, (np.array(self.log_masses) - np.array(self.losses)).tolist())
@@ -280,7 +280,7 @@ def _log_differences(logs: Array) -> Array:
 
 
 def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
-    """Return (losses moved away from 0, log P masses raised), each by more than round-off: bounds both directions."""
+    """Return losses 4 ulp away from 0, logs raised so that P mass above 0 and Q mass below grow: bounds both ways."""
     # A cell that ends too early leaves some of its mass to the next smaller loss. If that is a share e of all mass
     # above the end, whatever the end, the profile falls by a share e at most: so much is added to every mass. Losses
     # above 0 rise with their P mass and losses below 0 fall with their Q mass: those are what each direction is read
@@ -294,7 +294,7 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return Atoms of unsorted cells: equal losses added, thinned (upper bound), inf as infinity mass; none is loss 0.
+    """Return Atoms of unsorted cells: equal losses added, thinned upwards; inf to infinity_mass, -inf cut; never empty.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -327,7 +327,7 @@ def _add_equal_losses(losses: Array, logs: Array) -> tuple[Array, Array]:
 
 
 def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
-    """Return (losses, logs), `max_losses` kept evenly; others split over neighbours, P and Q kept: an upper bound."""
+    """Return (losses, logs) at `max_losses` even indices, others split over neighbours, P and Q kept: upper bound."""
     # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
     kept = np.linspace(0, losses.size - 1, max_losses).round().astype(np.int64)
     ends = losses[kept]
@@ -343,7 +343,7 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
 def glued(
     above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return the pair of these losses > 0 by P mass and losses < 0 by Q mass, rounded up and thinned: an upper bound.
+    """Return an upper bound from losses > 0 by P, < 0 by Q mass: raised by round-off, corner at 0 bridged, thinned.
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -375,7 +375,7 @@ def _of_raised_cells(
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Return (losses, logs), unsorted: those around index `zero` become two, with `excess` less P and Q mass (a chord).
+    """Return (losses, logs), unsorted: a range at `zero`, doubled until masses are > 0, becomes two, `excess` less.
 
     Args: increasing losses, log P masses, P mass above 1, index of the first loss >= 0.
     """
@@ -395,7 +395,7 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
 
 
 def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Array:
-    """Return log P masses [at low, at high] that have P mass p and Q mass q together; clipped to [0, p] if negative.
+    """Return log P masses [at low, at high] with P mass p, Q mass q in all; the high one clipped to [0, p], none -inf.
 
     Args: P mass > 0 and Q mass in all, two losses low <= high.
     """
@@ -425,7 +425,7 @@ def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
 
 
 def composed(a: Atoms, b: Atoms) -> Atoms:
-    """Return an upper bound on the composition of independent a and b, thinned to 501 losses each before, 4001 after.
+    """Return an upper bound on independent a and b composed: 501 losses each, loss 0 too, added, then thinned to 4001.
 
     Args:
         a: the first release.
@@ -457,7 +457,7 @@ def chained(pair: Atoms, links: int) -> Atoms:
 
 
 def chain_of(pairs: Sequence[Atoms]) -> Atoms:
-    """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1): their losses coupled and added.
+    """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1): losses coupled and added; loss 0 for none.
 
     Args:
         pairs: of the links in order, k of them.

@@ -150,7 +150,7 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
 
 
 def _rough_edges(pieces: list[_Piece], aim: Resolution) -> list[Array]:
-    """Return each piece's edges in y, spaced so that rounding all cells costs about the budget; or TooLargeError."""
+    """Return each piece's cell edges in y, >= 96 in all, so that rounding costs about the budget; or TooLargeError."""
     # Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells the sum is
     # least for widths proportional to (density * slope^2)^(-1/3).
     area = max(sum((float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), start=0.0), 1e-300)
@@ -162,20 +162,26 @@ def _rough_edges(pieces: list[_Piece], aim: Resolution) -> list[Array]:
 
 
 def _edges_on_lattices(piece_ends: list[Array], atom_losses: Array, spacing: float, gap: int) -> Array:
-    """Return lattice indices of cell edges, rising: ends rounded (to 2^gap points beyond 2^14), neighbours of atoms."""
-    wide, border = 1 << gap, _NEAR_POINTS
+    """Return lattice indices of cell edges, rising: `_rounded` piece ends, neighbours of atoms, +-2^14 if in range."""
+    wide = 1 << gap
     around_atoms = (np.floor(atom_losses / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit))
     ends = [*piece_ends, *around_atoms]
     around = [rounded for end in ends if end.size for rounded in (math.floor(end.min()), math.ceil(end.max()))]
-    edges = np.concatenate([*ends, around, [-border, border]])  # each piece lies between two lattice points of its own
-    edges = np.where(np.abs(edges) <= border, np.rint(edges), np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide)
+    # Each piece lies between two lattice points of its own.
+    edges = _rounded(np.concatenate([*ends, around, [-_NEAR_POINTS, _NEAR_POINTS]]), wide)
     return sorted_unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
+
+
+def _rounded(edges: Array, wide: int) -> Array:
+    """Return lattice indices rounded to whole numbers up to 2^14 from 0, beyond away from 0 to multiples of `wide`."""
+    outwards = np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide
+    return np.where(np.abs(edges) <= _NEAR_POINTS, np.rint(edges), outwards)
 
 
 def _cell_nodes(
     pieces: list[_Piece], edges: list[Array], losses: Array, atoms: _TiltedAtoms, aim: Resolution
 ) -> tuple[Array, Array, float]:
-    """Return (tilted mass, loss, overshoot): a row of 3 nodes per cell, cut at `edges` and `losses`, and per atom."""
+    """Return (tilted masses, losses, largest miss of `losses`): 3 nodes per atom and cell, cut there and at `edges`."""
     parts, max_miss = [], _MISS * aim.budget / (aim.copies * aim.tilt)
     for piece, fine in zip(pieces, edges, strict=True):
         inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses, max_miss=max_miss)
@@ -187,7 +193,7 @@ def _cell_nodes(
 
 
 def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
-    """Return (tilted masses, losses) of the single values of a loss whose tilted mass is above NEGLIGIBLE."""
+    """Return (tilted masses, losses) of the atoms, not of loss 0, with tilted masses above 1e-20."""
     loss, log_mass = (np.array(values) for values in curve.atoms)
     mass = np.exp(np.minimum(log_mass + aim.tilt * loss - aim.log_norm, 700.0))
     used = mass > NEGLIGIBLE
@@ -204,16 +210,12 @@ def _monotone_pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     weight = np.cbrt(density * slope**2)
     widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * length_scales(segment.pair, y))
     widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
-    bounds = [0, *turning_points(loss), y.size - 1]
-    return [
-        _Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1], widest[i : j + 1])
-        for i, j in pairwise(bounds)
-        if j > i
-    ]
+    runs = [slice(i, j + 1) for i, j in pairwise([0, *turning_points(loss), y.size - 1]) if j > i]
+    return [_Piece(segment, y[run], loss[run], weight[run], widest[run]) for run in runs]
 
 
 def _sample_tilted_density(segment: Segment, aim: Resolution) -> tuple[Array, Array, Array] | None:
-    """Return (y, tilted density, loss), 400 points or more, where the density is not negligible; None if nowhere."""
+    """Return (y, tilted density, loss), 400 points or more, where density * deviation > 1e-20; None if nowhere."""
     pair = segment.pair
     low, high = reach(segment, aim.tilt, aim.truncated_mass)
     if low >= high:
@@ -233,7 +235,7 @@ def _sample_tilted_density(segment: Segment, aim: Resolution) -> tuple[Array, Ar
 
 
 def turning_points(loss: Array) -> list[int]:
-    """Return the indices at which a sampled loss turns from rising to falling or back by more than round-off."""
+    """Return indices at which a sampled loss turns between rising and falling by over 1e-14 of its range."""
     steps = np.diff(loss)
     real = np.flatnonzero(np.abs(steps) > 1e-14 * max(float(np.ptp(loss)), 1e-300))
     signs = np.sign(steps[real])
@@ -242,7 +244,7 @@ def turning_points(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return cell edges in y, `per_area` cells a unit of weight, none over `widest`; ConvergenceError above 200,000."""
+    """Return >= 3 cell edges in y: `per_area` cells a unit of weight + 1 a `widest`; ConvergenceError over 200,000."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:
@@ -251,16 +253,15 @@ def _edges(piece: _Piece, per_area: float) -> Array:
 
 
 def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
-    """Return (log2 of the spacing, doublings of it beyond 2^14 points from 0), each as wide as the budget allows."""
-    mass = np.concatenate([m for m, _ in nodes])
-    loss = np.concatenate([x for _, x in nodes])
+    """Return (log2 of the widest affordable spacing, its further doublings for losses beyond 2^14 points from 0)."""
+    mass, loss = (np.concatenate(parts) for parts in zip(*nodes, strict=True))
     level = _widest_level(mass, loss, aim)
     is_near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
     return level, _affordable_gap(mass, loss, ~is_near, level, aim)
 
 
 def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
-    """Return the largest log2 of a spacing, >= -300, on which losses near 0 cost at most a quarter of the budget."""
+    """Return the largest log2 of a spacing, >= -300, on which losses up to 2^14 points off cost <= budget / 4."""
 
     def costs_too_much(level: int) -> bool:
         """Return True if rounding up the losses near 0 to this level's lattice takes over a quarter of the budget."""
@@ -279,7 +280,7 @@ def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
 
 
 def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: int, aim: Resolution) -> int:
-    """Return how many doublings of 2^level, at most 13, the far losses take for an eighth of the budget; 0 for none."""
+    """Return doublings, <= 13, of 2^level: far losses, 16 a round, cost <= budget / 8; (1 + tilt) width <= 1/16."""
     # When in every round each of the ROUND losses that meet a far loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
     while gap < _MAX_DOUBLINGS and is_far.any():
@@ -347,11 +348,9 @@ def points_with_losses(
     return roots, float(np.abs(miss).max())
 
 
-# Discretization of one step: from its cells to its first grid, pessimistic or optimistic.
-#
+# Discretization of one step: from its cells to its first grid.
 # The pessimistic way splits the P and Q mass of each cell over the lattice points around it. The optimistic way merges
 # each cell into one atom, and the atoms until they meet the lattice; `coarsen` says why that is valid.
-#
 # Source: docs/theory.md, Theorem 9.1 and Theorem 9.2.
 
 _ATOM = 1e-9  # tilted mass at 0 above which the lattice stays at 0, where it is exact
@@ -360,7 +359,7 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on one lattice or two, cells split over their ends, `below` on the lowest: an upper bound.
+    """Return one step on one lattice or two: cells split over their ends, mass cut below at the lowest: an upper bound.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
@@ -373,9 +372,8 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def _split_over_ends(cut: Cells, ends: Array) -> Array:
-    """Return tilted masses at `ends`, each node's split over those of its cell, P and Q mass kept; ConvergenceError."""
-    # A cell lies between the two lattice points around its middle node, but for the overshoot of its ends, which the
-    # slack of the composition counts.
+    """Return tilted masses at `ends`, each node's split over its cell's; ConvergenceError if one exceeds e^600."""
+    # Each cell lies around its middle node; the slack of the composition counts the overshoot of its ends.
     place = np.clip(np.searchsorted(ends, cut.loss[:, NODES // 2], side="right") - 1, 0, ends.size - 2)
     widths = np.diff(ends)
     offset = cut.loss - ends[place][:, None]
@@ -392,7 +390,7 @@ def _split_over_ends(cut: Cells, ends: Array) -> Array:
 
 
 def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on one lattice, or two, cells merged to atoms and these onto lattice points: a lower bound."""
+    """Return one step on one lattice or two, laid through its heaviest loss: cells merged onto points: lower bound."""
     spend(8 * ELEMENT * cut.mass.size)
     mass, loss = _merge_cells(cut)
     cut, mass, loss, origin = _choose_origin(cut, np.append(mass, cut.zero_loss_mass), np.append(loss, 0.0))
@@ -414,7 +412,7 @@ def _merge_cells(cut: Cells) -> tuple[Array, Array]:
 
 
 def _merge_onto_lattices(cut: Cells, mass: Array, loss: Array) -> tuple[list[int], list[float]]:
-    """Return (indices, tilted masses) of sorted atoms merged onto the lattice, onto the wide one beyond the border."""
+    """Return (indices, tilted masses) of sorted atoms merged onto points, beyond the border multiples of 2^gap."""
     limit, wide = cut.border * cut.spacing, 1 << cut.gap
     places: list[int] = []
     points: list[float] = []
@@ -442,35 +440,39 @@ class _Centered(NamedTuple):
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
-    """Return atoms with the heaviest lattice cell's merged loss as origin, its mass taken out but for a SplitPmf."""
+    """Return atoms, origin the heaviest lattice cell's merged loss, its mass in zero_loss_mass unless `_is_split`."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
-    split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
-    place = np.rint(loss / math.ldexp(cut.spacing, cut.gap if split else 0)).astype(np.int64)
+    is_split = _is_split(cut, loss)
+    place = np.rint(loss / math.ldexp(cut.spacing, cut.gap if is_split else 0)).astype(np.int64)
     sums = sum_by_index(place - place.min(), mass, size=int(np.ptp(place)) + 1)
     inside = place == place.min() + int(np.argmax(sums))
     zero_loss_mass, origin = _merge_atoms(mass[inside], loss[inside], cut.tilt)
-    if split:
+    if is_split:
         return _Centered(replace(cut, zero_loss_mass=0.0), mass, loss, origin)
     return _Centered(replace(cut, zero_loss_mass=zero_loss_mass), mass[~inside], loss[~inside], origin)
 
 
+def _is_split(cut: Cells, loss: Array) -> bool:
+    """Return True if two lattices are needed: a loss is beyond the border, and at most 1e-9 of the mass is at 0."""
+    return bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
+
+
 def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
-    """Return (tilted mass, loss) of atoms merged into one, keeping P and Q mass; atoms without mass are ignored."""
+    """Return (tilted mass, loss) of atoms merged into one, P and Q mass kept; ValueError unless a mass is > 0."""
     mass, loss = mass[mass > 0], loss[mass > 0]  # the reference must have mass: far below the others, all would vanish
     reference = float(loss.min())
     plain = mass * np.exp(tilt * (reference - loss))
     total = float(plain.sum())
     less = float((plain * np.expm1(reference - loss)).sum()) / total
-    rough = less < -_HALF  # far from the reference, where 1 + less has lost its digits
-    merged = reference - (
-        math.log(float((plain * np.exp(reference - loss)).sum()) / total) if rough else math.log1p(less)
-    )
+    is_far = less < -_HALF  # from the reference, where 1 + less has lost its digits
+    shift = math.log(float((plain * np.exp(reference - loss)).sum()) / total) if is_far else math.log1p(less)
+    merged = reference - shift
     return total * math.exp(tilt * (merged - reference)), merged
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return normalized masses, zero_loss_mass at 0: a LossPmf (coarse if all are beyond the border) or a SplitPmf."""
+    """Return normalized masses, zero_loss_mass at 0: a LossPmf if all or none (coarse) are near 0, else a SplitPmf."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True
@@ -484,7 +486,7 @@ def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: f
 
 
 def _fill_lattice(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
-    """Return a LossPmf with these masses at these indices, index 0 included; ConvergenceError above 2^22 entries."""
+    """Return a LossPmf of these masses with index 0 in it and `lost` 1e-18; ConvergenceError above 2^22 entries."""
     first = int(places.min(initial=0))
     size = int(places.max(initial=0)) - first + 1
     if size > MOST_ENTRIES:

@@ -49,7 +49,7 @@ _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than 
 
 
 def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
-    """Return the loss on 2^doublings times the spacing, masses moved by `rounding`, errors swollen; unchanged for 0.
+    """Return the loss on 2^doublings spacings by `rounding`; masses < 0 become `lost`, errors swell; unchanged for 0.
 
     Args:
         pmf: a loss on a lattice.
@@ -89,7 +89,7 @@ def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
 
 
 def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
-    """Return `_sums_of_cells` where cells are wider than all entries, which then lie in one cell or two."""
+    """Return `_sums_of_cells` (at the lower end, inside, for the upper end) where one or two cells hold all entries."""
     # A step that shows next to nothing has its losses on a lattice with a spacing down to 2^-996.
     first = pmf.start - (pmf.start >> doublings << doublings)
     border = (1 << doublings) - first  # index of the first point of the second cell
@@ -104,7 +104,7 @@ def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
 
 
 def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
-    """Return (factor on a tilted mass moved from `place` to its cell's lower end, share of it for the upper end).
+    """Return (factor that moves a tilted mass from `place` to its cell's lower end, that factor times the upper share).
 
     Args:
         pmf: the loss.
@@ -134,7 +134,7 @@ def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Return masses of chords lowered below the profile; if negative, of their envelope or merged atoms: a lower bound.
+    """Return chords lowered below the profile; if some are < 0, their envelope or cheaper merged atoms: a lower bound.
 
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """
@@ -171,7 +171,7 @@ def _merged_cells(masses: Array, above: Array, tilt: float, spacing: float) -> A
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
-    """Return masses, some < 0, of chords lowered at each lattice point by the larger gap of its two cells."""
+    """Return masses, some < 0, of chords lowered at each point by the larger gap of its cells, at most to profile 0."""
     # Lowering point j by g_j changes the profile's slopes on both sides: in masses, that is a second difference with
     # the weights of a lattice in e^epsilon.
     swell = math.exp(tilt * spacing)
@@ -188,7 +188,7 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
 
 
 def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
-    """Return masses with negative ones split over neighbours, P and Q mass kept; None if the last would be < 0.
+    """Return masses < 0 split over neighbours until none is, P and Q kept; None if the last is, or exponents > 600.
 
     Args:
         points: tilted masses at neighbouring lattice points; a concave corner is a negative one.
@@ -224,7 +224,7 @@ def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
 
 
 def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array) -> int:
-    """Limit `lowering` in place so that the lowered profile is >= 0; return the index from which on it is 0."""
+    """Set `lowering` in place to the profile from one point before it would reach 0 on; return that point's index."""
     # Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the chord before
     # that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
     back = np.arange(points.size - 1, -1, -1) * spacing
@@ -240,7 +240,7 @@ def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array)
 
 
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
-    """Merge atoms, split if need be, onto lattice points, others rounded down: (indices, masses), a lower bound.
+    """Merge sorted atoms onto lattice points towards the lighter end, others rounded down: a lower bound; [] for none.
 
     Args:
         mass: tilted masses, by increasing loss.
@@ -262,20 +262,12 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 
 
 def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int], list[float]]:
-    """Sweep atoms along `step`, merging each group with later atoms onto a lattice point: return (indices, masses).
+    """Return (indices, masses): atoms up to each point along `step` merge with later ones onto it, or are rounded down.
 
     Args: tilted masses and losses in the order of the sweep; `step` to its next lattice point is < 0 downwards.
     """
-    end, spacing = int(math.copysign(1, step)), abs(step)
-    steps = np.ceil(loss / step)  # to the first lattice point at or beyond each atom
-    distance = steps * step - loss
-    # An atom moves to that lattice point, or as a partner of atoms before it to the one before: both at once for all.
-    with np.errstate(over="raise"):
-        at_next, excess = np.exp(tilt * distance), end * np.expm1(np.minimum(distance, 700.0))
-    at_last = np.exp(np.minimum(tilt * (distance - step), 700.0))  # merged only where the exponent is at most 2
-    gain = -end * np.expm1(np.minimum(distance - step, 700.0))
-    at, losses, moved_last, moved_gain = steps.astype(np.int64).tolist(), loss.tolist(), at_last.tolist(), gain.tolist()
-    masses, moved_next, moved_excess = mass.tolist(), at_next.tolist(), (at_next * excess).tolist()
+    end, spacing, masses, losses = int(math.copysign(1, step)), abs(step), mass.tolist(), loss.tolist()
+    at, moved_next, moved_excess, moved_last, moved_gain = _moves(loss, tilt, step)
     places, points, i, count = [], [], 0, len(masses)
     while i < count:
         place, total, missing = at[i], 0.0, 0.0
@@ -309,6 +301,39 @@ def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int
         places.append(end * place)
         points.append(total + more)
     return places, points
+
+
+class _Moves(NamedTuple):
+    """Lists with an entry for each atom of a sweep: the lattice point at or beyond it, and what moving it changes.
+
+    Attributes:
+        at: steps from 0 to that point.
+        to_next: factor on the tilted mass moved to it.
+        excess: that factor times the error of the Q mass by the move, relative to the Q mass at the point.
+        to_last: factor on the tilted mass moved to the point before.
+        gain: error of the Q mass by that move, the other way, relative to the Q mass at the point before.
+    """
+
+    at: list[int]
+    to_next: list[float]
+    excess: list[float]
+    to_last: list[float]
+    gain: list[float]
+
+
+def _moves(loss: Array, tilt: float, step: float) -> _Moves:
+    """Return what moves atoms to the next point along `step` or the one before; FloatingPointError above e^709."""
+    end = int(math.copysign(1, step))
+    steps = np.ceil(loss / step)  # to the first lattice point at or beyond each atom
+    distance = steps * step - loss
+    # An atom moves to that lattice point, or as a partner of atoms before it to the one before: both at once for all.
+    with np.errstate(over="raise"):
+        at_next, excess = np.exp(tilt * distance), end * np.expm1(np.minimum(distance, 700.0))
+    at_last = np.exp(np.minimum(tilt * (distance - step), 700.0))  # merged only where the exponent is at most 2
+    gain = -end * np.expm1(np.minimum(distance - step, 700.0))
+    return _Moves(
+        steps.astype(np.int64).tolist(), at_next.tolist(), (at_next * excess).tolist(), at_last.tolist(), gain.tolist()
+    )
 
 
 def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:
@@ -376,7 +401,7 @@ class SplitPmf:
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return the normalized k-fold composition for each k in counts; what has a jump is on the coarser lattice.
+    """Return normalized bulk^k, and (bulk + jumps)^k - bulk^k on the coarser lattice, for each k in counts.
 
     Args:
         split: one loss on two lattices.

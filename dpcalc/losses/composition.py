@@ -8,12 +8,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from dpcalc.arrays import Array
 from dpcalc.losses.cells import ROUND
 from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, mean_growth_by_rounding_up, split_powers
 from dpcalc.losses.moments import Curve, RevealedSubsample
-from dpcalc.losses.pair import MixturePair, Segment
+from dpcalc.losses.pair import LossCurve, MixturePair, Segment
 from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, trim
 from dpcalc.losses.profile import half_line_end
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -57,7 +58,7 @@ TailCap = Callable[[float, float, float], CappedTail]
 
 
 def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return the tail at the limit with as much P mass as its Q mass allows, the remainder infinite (upper bound).
+    """Return P mass min(p, e^limit Q mass) at `limit`, the remainder infinite, moved by 1e-11: an upper bound on delta.
 
     Args:
         p: P mass of the losses above the limit, > 0.
@@ -74,7 +75,7 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
 
 
 def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return the tail merged into one loss log(P/Q) >= limit, a little lowered: delta is never overestimated.
+    """Return the one loss log p - log_q, at least `limit`, with mass p, both lowered by 1e-11: a lower bound on delta.
 
     Args:
         p: P mass of the losses above the limit, > 0.
@@ -98,7 +99,7 @@ class Capped:
 
 
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
-    """Return the loss with segments' (not atoms') values above `limit` capped, also in a public draw; or `curve`.
+    """Return a step, or each under a public draw, with segments' tails above `limit` replaced by `cap`; RDP unchanged.
 
     Args:
         curve: one step in one direction; one known by RDP is returned as it is.
@@ -115,6 +116,11 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
     if isinstance(curve, RevealedSubsample):
         counts = tuple((capped(step, limit, cap, min_mass=min_mass), count) for step, count in curve.counts)
         return replace(curve, counts=counts)
+    return _with_capped_segments(curve, limit, cap, min_mass)
+
+
+def _with_capped_segments(curve: LossCurve, limit: float, cap: TailCap, min_mass: float) -> LossCurve:
+    """Return segments cut at `limit`, their tails by `cap` atoms and infinity mass; `curve` if there is no tail."""
     pieces = [_split_off_tail(segment, limit, min_mass) for segment in curve.segments]
     tails = [cap(p, log_q, limit) for _, p, log_q in pieces if p]
     if not tails:
@@ -133,15 +139,11 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
 
 
 def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, float, float]:
-    """Return (segment up to the limit, P mass above, log Q mass above); (segment, 0, 0) if uncertain or < min_mass."""
-    is_right = _is_right_tail(segment.pair, limit)
-    if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
+    """Return (segment up to the limit, P mass above, log Q mass above); (segment, 0, 0) if no `_tail` or < min_mass."""
+    tail = _tail(segment, limit)
+    if tail is None:
         return segment, 0.0, 0.0
-    pair = segment.pair.mirrored if is_right else segment.pair
-    near = pair.centers[-1] + _FAR * pair.deviation
-    end = half_line_end(pair, near, limit)
-    if not pair.centers[0] - _FAR * pair.deviation < end < near:
-        return segment, 0.0, 0.0
+    pair, end, is_right = tail
     p = segment.weight * pair.mass_below(end)
     if p < min_mass:
         return segment, 0.0, 0.0
@@ -151,8 +153,33 @@ def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Se
     return replace(remaining, max_loss=limit), p, math.log(segment.weight) + _log_q_below(pair, end)
 
 
+class _Tail(NamedTuple):
+    """The half-line of a segment on which losses are above a limit.
+
+    Attributes:
+        pair: that of the segment, mirrored if the half-line is at the right end.
+        end: losses of `pair` are above the limit at points below it.
+        is_right: True if it is at the right end of the segment.
+    """
+
+    pair: MixturePair
+    end: float
+    is_right: bool
+
+
+def _tail(segment: Segment, limit: float) -> _Tail | None:
+    """Return the half-line of losses > limit; None if none, its side is unsure, cut on the right, or 40 sigma off."""
+    is_right = _is_right_tail(segment.pair, limit)
+    if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
+        return None
+    pair = segment.pair.mirrored if is_right else segment.pair
+    near = pair.centers[-1] + _FAR * pair.deviation
+    end = half_line_end(pair, near, limit)
+    return _Tail(pair, end, is_right) if pair.centers[0] - _FAR * pair.deviation < end < near else None
+
+
 def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
-    """Return True if the losses above the limit lie at the right end, False for the left, None if uncertain."""
+    """Return True if losses > limit are right, False if left; None unless weights p - e^limit q change sign once."""
     # By Karlin's theorem P - e^limit Q has at most as many sign changes along the line as its weights have. A weight
     # that is 0 up to round-off leaves the number of changes unknown.
     growth = math.expm1(min(limit, _LARGEST))
@@ -165,7 +192,7 @@ def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
 
 
 def _log_q_below(pair: MixturePair, y: float) -> float:
-    """Return log Q(-inf, y)."""
+    """Return log Q(-inf, y) of the Gaussian mixture Q, from log CDFs: masses below any float keep their digits."""
     parts = [
         math.log(weight) + normal_log_cdf((y - center) / pair.deviation)
         for center, weight in zip(pair.centers, pair.weights_q, strict=True)
@@ -226,7 +253,7 @@ def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> Loss
 
 
 def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf, LossPmf]:
-    """Return (a, b) on a's lattice, the finer one, or on a wider one where b would have over 2^19 entries."""
+    """Return (a, b), normalized: b refined to a's finer lattice, a coarsened where b would have over 2^19 entries."""
     gap = b.level - a.level
     free = min(gap, _affordable_halvings(b))
     return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()
@@ -256,7 +283,7 @@ def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) ->
 
 
 def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
-    """Return the k-fold composition for each k in counts, tails cut; a SplitPmf without bulk becomes a LossPmf."""
+    """Return the trimmed k-fold compositions; a SplitPmf with bulk^max(counts) < 1e-15 first becomes a LossPmf."""
     if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
         return _powers(
             add_measures(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding
@@ -269,7 +296,7 @@ def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Los
 
 
 def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf:
-    """Return a split loss on the bulk's lattice, widened within the budget or to save memory; a LossPmf unchanged."""
+    """Return the bulk widened within the budget plus the jumps refined to it, <= 2^19 entries; a LossPmf unchanged."""
     if isinstance(loss, LossPmf):
         return loss
     bulk = _coarsen_within_budget(loss.bulk, 1, budget, loss.gap, rounding)
@@ -284,7 +311,7 @@ def _affordable_halvings(loss: LossPmf) -> int:
 
 
 def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Return the loss on a wider lattice (SplitPmf: of the bulk) that costs `copies` at most `budget`, normalized."""
+    """Return the loss widened within `budget`, normalized; of a SplitPmf the bulk, joined where it meets the jumps."""
     if isinstance(loss, LossPmf):
         return _widen_pmf(loss, copies, budget, rounding)
     # The bulk of a split loss alone is widened, until it meets the lattice of the jumps.
@@ -302,7 +329,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss coarsened while that costs `copies` the budget (4 times if down) or leaves over 2^17 entries."""
+    """Return the loss at `_affordable_doublings`, at fewer while it loses >= 4 budgets and has <= 2^17 entries."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
@@ -316,7 +343,7 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return the most doublings for which rounding `copies` losses up costs <= `budget` and tilt * spacing is <= 1."""
+    """Return the most doublings, <= log2(entries), at which rounding `copies` costs <= `budget`, tilt * width <= 1."""
     # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size

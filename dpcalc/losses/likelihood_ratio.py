@@ -62,7 +62,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law under Q of a step's dP/dQ for a mean of `count`; TooLargeError if no or few ratios are floats.
+    """Return the trimmed law under Q of dP/dQ, masses scaled to 1 - zero; TooLargeError if no or few ratios are floats.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -124,10 +124,7 @@ class _FloatRatios(NamedTuple):
 
 
 def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Return ratios within e^+-560, others called infinite or 0 (from below: moved inwards); or TooLargeError.
-
-    Args: log P masses and losses, by rising loss, P mass where Q has none, what is bounded.
-    """
+    """Return ratios in e^+-560; UPPER calls others infinite or 0, LOWER moves them inwards; or TooLargeError."""
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)
@@ -139,16 +136,21 @@ def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate
     if infinite > _MOST_INFINITE:
         raise TooLargeError(f"expected ratios up to e^{_LARGEST:.0f}, got larger ones in most cases")
     q = np.exp(log_p[finite] - losses[finite])
-    zero = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
     rounded_to_zero = float(np.exp(np.minimum(log_p[small] - losses[small], 0.0)).sum())
-    error = max(_QUADRATURE, zero if zero < _DOUBTFUL_MASS else 0.0)
-    zero = zero if zero > _NO_MASS else rounded_to_zero
+    missing = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
+    zero, error = _zero_and_error(missing, rounded_to_zero)
     ratios = np.exp(losses[finite])
     if estimate is Estimate.LOWER_REVERSED:
         # Mass at 0 would be an infinite loss here: it is told from what the quadrature missed, or left out.
         zero = zero - rounded_to_zero if zero - rounded_to_zero > _DOUBTFUL_MASS else 0.0
         ratios, q = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q)
     return _FloatRatios(ratios, q, zero, infinite, error)
+
+
+def _zero_and_error(missing: float, rounded: float) -> tuple[float, float]:
+    """Return (Q mass at ratio 0: `missing` to 1 if over 1e-13, else `rounded`; masses' error: `missing` if < 1e-9)."""
+    error = max(_QUADRATURE, missing if missing < _DOUBTFUL_MASS else 0.0)
+    return missing if missing > _NO_MASS else rounded, error
 
 
 def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
@@ -175,7 +177,7 @@ def _some_losses(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> t
 
 
 def _atoms(curve: LossCurve) -> tuple[Array, Array]:
-    """Return (log P masses, losses) of the single values of a loss, that of loss 0 included."""
+    """Return (log P masses, losses) of the curve's atoms and, if it has over 1e-13, of loss 0; unsorted."""
     losses, log_masses = (np.array(values, dtype=np.float64) for values in curve.atoms)
     if curve.zero_loss_mass > _NO_MASS:
         losses, log_masses = np.append(losses, 0.0), np.append(log_masses, math.log(curve.zero_loss_mass))
@@ -183,7 +185,7 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
 
 
 def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array, Array]:
-    """Return (log P mass, log of P/Q mass) of each panel between points `y` and those with the losses `ends`."""
+    """Return (log P, log P/Q mass) of panels by 5-node quadrature, ending at `y` and where the loss is in `ends`."""
     inner, _ = points_with_losses(segment, y, loss, sorted_unique(ends))
     edges = sorted_unique(np.append(y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
@@ -196,7 +198,7 @@ def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array
 
 
 def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of `count` >= 1 independent copies of a ratio, in few sums of two; TooLargeError.
+    """Return the law of the sum of `count` >= 1 independent copies, by an addition chain of sums of two; TooLargeError.
 
     Args:
         law: of one ratio.
@@ -214,7 +216,7 @@ def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
 
 
 def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tuple[RatioLaw, RatioLaw]:
-    """Return the laws of the sums of `count` and of `fewer` copies, for 1 <= fewer < count, in few sums of two."""
+    """Return the laws of sums of `count` and of `fewer` copies, 1 <= fewer < count, by Euclid's algorithm on both."""
     # By count = factor * fewer + rest (Bergeron, Berstel, Brlek and Duboc 1989, "Addition chains using continued
     # fractions"): 65,535 copies take 19 sums, where doubling and adding takes 30.
     factor, remainder = divmod(count, fewer)
@@ -245,7 +247,7 @@ class _Cells:
 
     @classmethod
     def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return a step's log P and log Q masses in cells max(range, 1) / 30,000 wide, for a mean of `number` steps.
+        """Return a step's log P and log Q masses in the cells that have any, max(range, 1) / 30,000 wide in loss.
 
         Args:
             curve: its loss.
@@ -266,7 +268,7 @@ class _Cells:
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
-    """Return `mean_pair` from the largest ratio alone, if all but 1e-18 are over e^50 count (`_are_large`); else None.
+    """Return `mean_pair` where one ratio decides: losses < log(count) + 50 have P mass <= 1e-18 each; None elsewhere.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
@@ -286,8 +288,8 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
     losses, log_q = _large_ratios_below(cells, log_p, log_count, share=share)
     lower = losses - 4 * _TOLERANCE * (1 + np.abs(losses))
     if estimate is Estimate.LOWER:
-        return _with_losses(lower, log_q + losses, infinite)
-    return _with_losses(-losses[::-1] - 4 * _TOLERANCE * (1 + np.abs(losses[::-1])), log_q[::-1], 0.0)
+        return _one_way_pair(lower, log_q + losses, infinite)
+    return _one_way_pair(-losses[::-1] - 4 * _TOLERANCE * (1 + np.abs(losses[::-1])), log_q[::-1], 0.0)
 
 
 def _are_large(curve: LossCurve, log_count: float) -> bool:
@@ -298,7 +300,7 @@ def _are_large(curve: LossCurve, log_count: float) -> bool:
 
 
 def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, share: float) -> tuple[Array, Array]:
-    """Return (losses of the mean, rising; log Q masses), from below: all steps' P masses at their cells' lower ends."""
+    """Return (losses of the mean, rising; log Q masses): P masses at lower ends, 1e-12 at ratio 1e-12: lower bound."""
     losses = np.concatenate([each.low for each in cells]) - log_count
     is_large = losses > _RARE
     # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
@@ -311,7 +313,7 @@ def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, 
 
 
 def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, share: float, infinite: float) -> Atoms:
-    """Return `large_ratio_pair` for UPPER: losses > 0 from all steps' log P masses, < 0 from the largest ratio."""
+    """Return `large_ratio_pair` for UPPER: losses >= 50 by all steps' P masses, losses < 0 by the largest ratio."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
     log_q, losses = log_p - losses, _with_share(losses, share)
     # The other direction is bounded by the largest ratio alone.
@@ -357,7 +359,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of ratio 1 - share + share * mean of ratios, summed on lattices; LOWER bounds one direction.
+    """Return the pair of 1 - share + share * mean of ratios: `large_ratio_pair`, or sums on lattices, large ones apart.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
@@ -399,7 +401,7 @@ def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
 ) -> Atoms:
-    """Return the pair of ratio 1 - share + share * S / count, S of `law` or `rare`; a lower one may be TooLargeError.
+    """Return the pair of 1 - share + share S / count: UPPER raised, both ways; LOWER lowered, one way; TooLargeError.
 
     Args:
         law: of the sum.
@@ -433,17 +435,14 @@ def pair_of(
         )
     # With a small probability nothing is released: that covers masses that are too large by round-off.
     if estimate is Estimate.LOWER:
-        return _with_losses(losses - margin, log_p - raised, infinite * math.exp(-raised))
-    return _with_losses((-losses - margin)[::-1], (log_q - raised)[::-1], zero * math.exp(-raised))
+        return _one_way_pair(losses - margin, log_p - raised, infinite * math.exp(-raised))
+    return _one_way_pair((-losses - margin)[::-1], (log_q - raised)[::-1], zero * math.exp(-raised))
 
 
 def _losses_of_mean(
     law: RatioLaw, count: int, estimate: Estimate, share: float, rare: tuple[Array, Array] | None
 ) -> tuple[Array, Array]:
-    """Return (log(1 - share + share S / count), Q masses), rising, at most 16,001; S = 0 only if share < 1.
-
-    Args: law of the sum, ratios in it, what is bounded, share, (ratios, Q masses) to be added but for LOWER_REVERSED.
-    """
+    """Return (log(1 - share + share S / count), Q masses); S = 0 too if share < 1; `rare` not for LOWER_REVERSED."""
     ratios, q = law.points()
     if rare is not None and estimate is not Estimate.LOWER_REVERSED:
         ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
@@ -455,7 +454,7 @@ def _losses_of_mean(
 
 
 def _error_of_losses(law: RatioLaw, losses: Array, estimate: Estimate) -> Array:
-    """Return a bound on the round-off of each loss; TooLargeError from below if that of merged ratios is over 5e-6."""
+    """Return a bound on each loss's round-off, that of merging included unless UPPER; TooLargeError if it is > 5e-6."""
     # From below a ratio is a mean, whose error is at most that of its weights times the range of what is merged.
     quotient = 0.0 if estimate is Estimate.UPPER else 8 * law.error * law.distance
     if quotient > _MAX_QUOTIENT:
@@ -469,7 +468,7 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     """Return (ratios, masses), 16,000 at most: others split over neighbours (UPPER) or merged into means (LOWER)."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
-    kept = _places_kept(ratios, masses)
+    kept = _places_to_keep(ratios, masses)
     if estimate is not Estimate.UPPER:
         mass = np.add.reduceat(masses, kept)
         return np.add.reduceat(masses * ratios, kept) / mass, mass
@@ -482,8 +481,8 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     return ends[fewer > 0], fewer[fewer > 0]
 
 
-def _places_kept(ratios: Array, masses: Array) -> NDArray[np.int64]:
-    """Return up to 16,000 rising indices, 0 first: dense where merging costs most, a quarter spread evenly in loss."""
+def _places_to_keep(ratios: Array, masses: Array) -> NDArray[np.int64]:
+    """Return <= 16,000 of more indices, rising from 0: 3/4 dense by cbrt((P + Q mass) width^2), 1/4 even in loss."""
     # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
     width = np.gradient(np.log(ratios))
     weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
@@ -493,8 +492,8 @@ def _places_kept(ratios: Array, masses: Array) -> NDArray[np.int64]:
     return sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
 
 
-def _with_losses(losses: Array, log_masses: Array, infinity_mass: float) -> Atoms:
-    """Return the one-way pair with these losses, increasing, and P masses; the remaining P mass has loss 0."""
+def _one_way_pair(losses: Array, log_masses: Array, infinity_mass: float) -> OneWayAtoms:
+    """Return the pair with these losses, increasing, and log P masses; the remaining P mass has loss 0."""
     return OneWayAtoms(
         losses=tuple(losses.tolist()), log_masses=tuple(log_masses.tolist()), infinity_mass=infinity_mass
     )

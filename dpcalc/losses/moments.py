@@ -43,7 +43,7 @@ class LogMoments(Protocol):
         ...
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return log E_P[e^{zL}] at z = real + i k step, k = 0, ..., count - 1, shape (count,).
+        """Protocol method: log E_P[e^{zL}] at z = real + i k step, k = 0, ..., count - 1, shape (count,).
 
         Args: those of `dpcalc.losses.quadrature.LossMoments.cumulants_on_line`.
         """
@@ -150,7 +150,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return how many segment ends a composition truncates: per copy two for each segment, one if it has none."""
+    """Return how many ends share a truncated mass: per copy 2 a segment, at least 1; under a draw its steps' ends."""
     # At least one for each step: the mass that may be truncated is shared out by this number.
     total = 0
     for curve, count in counts:
@@ -166,7 +166,7 @@ def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
 
 
 def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the probability that any loss of a composition is infinite; losses known by RDP count as finite."""
+    """Return P(any loss is infinite): under a public draw times its rate, 0 if known by RDP; tiny masses are kept."""
     # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
     log_finite = 0.0
     for curve, count in counts:
@@ -183,7 +183,7 @@ def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return an upper bound on the sum of the finite losses of a composition, >= 0; inf if one is known by RDP only."""
+    """Return an upper bound on the sum of finite losses, each taken >= 0, public draws as hit; inf with RDP curves."""
     total = 0.0
     for curve, count in counts:
         match curve:
@@ -236,7 +236,7 @@ def composed_moments(
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return the log moments of any step, for orders up to `max_order`; a curve known by RDP is returned itself.
+    """Return log moments for orders <= `max_order`: by quadrature; mixed under a public draw; an RDP curve itself.
 
     Args:
         curve: one step in one direction, steps under a public draw, or a step known by RDP.
