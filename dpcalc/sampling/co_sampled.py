@@ -128,7 +128,7 @@ def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
-    """Return each * Binomial(largest / each, rate Pr[any of each]), or, of less mean, Binomial(largest, nonempty)."""
+    """Return, of smaller mean, each * Binomial(largest / each, rate Pr[any of each]) or Binomial(largest, nonempty)."""
     if each == 1:
         return binomial(largest, rate * nonempty)
     some = nonzero_probability(binomial(each, nonempty))
@@ -253,7 +253,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return the `CoSampled` of a path in actual data: the contributions that are certain, 0 if not, smallest frames.
+    """Return the `CoSampled` of a path in actual data, with certain contributions (0 if random) and smallest frames.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -351,7 +351,7 @@ def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Row
 
 
 def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
-    """Return the least value among the other units of the row's parent, its own if `number` > 1; 0 if there is none."""
+    """Return the least value among the other units of the row's parent, its own too if `number` > 1; 0 for none."""
     inside = level.parent == level.parent[row]
     inside[row] = level.number[row] > 1
     return int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0
