@@ -171,7 +171,7 @@ def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
-    """Return an upper law by `drawn_sum`: a nonempty unit of `clip` makes 1, then up to `unit`; draws must be exact."""
+    """Return an upper law by `drawn_sum` up to `unit`; each nonempty unit of `clip` makes 1; draws must be exact."""
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every)
     each: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
     for level in reversed(hierarchy.levels[unit:clip]):
@@ -385,7 +385,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: range) -> list[int]:
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law, of at most `limit`, of an off-path unit's contributions that data attain; {0: 1} if none is known.
+    """Return a law of an off-path unit's contributions, at most `limit`, that data attain; {0: 1} if none is known.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 

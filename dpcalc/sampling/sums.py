@@ -346,7 +346,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return a law of a cut draw's sum: the path's unit adds `inner` (None: removed), others `each`, 0 if over 32.
+    """Return a law of a cut draw's sum: the path's unit adds `inner` (None: removed), others `each` (0 for count > 32).
 
     Args:
         scheme: of the frame.
