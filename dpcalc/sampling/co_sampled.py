@@ -49,7 +49,7 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
 
 
 def _all_empty_probability(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
-    """Return Pr[all units that one uncut draw from `count` takes are empty], each by itself, rounded down if long."""
+    """Return a lower bound on Pr[all units of an uncut draw are empty]; allocated and cyclic draws count as All."""
     # Children are independent given the draw, so that only the distribution of how many are drawn matters. No scheme
     # takes more than all, which are the least likely to be empty: for any other scheme than these a lower bound.
     drawn, rate = count, Fraction(1)
@@ -71,7 +71,7 @@ def _round_up_long_fraction(chance: Fraction) -> Fraction:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return max Pr[a drawn unit of a level holds a record]; draws of period > `hold` take all, of < `hold` hold some.
+    """Return max Pr[a drawn unit holds a record]: draws held longer take all, a unit above one held shorter holds some.
 
     Args:
         hierarchy: levels and schemes.
@@ -89,7 +89,7 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper law of a drawn unit's contributions, by Poisson draws below it; None if only their max is known.
+    """Return an upper law of a unit's contributions by Poisson draws and empty units; None if only their max is known.
 
     Args:
         hierarchy: levels and schemes.
@@ -106,13 +106,19 @@ def contribution_distribution(
     scheme = hierarchy.level(clip).scheme
     if unit + 1 == last == clip and nonempty == 1 and isinstance(scheme, CappedPoisson):
         return capped_distribution(binomial(hierarchy.level(clip).count, scheme.probability), scheme.max_batch_size)
-    drawn = [number for number in range(unit + 1, last + 1) if isinstance(hierarchy.level(number).scheme, Poisson)]
-    below = hierarchy.levels[drawn[-1] : clip] if drawn else ()
+    poisson = _lowest_poisson_level(hierarchy, unit, last)
+    below = hierarchy.levels[poisson:clip] if poisson else ()
     each = math.prod(level.max_drawn for level in below)
-    if drawn and (each == 1 or all(level.is_equal for level in below)):
-        rate = hierarchy.level(drawn[-1]).rate
+    if poisson and (each == 1 or all(level.is_equal for level in below)):
+        rate = hierarchy.level(poisson).rate
         return _poisson_contributions(max_contributions, each, rate=rate, nonempty=nonempty)
     return binomial(max_contributions, nonempty) if nonempty < 1 else None
+
+
+def _lowest_poisson_level(hierarchy: Hierarchy, unit: int, last: int) -> int:
+    """Return the number of the lowest level below `unit`, down to `last`, with an uncut Poisson draw; 0 if none has."""
+    drawn = (at for at in range(last, unit, -1) if isinstance(hierarchy.level(at).scheme, Poisson))
+    return next(drawn, 0)
 
 
 def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
@@ -122,7 +128,7 @@ def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
-    """Return each * Binomial(largest / each, rate Pr[any of `each`]), or Binomial(largest, nonempty) if smaller."""
+    """Return, of smaller mean, each * Binomial(largest / each, rate Pr[any of each]) or Binomial(largest, nonempty)."""
     if each == 1:
         return binomial(largest, rate * nonempty)
     some = nonzero_probability(binomial(each, nonempty))
@@ -156,7 +162,7 @@ def number_of_poisson_levels(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if draws below `unit` are fixed, Poisson or all, from equal frames and with the unit's own draw."""
+    """Return True if levels below `unit` to `clip` have `unit`'s period, equal sizes, Fixed, Poisson or All draws."""
     hold = hierarchy.level(unit).redraw_every
     return all(
         level.is_equal and level.redraw_every == hold and isinstance(level.scheme, Fixed | Poisson | All)
@@ -165,7 +171,7 @@ def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
-    """Return an upper law of a unit's contributions, by `drawn_sum` from `clip` up to it; needs `_draws_are_exact`."""
+    """Return an upper law by `drawn_sum` up to `unit`; each nonempty unit of `clip` makes 1; draws must be exact."""
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every)
     each: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
     for level in reversed(hierarchy.levels[unit:clip]):
@@ -174,7 +180,7 @@ def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> Count
 
 
 def drawn_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
-    """Return an upper law of the contributions in one draw from `count` units, each drawn one's with law `each`.
+    """Return an upper law of the contributions of a Fixed, Poisson or All draw from `count` units, each of law `each`.
 
     Args:
         level: whose scheme is `Fixed`, `Poisson` or `All`.
@@ -187,7 +193,7 @@ def drawn_sum(level: Level, count: int, each: CountDistribution) -> CountDistrib
 
 
 def mates_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
-    """Return an upper law of the contributions of the units drawn with one certain unit of a frame of `count` units.
+    """Return an upper law of the other units' contributions to a Fixed, Poisson or All draw that holds a given unit.
 
     Args:
         level: whose scheme is `Fixed`, `Poisson` or `All`.
@@ -247,7 +253,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return the `CoSampled` of a path in actual data: contributions drawn surely, 0 if random, and least frame sizes.
+    """Return the `CoSampled` of a path in actual data, with certain contributions (0 if random) and smallest frames.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -263,11 +269,8 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
     if members > 1:
         alike = np.flatnonzero(levels[unit - 1].parent == levels[unit - 1].parent[rows[-1]]).tolist()
     schemes = [level.scheme for level in hierarchy.levels]
-    fewest = [
-        fewest_in_frame(scheme, int(level.sums(np.ones_like(level.number)).min()))
-        for level, scheme in zip(levels, schemes, strict=True)
-    ]
-    fewest_below = _fewest_below(levels, unit, (alike[0], alike[-1] + 1))
+    fewest = [fewest_in_frame(*level) for level in zip(schemes, map(_fewest_children, levels), strict=True)]
+    fewest_below = _fewest_below(levels, unit, range(alike[0], alike[-1] + 1))
     last = max(unit, clip)
     return CoSampled(
         path=_path_of_actual_sizes(hierarchy, path, levels, rows),
@@ -296,7 +299,7 @@ def _has_simple_draws(schemes: Sequence[Scheme]) -> bool:
 
 
 def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, by level and row, the contributions that a drawn unit surely makes: 1 from `clip` on; 0 if random."""
+    """Return, by level and row, the contributions a drawn unit surely makes: 1 at `clip` and below, 0 if random."""
     certain = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
         certain[number - 1] = _certain_draws(levels[number], hierarchy.level(number + 1).scheme, certain[number])
@@ -304,7 +307,7 @@ def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: i
 
 
 def _certain_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
-    """Return, for each parent, a sum of values that a draw surely has: of some, `size` times the least; 0 if random."""
+    """Return, for each parent, a sum a draw surely reaches: all values, or `size` * the least; 0 if nothing is sure."""
     # Of a draw that takes some of unequal children only the smallest number is sure.
     match scheme:
         case Fixed(size=size, at_most=True):
@@ -334,7 +337,7 @@ def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> t
 
 
 def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
-    """Return the path with the tree's frame sizes, or min_count where larger without a tree, and schemes for these."""
+    """Return the path with the tree's frame sizes, or without a tree at least min_count, and the schemes for them."""
     levels_of = hierarchy.levels[: len(path.counts)]
     if hierarchy.tree is None:
         sizes = [max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True)]
@@ -348,14 +351,14 @@ def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Row
 
 
 def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
-    """Return the least value among the other units of the row's parent; 0 if there is none."""
+    """Return the least value among the other units of the row's parent, its own too if `number` > 1; 0 for none."""
     inside = level.parent == level.parent[row]
     inside[row] = level.number[row] > 1
     return int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0
 
 
 def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) -> tuple[int, ...]:
-    """Return the values of a row's children if a fixed draw is no larger, they differ and none is 0; else ()."""
+    """Return the values of a row's children if they differ, none is 0, and they fill a Fixed draw; else ()."""
     inside = rows.parent == row
     of_children = np.repeat(values[inside], rows.number[inside])
     if not isinstance(level.scheme, Fixed) or level.scheme.size > of_children.size:
@@ -363,10 +366,15 @@ def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) 
     return tuple(of_children.tolist()) if 0 < of_children.min() < of_children.max() else ()
 
 
-def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> list[int]:
-    """Return, for each level below `unit`, the fewest children of one parent, at or below `rows` (start, stop)."""
+def _fewest_children(level: Rows) -> int:
+    """Return the fewest units of a level under one parent."""
+    return int(level.sums(np.ones_like(level.number)).min())
+
+
+def _fewest_below(levels: Sequence[Rows], unit: int, rows: range) -> list[int]:
+    """Return, for each level below `unit`, the fewest children of any one parent that is in `rows` or below them."""
     # Rows under one range of parents follow each other, so that two ends say where the range goes on, level by level.
-    start, stop = rows
+    start, stop = rows.start, rows.stop
     fewest = []
     for level in levels[unit:]:
         counts = level.sums(np.ones_like(level.number))
@@ -377,7 +385,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> l
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law that data attain of an off-path unit's contributions, so few as fit `limit`; {0: 1} if not known.
+    """Return a law of an off-path unit's contributions, at most `limit`, that data attain; {0: 1} if none is known.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 

@@ -52,7 +52,7 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
 
 
 def _binomial_upper_by_recurrence(trials: int, rate: Fraction, weight: int, unit: int) -> CountDistribution:
-    """Return an upper law of a binomial from Pr[0] = weight / unit on; last counts below 2^-200 in all become one."""
+    """Return an upper law, from Pr[0] = weight / unit upwards; largest counts below 2^-200 in all become one."""
     # Pr[H = h + 1] = Pr[H = h] (n - h) a / ((h + 1) (b - a)), in whole numbers and rounded down; the remainder of the
     # total goes to the last count, so that Pr[H >= h] is never too small.
     a, b = rate.numerator, rate.denominator
@@ -109,7 +109,7 @@ def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
 
 @cached_with_cost(1024)
 def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatch:
-    """Return `full_batch` for 0 < rate < 1, from sums of `terms` weights, cached; WorkExceededError if too many."""
+    """Return `full_batch` for 0 < rate < 1, cached, by sums of weights over T; WorkExceededError if too costly."""
     spend(terms * 4 * TURN)
     total = full = kept = 0
     for count, weight in _binomial_weights(others, rate.numerator, rate.denominator):
@@ -125,7 +125,7 @@ def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatc
 
 
 def _binomial_weights(trials: int, a: int, b: int) -> Iterator[tuple[int, int]]:
-    """Yield (count, weight > 0) of a binomial law at rate a / b, from the likeliest (2^1300) up, then on down."""
+    """Yield (count, weight > 0) of a binomial at rate a / b: the likeliest (2^1300) and above, then those below."""
     likeliest = (trials + 1) * a // b
     count, weight = likeliest, 1 << _FULL_BITS
     while weight:  # 0 beyond the last trial
@@ -206,7 +206,7 @@ def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistributi
 
 
 def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked units drawn: weight}, weight of all); long weights are rounded down; both end counts are kept."""
+    """Return ({marked drawn: weight}, total), rounded down if over 4096 bits; both ends stay, to take the remainder."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)
@@ -278,7 +278,7 @@ def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
-    """Return an upper law, at about 64 counts, of the sum of `number` independent counts.
+    """Return an upper law, at most 64 counts, of the sum of `number` independent counts by repeated `convolve_upper`.
 
     Args:
         law: distribution of each.
@@ -292,7 +292,7 @@ def _power_by_squaring(
     number: int,
     add: Callable[[CountDistribution, CountDistribution], CountDistribution],
 ) -> CountDistribution:
-    """Return the sum of `number` >= 0 independent counts by repeated squaring with `add`; {0: 1} for 0."""
+    """Return the law of the sum of `number` independent counts by repeated squaring with `add`; {0: 1} for number 0."""
     result: CountDistribution = {0: Fraction(1)}
     while number:
         number, odd = divmod(number, 2)
@@ -339,7 +339,7 @@ def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> Count
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of distributions: exact up to 64 terms or 1024 bits, else rounded to 2^-4096, its sum kept.
+    """Return the mixture of distributions: exact, or `_rounded_mixture` if over 64 terms and some has over 1024 bits.
 
     Args:
         parts: (probability, distribution).
@@ -376,7 +376,7 @@ def _rounded_mixture(parts: Sequence[tuple[Fraction, dict[Key, Fraction]]]) -> d
 
 
 def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
-    """Return a law; if a denominator has over 8192 bits rounded down to 4096, the rest given to the likeliest key."""
+    """Return the law; if a denominator has over 8192 bits, rounded down to 2^-4096, the rest at the likeliest key."""
     if all(chance.denominator.bit_length() <= 2 * _MAX_BITS for chance in law.values()):
         return law
     unit = 1 << _MAX_BITS
@@ -418,7 +418,7 @@ def coarsen_upwards(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
-    """Return an upper law at <= `max_counts` counts above 0: where equal shares of the mass end, and the largest.
+    """Return an upper law: counts above 0 move up to `max_counts` of them or fewer, where equal shares of mass end.
 
     Args:
         law: the distribution.
@@ -470,7 +470,7 @@ def _sums_upper(each: CountDistribution, numbers: Iterable[int]) -> Iterator[Cou
 
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:
-    """Return an upper law: probabilities of over 1024 bits are rounded down, the rest goes to the largest count."""
+    """Return an upper law: if a denominator has over 1024 bits, all round down to 2^-1024, the rest at the largest."""
     if all(chance.denominator.bit_length() <= _FEW_BITS for chance in law.values()):
         return law
     short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}

@@ -115,7 +115,7 @@ class Level:
             object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
 
     def _faults(self) -> Iterator[InputError]:
-        """Yield an error each for count < 1, min_count outside [1, count], period < 1, a draw above min_count."""
+        """Yield an error each for count < 1, min_count outside [1, count], redraw_every < 1, a size above min_count."""
         if self.count < 1:
             yield InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
         if not 1 <= self.min_count <= self.count:
@@ -131,7 +131,7 @@ class Level:
 
     @property
     def is_whole(self) -> bool:
-        """True if the draw takes every unit once at min_count and count; False for Poisson draws that can be cut."""
+        """True if the rate is 1 at min_count and at count; False for any capped or with-replacement draw."""
         # A Poisson draw is cut at the largest count, and its exact rate takes long; a unit that is drawn with
         # replacement out of one can be drawn several times.
         if isinstance(self.scheme, CappedPoisson | WithReplacement):
@@ -157,7 +157,7 @@ class Level:
 
 
 def scheme_for_count(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme for a parent of `count` units: All if it takes all, Poisson if never cut, no Fixed at_most.
+    """Return All if Fixed or a plain Shuffle takes all, Poisson if a cap never cuts, Fixed without at_most, or itself.
 
     Args:
         scheme: as stated for the level.
@@ -206,23 +206,29 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield errors: too few `steps` for an allocation; periods; sampling above a pass; held draws; repeated cuts.
+    """Yield errors of allocations over `steps`, of redraw periods, passes below samples, held draws and repeated cuts.
 
     Args:
         levels: outermost first.
         steps: of the phase, of which an allocation needs at least those of a pass; None where they do not matter.
     """
-    for level in levels:
-        key, chosen = _allocated_amount(level.scheme)
-        if steps is not None and chosen > steps:
-            problem = f"is {chosen}, more than the {steps} steps of the phase"
-            yield KeyedInputError(f"{level.name}.{key}", problem, f"lower `{key}`, or train for more steps")
+    if steps is not None:
+        for level in levels:
+            yield from _too_few_steps_faults(level, steps)
     for above, level in pairwise(levels):
         yield from _period_faults(above, level)
     for number, level in enumerate(levels):
         yield from _pass_faults(levels[:number], level)
-        yield from _memory_faults(level)
+        yield from _held_draw_faults(level)
         yield from _repeated_cut_faults(levels[:number], level)
+
+
+def _too_few_steps_faults(level: "Level", steps: int) -> Iterator[KeyedInputError]:
+    """Yield an error at "LEVEL.bins" or "LEVEL.times" if an allocation has more of them than the phase has steps."""
+    key, chosen = _allocated_amount(level.scheme)
+    if chosen > steps:
+        problem = f"is {chosen}, more than the {steps} steps of the phase"
+        yield KeyedInputError(f"{level.name}.{key}", problem, f"lower `{key}`, or train for more steps")
 
 
 def _period_faults(above: "Level", level: "Level") -> Iterator[KeyedInputError]:
@@ -247,7 +253,7 @@ def _period_faults(above: "Level", level: "Level") -> Iterator[KeyedInputError]:
 
 
 def _pass_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.scheme" of a shuffle or allocation under the first outer level that is not whole."""
+    """Yield an error at "LEVEL.scheme" of a shuffle or allocation if an outer level fails `_may_lie_above_pass`."""
     sampled = next((x for x in outer if not _may_lie_above_pass(x, level.scheme)), None)
     if isinstance(level.scheme, Shuffle | Allocation) and sampled is not None:
         yield KeyedInputError(
@@ -258,8 +264,8 @@ def _pass_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInpu
         )
 
 
-def _memory_faults(level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error if a draw with replacement, capped, shuffled or allocated is held: redraw_every > 1."""
+def _held_draw_faults(level: "Level") -> Iterator[KeyedInputError]:
+    """Yield an error at "LEVEL.redraw_every" over 1 if the draw is capped, with replacement, a shuffle or allocated."""
     capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
     if level.redraw_every > 1 and (capped or isinstance(level.scheme, WithReplacement | Shuffle | Allocation)):
         problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
@@ -280,7 +286,7 @@ def _repeated_cut_faults(outer: Sequence["Level"], level: "Level") -> Iterator[K
 
 
 def _may_lie_above_pass(level: "Level", scheme: Scheme) -> bool:
-    """Return True if a level may lie above a shuffle or allocation: drawn whole, or both shuffles; no allocation."""
+    """Return True if a level may lie above a pass: a whole one, or a shuffle over a shuffle; never an allocation."""
     # A pass goes over all units; even of an allocation of one bin nothing counts the passes below it.
     if isinstance(level.scheme, Allocation):
         return False
@@ -301,7 +307,7 @@ def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
-    """Yield errors of tasks that the data cannot fill: not two levels, or fewer classes or records than a task takes.
+    """Yield one error for not two levels; else one each for too few classes, and for too few records in a class.
 
     Args:
         episodes: how tasks are built.
@@ -356,7 +362,7 @@ class Hierarchy:
             object.__setattr__(self, "tree", None)
 
     def _faults(self) -> Iterator[InputError]:
-        """Yield errors: no levels, equal names, another tree, `draw_faults`, `episode_faults`, over 1e18 records."""
+        """Yield errors: no levels, equal names, other sizes than the tree, bad draws or episodes, over 1e18 records."""
         if not self.levels:
             yield InputError("data.levels: expected at least one level, got none")
         yield from name_faults([level.name for level in self.levels])
@@ -447,7 +453,7 @@ class Hierarchy:
         return prod(level.count for level in self.levels[:number])
 
     def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
-        """Return True if removing `removed` units of a parent (in a tree at most all) can take a step from a pass.
+        """Return True if removing `removed` units of some parent, in a tree at most all, can shorten its pass.
 
         Args:
             number: the level of the units, from 1.
@@ -465,7 +471,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return the mean draws per unit and step at the outermost level that is not `All`, before any cut; else 1."""
+        """Return the mean draws per unit and step, uncut, at the first level not `All`; 1 / pass length if shuffled."""
         # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:

@@ -82,7 +82,7 @@ def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntA
 
 
 def _rows_of_parents(runs: Alike, chosen: IntArray) -> Alike:
-    """Return the rows of the chosen parents, with `parent` as index into `chosen`; of one parent by first unit."""
+    """Return the rows under the chosen parents, with `parent` an index into `chosen`; of one parent by first unit."""
     first, last = np.searchsorted(runs.parent, [chosen, chosen + 1])
     length = last - first
     parent = np.repeat(np.arange(chosen.size), length)
@@ -266,7 +266,7 @@ class PathTable:
         )
 
     def _fewest_units(self, level: Level, count: int, *, is_known: bool) -> int:
-        """Return the fewest units of a frame of `count`; if merged or unequal and unknown, in whole batches."""
+        """Return the fewest units of a frame of `count`; in whole batches if sizes are unknown or the row is merged."""
         # Where sizes are not known, or several paths are merged, the frame is as small as its draw allows: rates are
         # largest.
         if self.is_merged or (level.min_count < level.count and not is_known):
@@ -333,7 +333,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return a row for each kind of path to level `unit`; without a tree, for each combination of `_size_ranges`.
+    """Return the paths to level `unit`: a row for each kind in a tree, else for each combination of `_size_ranges`.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.
@@ -371,22 +371,26 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return, by level, ranges (fewest, most): from min_count, + 1, fixed sizes + 1, `_sizes_more_often_cut` up."""
+    """Return, by level, ranges (fewest, most) of units that cover min_count to count and begin at `_range_starts`."""
     # Within a range the fewest units cost most, unless they are cut.
     ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
-        fewest, largest = levels[0].min_count, levels[0].count
-        sizes = {fewest, min(fewest + 1, largest)}
-        sizes |= {x.scheme.size + 1 for x in levels if isinstance(x.scheme, Fixed) and x.scheme.size > x.min_count}
-        for level in levels:
-            sizes |= set(_sizes_more_often_cut(level))
-        ends = [*(size - 1 for size in sorted(sizes)[1:]), largest]
-        ranges_of_levels.append(list(zip(sorted(sizes), ends, strict=True)))
+        starts = sorted(_range_starts(levels))
+        ends = [*(size - 1 for size in starts[1:]), levels[0].count]
+        ranges_of_levels.append(list(zip(starts, ends, strict=True)))
     return ranges_of_levels
 
 
+def _range_starts(phases: Sequence[Level]) -> set[int]:
+    """Return where a level's ranges begin: min_count, the next, fixed sizes + 1, capped `_sizes_more_often_cut`."""
+    fewest, largest = phases[0].min_count, phases[0].count
+    sizes = {fewest, min(fewest + 1, largest)}
+    sizes |= {x.scheme.size + 1 for x in phases if isinstance(x.scheme, Fixed) and x.scheme.size > x.min_count}
+    return sizes.union(*map(_sizes_more_often_cut, phases))
+
+
 def _sizes_more_often_cut(level: Level) -> Iterator[int]:
-    """Yield sizes of a capped Poisson frame: all of up to 16, else <= 9 around a mean of max_batch_size; else none."""
+    """Yield sizes of a capped Poisson frame: all if up to 16, else <= 9 whose mean draw is near the cap; else none."""
     if not isinstance(level.scheme, CappedPoisson):
         return
     if level.count - level.min_count < _FEW_SIZES:
@@ -410,7 +414,7 @@ def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
 
 
 def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, by level and row, the most clipped contributions that a step draws under one unit; 1 from `clip` on.
+    """Return, by level and row, the most clipped contributions that one step draws of a unit; 1 at `clip` and below.
 
     Args:
         levels: rows of each level, outermost first.
@@ -450,7 +454,7 @@ def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntA
 
 
 def _largest_mates(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
-    """Return, for each row, the largest sum of values of the other units that one draw takes with a unit of it."""
+    """Return, for each row, an upper bound on the sum of other units drawn with it; exact for Fixed, Poisson, All."""
     total = _largest_draws(rows, scheme, values)
     taken: IntArray = values
     if isinstance(scheme, WithReplacement):

@@ -87,7 +87,7 @@ class CappedPoisson:
             raise InputError(f"max_batch_size: expected a whole number >= 1, got {self.max_batch_size}")
 
     def rate(self, count: int) -> Fraction:
-        """Return Pr[a child is drawn and stays], to 2^-1200; if costly, min(probability, max_batch_size / count)."""
+        """Return Pr[a child is drawn and stays] to 2^-1200; if costly, the bound min(probability, cap / count)."""
         # Given that the others leave room the child stays if drawn; given that they fill the batch, with `inclusion`.
         full = full_batch(count - 1, self.probability, self.max_batch_size)
         if full is None:
@@ -272,7 +272,7 @@ class CyclicPoisson:
                 raise InputError(f"{name}: expected a whole number >= 1, got {value}")
 
     def group_sizes(self, min_count: int, count: int) -> tuple[int, int]:
-        """Return (fewest, most) children of a nonempty group: what full others leave (or 1), max_group_size or all.
+        """Return (fewest, most) children of a nonempty group: fewest is what the others leave if all hold the most.
 
         Args:
             min_count: fewest children in all, >= 1.
@@ -283,7 +283,7 @@ class CyclicPoisson:
         return max(1, min_count - (self.groups - 1) * largest), largest
 
     def group_draw(self, min_count: int, count: int) -> Poisson | CappedGroup:
-        """Return the draw from one group: Poisson, or CappedGroup where a group can be larger than the cap.
+        """Return the draw from one group: a CappedGroup if the largest group exceeds the cap, else a Poisson.
 
         Args:
             min_count: fewest children of all groups, >= 1.
@@ -361,7 +361,7 @@ class BallsInBins:
         return -(-steps // self.bins)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the whole passes of the first `steps`, then an unfinished one; held: `_held_pass`; () for 0 steps."""
+        """Return the whole passes and an unfinished one, each if any; one `_held_pass` if held and any is whole."""
         whole, remaining = divmod(steps, self.bins)
         if self.is_held and whole:
             return (self._held_pass(whole, remaining),)
@@ -415,17 +415,17 @@ class RandomAllocation:
         return min(self.times, steps)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return passes that cost no less: `times` near-equal blocks of all steps; for times 1 of `steps`; () for 0.
-
-        For times 1 they cost the same, also for the first steps alone.
+        """Return passes that cost no less than the first `steps`: exact for times 1, else all `_blocks`; () for 0.
 
         Source: docs/theory.md, Theorem 7.7.
         """
         if self.times == 1:
             return BallsInBins(bins=self.steps).passes(steps)
-        if not steps:
-            return ()
         # In which of the blocks the steps that ran are is not known, so that all count.
+        return self._blocks() if steps else ()
+
+    def _blocks(self) -> tuple[AllocatedPass, ...]:
+        """Return the whole phase as `times` passes of near-equal length, in each of which the unit chooses one step."""
         small, longer = divmod(self.steps, self.times)
         sizes = ((small, self.times - longer), (small + 1, longer))
         return tuple(AllocatedPass(bins=((size, 1),), number=number) for size, number in sizes if number)
@@ -448,7 +448,7 @@ class CheckIn:
         return steps
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the periods of the first `steps` as passes: the whole ones, then an unfinished one; () for 0."""
+        """Return the whole periods of the first `steps` as one entry, then the unfinished one; () for 0 steps."""
         whole, remaining = divmod(steps, self.length)
         every = AllocatedPass(bins=((1, self.length),), share=self.rate, number=whole)
         last = AllocatedPass(bins=((1, remaining),), share=self.rate)

@@ -76,7 +76,7 @@ def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> 
 
 
 def _grid_width(each: CountDistribution, number: int, rate: float) -> int:
-    """Return the width of the grid to which counts are rounded up: the sum's 26 deviations, at most 8192 points."""
+    """Return the step of a grid that spans 26 deviations of the sum, or its whole range if less, in <= 8192 points."""
     masses = {count: rate * float(chance) for count, chance in each.items()}
     mean = sum(count * mass for count, mass in masses.items())
     square = sum(count * count * mass for count, mass in masses.items())
@@ -85,7 +85,7 @@ def _grid_width(each: CountDistribution, number: int, rate: float) -> int:
 
 
 def _sum_by_squaring(term: Array, number: int) -> _Masses:
-    """Return the law of the sum of `number` independent terms by repeated squaring, rare ends moved up each time."""
+    """Return the law of the sum of `number` independent terms by repeated squaring with `_trimmed_sum`."""
     total, left = _Masses(np.ones(1), 0, 0.0), number
     power_of_term = _Masses(term, 0, 0.0)
     while left:
@@ -201,7 +201,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return an upper law [(probability, {contributions: 1})] from `_log_tails`, every member drawn as often as any.
+    """Return an upper law [(probability, {members * max_contributions * h: 1})], h copies of a unit, by `_log_tails`.
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -223,7 +223,7 @@ def rough_count_distributions(
 
 
 def _probability_upper(log: float) -> Fraction:
-    """Return a fraction with few digits that is at least e^log, for log <= 0."""
+    """Return a fraction with few digits that is at least e^log, for log <= 0; a power of 2 below e^-700."""
     if log > _MIN_EXPONENT:
         return Fraction(min(1.0, math.exp(log) * (1 + _ROUNDED)))
     return Fraction(1, 2 ** int(-log / math.log(2)))
@@ -244,7 +244,7 @@ class _LogTails(NamedTuple):
 
 
 def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _LogTails:
-    """Return bounds on log Pr[a member has >= h copies] at up to 48 h <= largest: by transform, Chernoff, any copy.
+    """Return bounds on log Pr[some member has >= h copies] for up to 48 h: the least by transform, Chernoff, any copy.
 
     Each is the smallest of the three, and no larger than the one before; h ends where it is below e^-830.
     """
@@ -252,7 +252,7 @@ def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _
     any_copy = _log_chance_of_any_copy(draws)
     by_transform = np.ones(2)
     if largest > 1 and chernoff.has_few_copies:
-        # What the circle does not hold is counted at every point: a rare parent can draw very many copies.
+        # A rare parent can draw very many copies: what the transform does not count is added at every point.
         uncounted = math.exp(min(0.0, any_copy, chernoff.log_tail(_CIRCLE)))
         by_transform = np.minimum(members * (_tails_by_transform(draws) + uncounted), 1.0)
     points, logs = [1], [min(0.0, log_members + any_copy, math.log(by_transform[1]))]
@@ -291,7 +291,7 @@ class _ChernoffBound(NamedTuple):
 
     @classmethod
     def of(cls, draws: list[tuple[Scheme, int]]) -> "_ChernoffBound":
-        """Return the bound of these draws, with the slopes of `_SLOPES` whose log moment is below 1e5."""
+        """Return the bound in floats, at those `_SLOPES` whose log moment is below 1e5; `log_tail` adds round-off."""
         moments = _log_moment(draws, _SLOPES)
         known = moments < _LARGEST_MOMENT
         return cls(_SLOPES[known], moments[known])
@@ -307,7 +307,7 @@ class _ChernoffBound(NamedTuple):
 
 
 def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
-    """Return the log of an upper bound on Pr[a unit is drawn]: the product of min(1, mean copies) by level."""
+    """Return an upper bound, in floats, on log Pr[a unit is drawn]: the sum by level of log min(1, mean copies)."""
     total = 0.0
     for scheme, count in draws:
         expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
@@ -316,7 +316,7 @@ def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
 
 
 def _tails_by_transform(draws: list[tuple[Scheme, int]]) -> Array:
-    """Return at least Pr[h <= H <= 16383] for h = 0 to 16383, by Fourier transform: H > 16383 is not counted at 0."""
+    """Return at least Pr[h <= H <= 16383] for h = 0 to 16383, by Fourier transform; the caller adds Pr[H > 16383]."""
     angles = 2j * np.pi * np.arange(_CIRCLE) / _CIRCLE
     values = np.exp(_log_moment(draws, angles.astype(np.complex128)))
     law = np.fft.fft(values).real / _CIRCLE
@@ -346,7 +346,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return the law of a cut draw's sum: path's unit, if it is drawn, adds `inner` (None: removed), others `each`.
+    """Return a law of a cut draw's sum: the path's unit adds `inner` (None: removed), others `each` (0 for count > 32).
 
     Args:
         scheme: of the frame.
@@ -359,30 +359,43 @@ def cut_sum(
     """
     each = each if count <= _MAX_INDEPENDENT else {0: Fraction(1)}
     parts = []
-    for share, others, others_with_unit, hit in _cut_cases(scheme, count, is_counted=each.keys() != {0}):
-        missed = convolve_power(each, others)
-        with_unit = missed if inner is None else convolve(convolve_power(each, others_with_unit), inner)
-        parts += [(share * (1 - hit), missed), (share * hit, with_unit)]
+    for case in _cut_cases(scheme, count, is_counted=each.keys() != {0}):
+        missed = convolve_power(each, case.others)
+        with_unit = missed if inner is None else convolve(convolve_power(each, case.others_with_unit), inner)
+        parts += [(case.chance * (1 - case.inclusion), missed), (case.chance * case.inclusion, with_unit)]
     return mixture(parts)
 
 
-def _cut_cases(scheme: CappedPoisson, count: int, *, is_counted: bool) -> list[tuple[Fraction, int, int, Fraction]]:
-    """Return [(probability, others, others if the unit is in, Pr[it is in])] of T < cap others drawn, and a full batch.
+class _CutCase(NamedTuple):
+    """A number of other units in a cut batch, as the unit on the path finds it.
 
-    Unless is_counted, T is taken to be 0: the others then add nothing.
+    Attributes:
+        chance: probability of the case.
+        others: other units in the batch if the unit is not in it.
+        others_with_unit: other units in the batch if the unit is in it.
+        inclusion: probability that the unit is in the batch, given the case.
     """
+
+    chance: Fraction
+    others: int
+    others_with_unit: int
+    inclusion: Fraction
+
+
+def _cut_cases(scheme: CappedPoisson, count: int, *, is_counted: bool) -> list[_CutCase]:
+    """Return a case for each T < cap others drawn, or a single one of T = 0 unless is_counted, then the full batch."""
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
     # the batch, and the unit, if it stays, takes the place of one of them.
     (chance, inclusion), rate, cap = _known_full_batch(scheme, count), scheme.probability, scheme.max_batch_size
     of_others = binomial(count - 1, rate) if is_counted else {0: Fraction(1)}
     room = {others: share for others, share in of_others.items() if others < cap}
     factor = (1 - chance) / sum(room.values()) if room else Fraction(0)
-    cases = [(share * factor, others, others, rate) for others, share in room.items()]
-    return [*cases, (chance, cap, cap - 1, inclusion)]
+    cases = [_CutCase(share * factor, others, others, rate) for others, share in room.items()]
+    return [*cases, _CutCase(chance, cap, cap - 1, inclusion)]
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return Pr[a cut draw holds no record]; a drawn unit on the path is empty with `own_empty`, no other unit is.
+    """Return Pr[a cut draw holds no record], where a drawn unit on the path is empty with `own_empty`, others never.
 
     Args:
         scheme: of the frame.

@@ -178,7 +178,7 @@ def _is_sound(counts: object, depth: int) -> bool:
 
 
 def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:
-    """Yield the fault of no or an empty list at indices `at`, else those below; `names` are the levels from there."""
+    """Yield a fault at indices `at` for no list or an empty one, else those of its entries; `names` start there."""
     if len(names) == 1:
         yield from _count_faults(counts, names[0], at)
     elif not isinstance(counts, list | tuple):
@@ -191,7 +191,7 @@ def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterat
 
 
 def _count_faults(count: object, name: str, at: tuple[int, ...]) -> Iterator[Fault]:
-    """Yield a fault if a record count is a list, no int (bool included), below 1 or above MAX_COUNT."""
+    """Yield one fault if a record count is a list, no int (bool included), below 1 or above MAX_COUNT."""
     if isinstance(count, list | tuple):
         yield Fault(at=at, text=f"a whole number, how many of level {name}, got a list", hint=_DEEPER)
     elif not isinstance(count, int) or isinstance(count, bool):
