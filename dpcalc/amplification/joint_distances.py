@@ -62,7 +62,7 @@ class JointStepBound(StepBound):
 
 
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
-    """Return (K) and lengths at the likeliest missed ancestor if removed at fixed rate < 1 and clip >= unit; else None.
+    """Return (K) with the likeliest missed ancestor's geometry; None unless a unit is removed under a fixed draw < 1.
 
     Args:
         bound: (K) of the path.
@@ -117,7 +117,7 @@ def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
 
 
 def _has_small_gain(search: "_Search", plain: GluedProfile, at_0: float) -> bool:
-    """Return True if at all of three epsilons data on a line cost over .75 of `plain`'s delta, or `largest` over .8."""
+    """Return True if at three epsilons data on a line cost .75 of `plain`'s delta, or `largest` costs .8 of it."""
     # Data on one line cost no more than the bound, and are quicker: where they cost nearly (K), nothing can be gained.
     telling = [(plain.epsilon(share * at_0), share * at_0) for share in _TELLING_SHARES]
     return any(
@@ -187,7 +187,7 @@ class _Search:
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
     def on_a_line(self, epsilon: float) -> float:
-        """Return delta, uncertified, summed on a grid: the worst of nine numbers of mates opposite, on a line."""
+        """Return the largest delta of data on a line, over nine numbers of mates opposite; on a grid, uncertified."""
         opposite = np.unique(np.linspace(0, min(self.mates, (self.reach + self.mates) // 2), _LINES).round())[:, None]
         y = np.linspace(-8 - 2 / self.noise, 8.0, _POINTS_OF_A_LINE)
         lengths = np.array([[-2.0]]), self.reach + self.mates - 2 * opposite
@@ -198,7 +198,7 @@ class _Search:
         return self.inclusion * float((gained * density).sum(axis=1).max()) * float(y[1] - y[0])
 
     def _upper_bounds(self, cells: _Cells, expm1_epsilon: float) -> Array:
-        """Return an upper bound on delta / inclusion by cell, mates' cosines at their worst; least over `_THREATS`."""
+        """Return upper bounds on delta / inclusion by cell, for the worst mates: the smallest one over `_THREATS`."""
         # For each share in _THREATS: charging the mates by their angle for that share of what is missed is valid.
         along, across, distance = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
@@ -215,7 +215,7 @@ class _Search:
         return best
 
     def _worst_lengths(self, cells: _Cells) -> tuple[Array, Array, Array]:
-        """Return in deviations by (cell, mate cell): least length along (signed), most across; by cell distance."""
+        """Return lengths in deviations: (least along, most across) by (cell, mate cell), and most distance by cell."""
         along = np.cos(cells.unit[:, 1:]) - self.high
         ratio = cells.distance[:, :1] / cells.distance[:, 1:]
         along = np.where(along > 0, along * ratio, along)
@@ -225,7 +225,7 @@ class _Search:
         return along / self.noise, across / self.noise, cells.distance[:, 1] / self.noise
 
     def _integrals(self, lengths: tuple[Array, Array, Array], strikes: Array, weights: Array) -> Array:
-        """Return upper bounds on E (X_p - strike)^+, (cells, mate cells): Black-Scholes at each node, and tails."""
+        """Return upper bounds on E (X_p - strike)^+, shape (cells, mate cells): Black-Scholes by node, plus tails."""
         from scipy.special import ndtr  # noqa: PLC0415  the only use of SciPy on the way to epsilon
 
         along, across, distance = lengths

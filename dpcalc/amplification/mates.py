@@ -140,7 +140,7 @@ class Surroundings:
         )
 
     def _bound(self, case: UnitCase, numbers: tuple[int, ...], exchange: Callable[[int, int], int]) -> StepBound:
-        """Return (K) of a case: by ancestor exchange(contents + mates, up to `largest`; stand-in), then `case.near`."""
+        """Return (K) of a case: by ancestor, contents with mates are exchanged for a stand-in, up to `largest`."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [
@@ -183,7 +183,7 @@ def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int)
 
 
 def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
-    """Return ancestors above unit and clip, numbers sure: mates' sum capped by contributions; stand-ins 0 if not fixed.
+    """Return the ancestors above unit and clip with their largest numbers of mates and stand-ins, taken as certain.
 
     Args:
         path: the path to the unit.
@@ -203,7 +203,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
 
 
 def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return a stand-in's upper law; {largest: 1} if unknown, never missed or not redrawn with the unit."""
+    """Return an upper law of a stand-in's contributions; {largest: 1} if unknown, never missed or redrawn apart."""
     largest = path.siblings[number - 1]
     if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
         return {largest: Fraction(1)}
@@ -225,7 +225,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 
 
 def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) -> MatesLaw:
-    """Return the mates' law by ancestor, summed from inside out and rounded up to quantiles; () if all are certain."""
+    """Return an upper joint law of the mates, a number by ancestor, coarsened by quantiles; () if all are certain."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -257,7 +257,7 @@ def _deviations_to_tell_apart(ancestors: int, max_mates: int) -> tuple[Sequence[
 
 
 def _add_mates(states: _MatesWeights, exact: CountDistribution, cap: int) -> _MatesWeights:
-    """Return the states with a number added to their totals, at most `cap`, weights times WHOLE; quantiles if many."""
+    """Return the states with a number added to their totals (at most `cap`), weights times WHOLE, coarsened if many."""
     is_short = len(states) * len(exact) <= _MAX_SUMS
     law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
     spend(4 * TURN * len(states) * len(law))
@@ -284,7 +284,7 @@ def _mates_law(states: _MatesWeights, *, outside: int) -> MatesLaw:
 
 
 def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[int, int]:
-    """Return {total: next quantile of the totals' law, at normal `deviations`, from it on}; few totals as they are."""
+    """Return {total: next quantile of the totals' law from it on}, at normal `deviations`; few totals as they are."""
     weights: dict[int, int] = {}
     for (total, _), weight in sums.items():
         weights[total] = weights.get(total, 0) + weight
@@ -294,7 +294,7 @@ def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[in
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return a mates' upper law: sum of units if equal or twice Poisson, else the parent's; {largest: 1} if unknown."""
+    """Return an upper law of what mates contribute: units summed if that is proved; {largest: 1} if it is unknown."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
@@ -325,7 +325,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return parts merged into costlier ones, looser until `max_centers` / units fit; as is up to 12 or if not all (K).
+    """Return the bound with parts merged into costlier ones until `max_centers` are left; up to 12 parts stay as is.
 
     Args:
         average: its parts are all of the kind of (K).
@@ -360,7 +360,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
 
 
 def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept: members}, itself first: each joins the longer part of its kind that it lifts least, to 1 at most.
+    """Return {kept part: itself and those merged into it}, each into the costlier one of its kind that it lifts least.
 
     Args:
         chances: of the parts.
@@ -388,7 +388,7 @@ def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list
 
 
 def _lengths_and_kinds(bounds: Sequence[StepBound]) -> tuple[Array, list[int]]:
-    """Return (shift and distances of each bound as a row, a kind of each, equal where its probabilities are)."""
+    """Return (shift and distances of each bound as a row, its kind as a number: equal for equal probabilities)."""
     numbers: dict[tuple[Fraction, tuple[Fraction, ...]], int] = {}
     kinds = [numbers.setdefault((bound.inclusion, bound.missed), len(numbers)) for bound in bounds]
     lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))

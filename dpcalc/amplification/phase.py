@@ -54,7 +54,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return `_allocated_bounds`; ancestors' if shortened (or InputError); own if fresh or episodes; else all valid.
+    """Return all valid bounds of a phase; where a removal shortens passes the ancestors' alone, or else InputError.
 
     Args:
         hierarchy: levels and schemes.
@@ -87,7 +87,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return (choice hidden if passes exist, revealed by links, revealed of a group); UnsupportedError: unit is above.
+    """Return bounds with the choice of steps hidden (if in passes) and public; UnsupportedError for a unit above it.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -121,7 +121,7 @@ def _allocated_bounds(
 
 
 def _hidden_choice_bound(base: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return one unit's bound, links "-" for each member; if D' shows the unit, its removal's, "-" and "+" for each."""
+    """Return one unit's bound with "-" links to its members; if D' shows it, its removal's with "-" and "+" links."""
     links, removal = "-" * group.size, adjacency
     if not _is_as_if_absent(adjacency, clip, len(path.counts)):
         links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
@@ -141,7 +141,7 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return `choices` and averages over random mates (unit's, ancestors', or group's); of a lone fresh (K) only those.
+    """Return the choices and their averages over random mates; of one fresh draw's (K) the averages alone.
 
     None hold for episodes, for steps that units choose, for other draws than fixed, Poisson and `all` ones, where no
     number of mates or contributions is random, and for groups that `_averaged_group_bound` excepts.
@@ -194,7 +194,7 @@ def averaged_choices(
 def _check_in_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return a CheckIn of the step given the unit; None unless one unit, Poisson, hidden in D', held above fresh draws.
+    """Return the bound of one hidden Poisson draw that is held above fresh draws; None for any other unit or draw.
 
     Source: docs/theory.md, Theorem 7.8.
     """
@@ -310,7 +310,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return `bound` averaged over cuts, passes as draws, slower ancestors as `all`: their rates < 1 go to `revealed`.
+    """Return `bound` averaged over cut draws; slower ancestors count as `all`, their rates < 1 go to `revealed`.
 
     Args:
         hierarchy: levels and schemes.
@@ -386,7 +386,7 @@ def _draw_bound(
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return own (1 if counted), a sibling's if fixed or replaced; clipped above: 1 and 1, zero-out as replace-one."""
+    """Return a Member: its own contributions (1 if counted), and a sibling's in its place; 1 and 1 if clipped above."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
@@ -402,7 +402,7 @@ def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjac
 
 
 def _member_of_episode(hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency) -> Member:
-    """Return 1 against 1 if clip < 2, replaced unless a removed class; else own, without stand-in if tasks take all."""
+    """Return a task's Member: one change if tasks are clipped, else its records; no stand-in if a task takes all."""
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -424,7 +424,7 @@ _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another 
 
 
 def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
-    """Return `bound` if nothing is cut, else an Average over `_schemes_by_cut`, with the parts of inner Averages in it.
+    """Return `bound` averaged over which of up to three cut draws are full; itself if nothing is cut.
 
     Args:
         path: the path to a single protected unit; each of its draws is made anew in every step.
@@ -446,7 +446,7 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
 
 def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
-    """Return (chance > 0, schemes by level) of each combination of `_capped_cases`; a fourth cut is always full."""
+    """Return (chance > 0, schemes by level) of each combination of `_capped_cases`; a fourth cut counts as full."""
     outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]
     averaged = 0
     for at, scheme in enumerate(path.schemes):
@@ -460,7 +460,7 @@ def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
 
 
 def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
-    """Yield (chance, scheme): Poisson if never full, FixedAtRate if surely full; at Poisson's rate if maybe or None.
+    """Yield (chance, scheme) of a capped draw: Poisson if the cap may leave room, FixedAtRate if others may fill it.
 
     Args:
         scheme: of one level.

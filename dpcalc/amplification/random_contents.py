@@ -60,7 +60,7 @@ class ContributionLaws(NamedTuple):
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return (K) if certain or costly; CountPair if level 1, not fixed; else an Average over contents or being alone.
+    """Return one unit's bound, averaged over its contributions if random and cheap; a CountPair at level 1, not fixed.
 
     Args:
         hierarchy: levels and schemes.
@@ -140,7 +140,7 @@ def _few_averaged_counts(laws: ContributionLaws, *, is_paired: bool) -> Contribu
 def hidden_unit_bound(
     hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int
 ) -> StepBound | MatesAverage:
-    """Return a unit's (K*) in changed units, shift 1, a swap one change; averaged over mates if random and cheap.
+    """Return a unit's (K*) with draws hidden, in changed units, averaged over its mates if random and cheap.
 
     A missed ancestor exchanges the units drawn under it for those of its stand-in; a pair exchanged is one change.
 
@@ -178,7 +178,7 @@ def hidden_unit_bound(
 
 
 def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> ContributionLaws | None:
-    """Return upper laws (stand-in 0 unless fixed, sure if costly); None if own certain, 0, costly or clipped above."""
+    """Return upper laws of (own, stand-in's) contributions; None if own are certain, costly or clipped above."""
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):
@@ -216,7 +216,7 @@ def _unit_cases(
 
 
 def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the sure case; contents_swapped: own if replaced, a fixed draw's stand-in if removed, 0 otherwise."""
+    """Return the sure case of certain contributions: in D' own if replaced, a stand-in's if fixed and removed, or 0."""
     above = len(path.counts) - 1
     stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE else 0
     near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
@@ -234,7 +234,7 @@ def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCas
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return an upper law, 0 or 1 if clipped above; None if certain, all 0, costly, or `_counts_empty_members`.
+    """Return an upper law of a drawn member's contributions, 0 or 1 if clipped above; None if certain or not proved.
 
     Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
 
@@ -281,7 +281,7 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a UnitCase for each h >= 1 given h >= 1: shift h (2 h if replaced); near: missed by stand-in m, and empty.
+    """Return a UnitCase for each number h >= 1 of contributions, given h >= 1: its shift is h, or 2 h if replaced.
 
     Args:
         bound: (K) with the largest numbers.
@@ -309,7 +309,7 @@ def _cases_by_own_counts(
 
 
 def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
-    """Return cases of a removed unit and its stand-in, each (x, y) but (0, 0): shift x + y, missed at (x + m, 0)."""
+    """Return a UnitCase of shift x + y for each (own x, stand-in's y) but (0, 0): a unit removed from fixed draws."""
     return [
         UnitCase(
             chance=p * q,
@@ -328,7 +328,7 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return one case, contents 1 and 1, empty as missed; if removed, not fixed, split: alone (shift 1, swapped 0)."""
+    """Return the case of a unit clipped with others; if removed (not fixed), two cases: alone there, and not alone."""
     above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
@@ -380,7 +380,7 @@ def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fract
 
 
 def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
-    """Return a lower bound: (1 - rate nonempty)^(count - 1), for fixed (1 - nonempty)^(size - 1), 0 for the others."""
+    """Return a lower bound on Pr[no other drawn unit has a record] for Poisson and fixed draws; 0 for other ones."""
     # With replacement the unit may be drawn again, and a batch of a pass depends on its order: 0 bounds those.
     match scheme:
         case Poisson(probability=rate):
@@ -394,7 +394,7 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
 
 
 def _missed_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> tuple[MissedBatch, ...]:
-    """Return (chance, 1, 0) by level from the clip; a fixed ancestor's share Pr[stand-in nonempty] is (2, 1)."""
+    """Return (chance, 1, 0) by level from the clip down, but (chance, 2, 1) if a fixed draw's stand-in has records."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[MissedBatch] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction

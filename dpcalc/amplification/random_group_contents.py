@@ -97,7 +97,7 @@ class _BesideMembers:
     is_equal: bool
 
     def bounds(self, drawn: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, StepBound]]:
-        """Yield (share, (K)) given (g, h), by the non-members' number; shift of h, missed by stand-ins, then redrawn.
+        """Yield (share, (K)) given that (g, h) is drawn, one for each number that the non-members there contribute.
 
         Args:
             drawn: (g, h).
@@ -132,14 +132,14 @@ class _BesideMembers:
         return missed_distances(self.path, self.placement, self.member, drawn)[1]
 
     def _redrawn(self, drawn: tuple[int, int]) -> CountDistribution:
-        """Return `_redrawn_distribution` of all the group's units; {largest: 1} for one unit in two levels."""
+        """Return an upper law of what all the group's units bring, redrawn; {largest: 1} for one unit in two levels."""
         redrawn = _redrawn_distribution(self.others, self.stand_in, len(self.placement))
         if len(self.placement) == 1 and len(self.path.counts) == 2:  # members are exchanged for others of their unit
             return {self._largest_redrawn(drawn): Fraction(1)}
         return redrawn
 
     def _max_leaving(self, drawn_units: int) -> int:
-        """Return a stand-in's most, 0 unless fixed, times units less `drawn_units` (3 if more; 1 if unequal)."""
+        """Return the most that units without members, drawn in members' place, contribute: 0 unless fixed."""
         # They are those of the batch: nothing hides them. A part with more than MAX_UNITS_APART units, or of frames of
         # unknown size, stands for fewer of the group too.
         max_number = self.path.siblings[0] if isinstance(self.path.schemes[0], Fixed) else 0

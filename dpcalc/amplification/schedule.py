@@ -181,7 +181,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return the upper profile by kind: (K), joint, CountPair, or mixture of an Average (a MatesAverage merged first).
+    """Return the upper privacy profile of a step bound, by its kind; parts of a MatesAverage are merged first.
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
@@ -255,7 +255,7 @@ class PhaseBound:
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
-    """Return Gaussian (D||D', D'||D), begun passes whole; n steps of one draw are one at noise / sqrt(n `squared`).
+    """Return a phase's Gaussian release (D||D', D'||D): begun passes count whole, n steps of one draw as one step.
 
     Args:
         phase_bound: the one-step bound and its redraw periods.
@@ -336,7 +336,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return `one_pass`: shuffles as `all`, the last fixed if it drops units (up to 100 members; nested: one parent).
+    """Return a pass as one draw: shuffles become `all`, the last one fixed if it drops units, for groups up to 100.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
@@ -351,7 +351,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return sure shift 1 with `squared` if a pass holds all units, else the draw's bound; both with `steps_of_a_pass`.
+    """Return a pass's bound: the sure shift 1 with `squared` if it holds all units, else that of the draw.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -376,7 +376,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
 
 
 def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
-    """Return size^2 `_squared_distance_of_removal`, else members by batch squared times (2 own)^2, own^2 if zeroed."""
+    """Return the squared distance of D from D' in one pass: of a removal, of a replacement, or of zeroed members."""
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
     # the sum of their squared distances.
     is_clipped_above = clip < len(path.counts)
@@ -389,7 +389,7 @@ def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacenc
 
 
 def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_above: bool) -> int:
-    """Return (own + sibling)^2 and, unless drop_last, the last batch's sibling^2; clipped above 2^2 and 2^2."""
+    """Return (own + sibling)^2, and the last batch's sibling^2 unless drop_last; 2^2 each if clipped above the unit."""
     # `moved` is the distance of the last batch, which the removed unit's stand-in left.
     own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
     if is_clipped_above:
@@ -398,7 +398,7 @@ def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_abov
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the steps of a pass (1 without a shuffle), nested ones multiplied; of the outermost for several parents.
+    """Return the steps of a pass: 1 without a shuffle; nested ones multiplied, but the outermost of several parents.
 
     Args:
         path: the path to the protected units; the passes of nested shuffles multiply.

@@ -22,7 +22,7 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
-    """Return maximal paths, a `Path` a phase, with the most mates of those below; if over 128, merge neighbours first.
+    """Return paths, a `Path` a phase, one of which costs at least as much as any unit; over 128 are merged first.
 
     Args:
         draws: (levels, clipping level) of each phase; the data are the same.
@@ -59,7 +59,7 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
 
 
 def _path_above(paths: Sequence[Path]) -> Path:
-    """Return a path above several: fewest units, if unequal in whole batches; else the most; first scheme not `all`."""
+    """Return a path that costs at least as much as each of several: the fewest units, the most of everything else."""
     # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     if len(paths) == 1:
         return paths[0]
@@ -99,7 +99,7 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
 
 
 def _level_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield the counts that matter to the scheme; then the unit's stand-in, or an ancestor's three distances."""
+    """Yield a level's columns: counts on which its scheme depends; the unit's stand-in, or an ancestor's distances."""
     scheme = table.hierarchies[phase].levels[at].scheme
     has_stand_in, is_sampled = _has_stand_in(table, phase, at), _is_sampled(table, phase, at)
     if isinstance(scheme, CappedPoisson):  # neither more units nor fewer always cost less
@@ -154,7 +154,7 @@ def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
 
 
 def _merge_neighbours(table: PathTable) -> PathTable:
-    """Return about MAX_PATHS rows, one a block of `_order_and_starts`, in each column the value that costs most."""
+    """Return about MAX_PATHS rows, one for each block of neighbours, with the value of each column that costs most."""
     order, starts = _order_and_starts(table)
 
     def highest(values: IntArray) -> IntArray:
@@ -175,7 +175,7 @@ def _merge_neighbours(table: PathTable) -> PathTable:
 
 
 def _order_and_starts(table: PathTable) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return (rows by `_full_draws`, capped counts, contributions; starts of about MAX_PATHS blocks, full apart)."""
+    """Return (order of the rows; starts of about MAX_PATHS blocks of neighbours), rows with other full draws apart."""
     # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists. Of the rest,
     # neighbours in this order are alike, so that a row that stands for several is hardly costlier than the costliest.
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
