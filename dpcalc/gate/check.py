@@ -95,7 +95,7 @@ def _comparison(case: Case, costs: Costs) -> Result:
 
 
 def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerBound]:
-    """Yield the request for a case's lower bound if demanded or if it may change the verdict; nothing on an error."""
+    """Yield the request for a case's lower bound if `_wants_lower_bound` for its upper one; nothing on an error."""
     if case.new is None:
         return
     try:

@@ -66,7 +66,7 @@ OnFile = Callable[[str, int], None]
 
 
 def ignore_file(path: str, total: int) -> None:
-    """Do nothing.
+    """Do nothing: the file callback of callers that show no progress.
 
     Args:
         path: name of the file that comes next, "" for none.

@@ -282,7 +282,7 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
 
 
 def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] | None:
-    """Return {before, now} if a claim lowers the base's epsilon; if only the new's, alone too; {} unknown; None: no."""
+    """Return {before, now} of base with claim if lower, else of new without, with it, alone; {} unknown; None no."""
     # A claim that alone does not lower epsilon may still help together with other changes: then taking it back alone
     # makes the new config costlier. `alone`, the third number, tells the two cases apart.
     before = base.guarantee.epsilon

@@ -79,7 +79,7 @@ class LedgerEntry:
         name: its name in the ledger.
         part: the part of the data that it draws from; "" for what its config says.
         opening: (delta, budget epsilon) of a new ledger; None takes that of the config.
-        over_budget: whether it is added even if that exceeds the budget.
+        allow_over_budget: whether it is added even if that exceeds the budget.
         dry_run: whether nothing is written.
     """
 
@@ -87,7 +87,7 @@ class LedgerEntry:
     name: str
     part: str = ""
     opening: tuple[float | None, float | None] = (None, None)
-    over_budget: bool = False
+    allow_over_budget: bool = False
     dry_run: bool = False
 
 
@@ -108,7 +108,7 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run, unless over budget or dry; create a missing ledger; return (bound of all and this run, is written).
+    """Append a run, unless dry or over budget (if not allowed); create a missing ledger; return (bounds, is written).
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
@@ -133,7 +133,7 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         new = old + _appended_bytes(old, entry)
         loaded = _load_extended(new, path, before, entry)
         evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
-        is_added = not entry.dry_run and (entry.over_budget or evaluated.keeps_budget)
+        is_added = not entry.dry_run and (entry.allow_over_budget or evaluated.keeps_budget)
         if is_added and before is not None:
             save(path, new)
         elif is_added and not create(path, new):
@@ -172,7 +172,7 @@ def _common_part(phases: Sequence[Phase]) -> str:
 
 
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError: tuned run, bad name, part without partition or given twice; with an old ledger more checks."""
+    """Raise InputError: tuned run, bad name, part without partition or given twice; old: `_refuse_for_ledger`."""
     plan = entry.run.plan
     if plan.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
@@ -317,7 +317,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger only adds lines to that at `base`, and `_plan_is_extended`; True: new, False: gone.
+    """Return True if a ledger only adds to its lines at `base` (and `_plan_is_extended`) or is new; False if gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.

@@ -244,7 +244,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return `paths`, with lost configs of `base` that exist, and messages; only `paths` without base or any `*`.
+    """Return `paths` plus lost configs of `base` that exist, and messages on what is lost; no base or no `*`: `paths`.
 
     Args:
         paths: the configs that are found now.
