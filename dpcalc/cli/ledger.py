@@ -58,7 +58,7 @@ def add(  # noqa: PLR0913  one parameter an option
         name=name or run.plan.name or _name_of(config),
         part=part,
         opening=(options.number("--delta", delta), options.number("--budget", budget)),
-        over_budget=over_budget,
+        allow_over_budget=over_budget,
         dry_run=dry_run,
     )
     account, written = added_to(ledger, entry)

@@ -1,6 +1,6 @@
 """Verdicts on config files: `check` compares costs with budgets and a base, `diff` with a base; `validate` reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dpcalc.config.load import Loaded
@@ -50,7 +50,7 @@ class Demands:
 def check(
     paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER, demands: Demands, costs: Costs
 ) -> tuple[Result, ...]:
-    """Return each file's verdict by limits, base and lock, in order; then failures for lock entries without a config.
+    """Return each file's `_judgement`, in order, the first 10 over a limit with suggestions; then `missing_configs`.
 
     Args:
         paths: config files; "-" is standard input.
@@ -72,7 +72,7 @@ def check(
 
 
 def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
-    """Return one result for each case: failed if the config costs more, or promises less, than its base.
+    """Return one `_comparison` for each case, in order; the plans of all cases are computed first, in worker processes.
 
     Args:
         compared_cases: configs with their bases.
@@ -83,7 +83,7 @@ def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
 
 
 def _comparison(case: Case, costs: Costs) -> Result:
-    """Return the result of `diff`: passed without a base, an error result for any exception or unreadable file."""
+    """Return `comparison_result`; passed with the case's problems without a base; `error_result` of any exception."""
     try:
         if case.pair is not None:
             return comparison_result(case.pair, costs)
@@ -95,7 +95,7 @@ def _comparison(case: Case, costs: Costs) -> Result:
 
 
 def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerBound]:
-    """Yield the request for a case's lower bound if demanded or if it may change the verdict; nothing on an error."""
+    """Yield the request for a case's lower bound if `_wants_lower_bound` for its upper one; nothing on an error."""
     if case.new is None:
         return
     try:
@@ -113,7 +113,7 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return `check`'s result from limit, budget, base and lock, no suggestions: undecided before failed."""
+    """Return an error's result, an undecided one, or `_verdict` on limit, budget, base and lock; no suggestions."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
@@ -130,20 +130,23 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
         *_regression_problems(case.pair, guarantee, base, demands),
         *(lock_problems(demands.lock, case.new, guarantee) if demands.lock else ()),
     )
-    # Findings of the config layer count too: with a strict policy a warning about the file fails it.
-    counting = (Severity.ERROR, Severity.WARNING) if demands.policy.strict else (Severity.ERROR,)
-    failed = any(finding.severity in counting for finding in (*problems, *case.new.diagnostics))
-    verdict = Verdict.FAILED if failed else Verdict.PASSED
+    is_undecided = _is_undecided(case.new.plan, guarantee, limit)
+    severities = [finding.severity for finding in (*problems, *case.new.diagnostics)]
     return Result(
         path=case.new.path,
-        # A loose upper bound above the limit is no verdict: the exact epsilon may be on either side of it.
-        verdict=Verdict.UNDECIDED if _is_undecided(case.new.plan, guarantee, limit) else verdict,
+        verdict=Verdict.UNDECIDED if is_undecided else _verdict(severities, strict=demands.policy.strict),
         guarantee=guarantee,
         limit=limit,
         problems=problems,
         diagnostics=case.new.diagnostics,
         base=base,
     )
+
+
+def _verdict(severities: Iterable[Severity], *, strict: bool) -> Verdict:
+    """Return failed for an error of gate or config layer, if `strict` also for a warning, else passed."""
+    failing = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+    return Verdict.PASSED if failing.isdisjoint(severities) else Verdict.FAILED
 
 
 def _guarantee(plan: Plan, costs: Costs, demands: Demands) -> Guarantee:
@@ -172,7 +175,7 @@ def _budget_limit(loaded: Loaded, source: str) -> Limit | None:
 def _limit_problems(
     new: Loaded, guarantee: Guarantee, base: BaseCost | None, limit: Limit | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield at most one problem: DPC205 infinite, DPC901 undecided, DPC301 over the limit, DPC302 nearly over it."""
+    """Yield one of: DPC205 infinite, DPC901 `_is_undecided`, DPC301 over limit, DPC302 (warning) over warn_at_pct."""
     share = demands.policy.warn_at_pct
     mark = new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None
     # The gravest alone: an infinite epsilon is over every limit, and one over the limit is near it, too.
@@ -190,13 +193,14 @@ def _limit_problems(
 
 def _is_undecided(plan: Plan, guarantee: Guarantee, limit: Limit | None) -> bool:
     """Return True if a finite, loose (`is_fallback`) upper bound is over the limit and the lower is not, or unknown."""
+    # A loose upper bound above the limit is no verdict: the exact epsilon may be on either side of it.
     if limit is None or not guarantee.finite or guarantee.epsilon <= limit.value or not is_fallback(plan, guarantee):
         return False
     return guarantee.epsilon_lower is None or guarantee.epsilon_lower <= limit.value
 
 
 def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Iterator[Problem]:
-    """Yield DPC304 for a file without budget: an error if the policy requires one, a warning without any limit."""
+    """Yield DPC304 for a file without budget: error if the policy requires one, else a warning if nothing limits it."""
     if new.plan.budget is None and demands.policy.require_budget:
         yield Problem(code="DPC304", severity=Severity.ERROR)
     elif limit is None:
@@ -256,7 +260,7 @@ def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
 
 
 def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
-    """Return the answers to fit requests of one plan: noise, or its factor for several phases, and steps."""
+    """Return answers to a plan's `_fit_requests`, None if not computed: noise and steps; >= 2 phases: a factor."""
     # A factor for several phases: their noises keep their ratios.
     # In the order of `_fit_requests`.
     noise, *others = (costs.fit(request) for request in requests)
@@ -270,7 +274,7 @@ def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
 
 
 def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tuple[Result, ...]:
-    """Return one result for each file, in order: passed if it can be read, else invalid or undecided by its error.
+    """Return one result for each file, in order: passed with its diagnostics if readable, else `error_result`; no base.
 
     Args:
         paths: config files; "-" is standard input.

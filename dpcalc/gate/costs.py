@@ -66,7 +66,7 @@ OnFile = Callable[[str, int], None]
 
 
 def ignore_file(path: str, total: int) -> None:
-    """Do nothing.
+    """Do nothing: the file callback of callers that show no progress.
 
     Args:
         path: name of the file that comes next, "" for none.
@@ -100,7 +100,7 @@ class Costs:
         self._workers.close()
 
     def compute_files(self, plans: Iterable[tuple[str, Plan]]) -> None:
-        """Compute the guarantees of (path, plan) pairs in worker processes; the paths are shown as progress.
+        """Compute the bounds of (path, plan) pairs in workers; store the first path of each plan, for progress.
 
         Args:
             plans: (path of a file, a plan of it as `cost_relevant` returns it).
@@ -139,7 +139,7 @@ class Costs:
             self._on_progress(part)
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return a plan's upper bound by "auto", once computed; raise its stored exception, ArithmeticError for NaN.
+        """Return a plan's upper bound by "auto", computed once; raise its stored exception, or ArithmeticError for NaN.
 
         Args:
             plan: as a file states it; labels, budget and method do not matter.
@@ -156,7 +156,7 @@ class Costs:
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee with its lower bound; unchanged if that fails or takes over 20 s.
+        """Return the guarantee with its lower bound, computed once; unchanged if that fails or takes over 20 s.
 
         Args:
             plan: as a file states it.
@@ -192,21 +192,20 @@ def cost_relevant(plan: Plan) -> Plan:
 
 
 def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
-    """Return True if pld applies but a looser method, or pld on rough counts, answered: the bound may be loose.
+    """Return True if pld applies to an untuned plan, and another method (not "none") or rough counts gave the bound.
 
     Args:
         plan: the plan.
         guarantee: its upper bound.
     """
-    # pld is tight up to its grid. Another method in its place, or counts that were rounded up, may be far above the
-    # truth.
-    # Only such an answer is compared with a limit without asking for the lower bound.
+    # pld is tight up to its grid, and "none" is the infinite epsilon that no method can lower. Another method in their
+    # place, or counts that were rounded up, may be far above the truth: such an answer needs a lower bound beside it.
     is_sharp = guarantee.method in {"pld", "none"} and ROUGH_COUNTS not in guarantee.notes
     return plan.knows_losses and plan.tuning is None and not is_sharp
 
 
 def compute_answer(request: Request) -> Answer:
-    """Compute here a guarantee ("auto"), a lower bound, or a value that fits (noise: 0.01 % below the limit).
+    """Compute, in this process, a plan's "auto" bound, a lower bound, or a value that fits (noise: limit less 0.01 %).
 
     Raises:
         InputError: the plan has no such quantity.

@@ -56,7 +56,7 @@ class ConfigPair:
 
 
 def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return the pair with plans of each change that matters to the cost, and each claim; None: invalid, or over 32.
+    """Return the pair with the plans of its changes, accounting and budget aside, and of claims among them taken back.
 
     Args:
         name: revision or file of the base.
@@ -64,22 +64,25 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
         new: the config.
     """
     changes = [change for change in differences(old, new) if change.keys[0] not in {"accounting", "budget"}]
-    steps = [
-        (change, _plan_with_change(old, new, change) if len(changes) <= MAX_CAUSES else None) for change in changes
-    ]
-    # Labels, comments and other spellings differ without an effect on epsilon: such steps are dropped.
+    steps = tuple(_single_changes(old, new, changes))
+    claims = tuple(_claims_taken_back(old, new, [change for change in changes if change.is_claim]))
+    return ConfigPair(name=name, old=old, new=new, steps=steps, claims=claims)
+
+
+def _single_changes(
+    old: Loaded, new: Loaded, changes: Sequence[Difference]
+) -> Iterator[tuple[Difference, Plan | None]]:
+    """Yield (change, base's plan with it alone) unless that plan is the base's; None: invalid, or over 32 changes."""
+    # Labels, comments and other spellings differ without an effect on epsilon.
     unchanged = cost_relevant(old.plan)
-    return ConfigPair(
-        name=name,
-        old=old,
-        new=new,
-        steps=tuple(step for step in steps if step[1] != unchanged),
-        claims=tuple(_claims_taken_back(old, new, [change for change in changes if change.is_claim])),
-    )
+    for change in changes:
+        plan = _plan_with_change(old, new, change) if len(changes) <= MAX_CAUSES else None
+        if plan != unchanged:
+            yield change, plan
 
 
 def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
-    """Return the base's guarantee, its epsilon with each change alone, largest first, and the new without each claim.
+    """Return epsilons: base; base with each change alone (largest first, None last); new without each claim, by key.
 
     Args:
         pair: a config and its base.
@@ -153,7 +156,7 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: Increase
 
 
 def _increase(base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
-    """Yield DPC402 for a rise of epsilon over the allowed one, DPC401 for another (a note if allowed); 1e-6 is none."""
+    """Yield DPC402 for a rise over the allowed one, DPC401 for another (a note if one is allowed); 1e-6 is no rise."""
     before, allowed = base.guarantee.epsilon, rule.allowed
     if not now.epsilon > before * (1 + SAME):
         return
@@ -179,7 +182,7 @@ def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
 
 
 def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC303 for each limit of `budget` that was raised or removed; nothing if the base has no budget."""
+    """Yield DPC303 for `budget.epsilon`, `max_increase_pct` raised or removed; nothing if the base states none."""
     old, new = pair.old.plan.budget, pair.new.plan.budget
     if old is None:
         return
@@ -196,11 +199,13 @@ def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
 
 
 def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
-    """Yield DPC404 for each key of `privacy` that promises less: unit, adjacency, delta, group size."""
+    """Yield DPC404 for unit not equal or coarser, weaker adjacency (`_STRENGTH`), larger delta, smaller group size."""
     was, now = old.plan, new.plan
     before, after = _unit_path(was), _unit_path(now)
+    # A guarantee for a unit covers all units inside it.
+    covers_old_unit = len(after) <= len(before) and before[: len(after)] == after
     promises = {
-        "unit": ("/".join(before), "/".join(after), len(after) > len(before) or before[: len(after)] != after),
+        "unit": ("/".join(before), "/".join(after), not covers_old_unit),
         "adjacency": (was.adjacency, now.adjacency, _STRENGTH.index(now.adjacency) < _STRENGTH.index(was.adjacency)),
         "delta": (repr(was.delta), repr(now.delta), now.delta > was.delta),
         "group_size": (str(was.group_size), str(now.group_size), now.group_size < was.group_size),
@@ -213,15 +218,24 @@ def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
 
 
 def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC408 if the config's section, or where references lead, differs from the base; not for two files."""
-    # The training code may still read the old place.
-    if pair.old.path == pair.name:  # two files, each with a section and references of its own
-        return
+    """Yield `_moved_section` and `_moved_references` (DPC408); nothing if the base is another file, not a revision."""
+    if pair.old.path != pair.name:  # two files have sections and references of their own
+        yield from _moved_section(pair)
+        yield from _moved_references(pair)
+
+
+def _moved_section(pair: ConfigPair) -> Iterator[Problem]:
+    """Yield DPC408 if the config is another section of its file than in the base, or no longer all of it."""
     before, after = pair.old.section, pair.new.section
     if before != after:
         was, now = (f"section `{section}`" if section else "the whole file" for section in (before, after))
         detail = f"the config was {was} and is now {now}"
         yield Problem(code="DPC408", severity=Severity.ERROR, detail=detail, hint=RESTORE)
+
+
+def _moved_references(pair: ConfigPair) -> Iterator[Problem]:
+    """Yield DPC408 for each reference of the base that now leads elsewhere, or is stated or gone; not for new ones."""
+    # The training code may still read the old place.
     old, sources = (
         source_names(loaded, loaded.files.root if isinstance(loaded.files, Folder) else None)
         for loaded in (pair.old, pair.new)
@@ -252,7 +266,7 @@ def _unit_path(plan: Plan) -> tuple[str, ...]:
 
 
 def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterator[Problem]:
-    """Yield the warning DPC405 for each changed claim that lowers epsilon, alone or with others, or may lower it."""
+    """Yield warning DPC405, with epsilons of `_claim_effect`, for changed claims that lower epsilon or may do so."""
     # No file shows that such a claim is true.
     for difference, _ in pair.claims:
         numbers = _claim_effect(difference.key, base, now)
@@ -268,9 +282,9 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
 
 
 def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] | None:
-    """Return before, now of a claim that lowers epsilon alone; with others before, now, alone; {} unknown; None no."""
+    """Return {before, now} of base with claim if lower, else of new without, with it, alone; {} unknown; None no."""
     # A claim that alone does not lower epsilon may still help together with other changes: then taking it back alone
-    # makes the new config costlier.
+    # makes the new config costlier. `alone`, the third number, tells the two cases apart.
     before = base.guarantee.epsilon
     alone = {change.key: change.alone for change in base.changes}.get(key, before)  # no change: nothing alone
     without = base.without[key]
@@ -284,7 +298,7 @@ def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] 
 
 
 def _other_file(difference: Difference, new: Loaded) -> str:
-    """Return the file of a difference, relative to here if below; "" for the config itself or without a place."""
+    """Return the file of a difference, relative to the current directory if below; "" for the config or no place."""
     # Reports name files as the user does, from here; absolute paths would differ from machine to machine.
     if difference.mark is None or difference.path == new.path:
         return ""
@@ -302,10 +316,8 @@ def _claims_taken_back(
         {difference.keys: difference for difference in differences(new, old)} if 0 < len(claims) <= MAX_CAUSES else {}
     )
     for claim in claims:
-        yield (
-            claim,
-            _plan_with_change(new, old, reversed_changes[claim.keys]) if claim.keys in reversed_changes else None,
-        )
+        taken_back = reversed_changes.get(claim.keys)
+        yield claim, None if taken_back is None else _plan_with_change(new, old, taken_back)
 
 
 def _plan_with_change(old: Loaded, new: Loaded, difference: Difference) -> Plan | None:
@@ -317,7 +329,7 @@ def _plan_with_change(old: Loaded, new: Loaded, difference: Difference) -> Plan 
 
 
 def _epsilon_or_none(plan: Plan | None, costs: Costs) -> float | None:
-    """Return the epsilon of a plan; None for no plan, or if it cannot be computed."""
+    """Return the upper bound on a plan's epsilon; None for no plan, or if computing it raises anything."""
     try:
         return None if plan is None else costs.guarantee(plan).epsilon
     except Exception:  # noqa: BLE001
@@ -379,7 +391,7 @@ class Case:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield the plans whose costs are needed: new, old, with single changes; without a base the new, or none."""
+        """Yield `pair.plans`; without a pair the new config's `cost_relevant` plan; nothing if there is no config."""
         if self.pair is not None:
             yield from self.pair.plans
         elif self.new is not None:
@@ -387,7 +399,7 @@ class Case:
 
 
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
-    """Return a Case for each path, in order, with its base or its error; UnknownRevisionError for the base revision.
+    """Return a Case for each path, in order, with base or error; raise only UnknownRevisionError, for all at once.
 
     Args:
         paths: config files; "-" is standard input.
@@ -440,11 +452,8 @@ def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable
         old = _load_old(path, revision, reader)
     except (ConfigError, Refusal) as cause:
         first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
-        return Case(
-            path=path,
-            new=new,
-            problems=(_not_compared(f"cannot be read in {revision.name}: {first}", Severity.WARNING),),
-        )
+        problem = _not_compared(f"cannot be read in {revision.name}: {first}", Severity.WARNING)
+        return Case(path=path, new=new, problems=(problem,))
     if old is None:
         _refuse_inner_repository(path, revision)
         return Case(path=path, new=new, problems=(_not_compared(f"is not in {revision.name}", Severity.NOTE),))
@@ -452,7 +461,7 @@ def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable
 
 
 def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:
-    """Return a config as it was in a revision, by its old name if it was renamed; None if the revision lacks it."""
+    """Return a config as in a revision, its references too, by its old name if renamed; None if not in the revision."""
     place = revision.path_from_top(path)
     data = revision.content(place, limit=MAX_BYTES)
     # Renames are asked for only where the file is missing: git compares the whole tree for them.

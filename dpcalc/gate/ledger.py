@@ -8,7 +8,7 @@ Source: docs/theory.md, Theorem 13.1.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -79,7 +79,7 @@ class LedgerEntry:
         name: its name in the ledger.
         part: the part of the data that it draws from; "" for what its config says.
         opening: (delta, budget epsilon) of a new ledger; None takes that of the config.
-        over_budget: whether it is added even if that exceeds the budget.
+        allow_over_budget: whether it is added even if that exceeds the budget.
         dry_run: whether nothing is written.
     """
 
@@ -87,7 +87,7 @@ class LedgerEntry:
     name: str
     part: str = ""
     opening: tuple[float | None, float | None] = (None, None)
-    over_budget: bool = False
+    allow_over_budget: bool = False
     dry_run: bool = False
 
 
@@ -108,7 +108,7 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run to a ledger, created if missing, unless over budget or a dry run; return (ledger, True if written).
+    """Append a run, unless dry or over budget (if not allowed); create a missing ledger; return (bounds, is written).
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
@@ -133,7 +133,7 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         new = old + _appended_bytes(old, entry)
         loaded = _load_extended(new, path, before, entry)
         evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
-        is_added = not entry.dry_run and (entry.over_budget or evaluated.keeps_budget)
+        is_added = not entry.dry_run and (entry.allow_over_budget or evaluated.keeps_budget)
         if is_added and before is not None:
             save(path, new)
         elif is_added and not create(path, new):
@@ -142,7 +142,7 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
-    """Return {name of a run: its phases} of a ledger; a phase is called by its run, or "run / phase"."""
+    """Return {run: its phases} in the ledger's order; the run is a phase's name, or what precedes " / " in it."""
     phases: dict[str, list[Phase]] = {}
     for phase in plan.phases:
         phases.setdefault(phase.name.partition(SEPARATOR)[0], []).append(phase)
@@ -150,14 +150,14 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
 
 
 def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
-    """Return a ledger's account: the bound of all runs, and a Run (part, steps, bound) for each of `phases_by_run`."""
+    """Return the account: bound of all runs; `_common_part`, steps and bound alone of each of `phases_by_run`."""
     plan = loaded.plan
-    # Runs without their names: repeated ones are then equal, and computed once.
-    cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))  # runs are often repeated
+    # Runs are often repeated: without their names such runs are equal, and computed once.
+    cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))
     runs = (
         Run(
             name=name,
-            part=own[0].part if len({phase.part for phase in own}) == 1 else "",
+            part=_common_part(own),
             steps=sum(phase.steps for phase in own),
             guarantee=cost(tuple(replace(phase, name="") for phase in own)),
         )
@@ -166,8 +166,13 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
     return Account(loaded=loaded, runs=tuple(runs), guarantee=guarantee(plan))
 
 
+def _common_part(phases: Sequence[Phase]) -> str:
+    """Return the part of the data that all phases draw from; "" for all data, or if their parts differ."""
+    return phases[0].part if len({phase.part for phase in phases}) == 1 else ""
+
+
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError for a tuned run, a bad name or part; with an old ledger also by `_refuse_for_ledger`."""
+    """Raise InputError: tuned run, bad name, part without partition or given twice; old: `_refuse_for_ledger`."""
     plan = entry.run.plan
     if plan.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
@@ -200,7 +205,7 @@ def _refuse_for_ledger(path: str, before: Loaded, entry: LedgerEntry) -> None:
 
 
 def _appended_bytes(old: bytes, entry: LedgerEntry) -> bytes:
-    """Return the bytes that add a run to a ledger with the bytes `old`; for b"" the header and all of a new ledger."""
+    """Return only the bytes to append to `old`, in its line ends; for b"" header, `_opening_plan`, run's phases."""
     # What stands in the file stays byte for byte: lines are appended, with the file's own line ends.
     end = "\r\n" if b"\r\n" in old else "\n"
     head = "" if old else HEADER + unfinished_form(_opening_plan(entry.run.plan, entry.opening))
@@ -210,7 +215,7 @@ def _appended_bytes(old: bytes, entry: LedgerEntry) -> bytes:
 
 
 def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return the plan unnamed, with (delta, budget epsilon) of `opening` unless None, without max_increase_pct."""
+    """Return the plan unnamed, with delta and budget of `opening` where not None, and without max_increase_pct."""
     delta, epsilon = opening
     budget = plan.budget and replace(plan.budget, max_increase_pct=None)
     return replace(
@@ -230,7 +235,7 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
 
 
 def _on_part(entry: LedgerEntry, ledger: Plan) -> Plan:
-    """Return the ledger's plan with the run's phases on its part, at the ledger's sizes; InputError if on all units.
+    """Return the ledger's plan with the run's phases only, on its part, resized; InputError: on all of several parts.
 
     Raises:
         InputError: the run draws from as many units as the ledger has in all parts, or nothing is proved for it.
@@ -292,7 +297,7 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Return `check`'s result without suggestions, failed (DPC407) if the ledger does not extend that at `base`.
+    """Return `check`'s result without base or suggestions; at least failed, with DPC407, unless base is "" or extended.
 
     Args:
         path: the ledger.
@@ -312,7 +317,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger only appends to that at `base`, line ends aside, or there is none; False if gone.
+    """Return True if a ledger only adds to its lines at `base` (and `_plan_is_extended`) or is new; False if gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.
@@ -334,7 +339,7 @@ def _extends_base(path: str, base: str) -> bool:
 
 
 def _plan_is_extended(path: str, before: bytes) -> bool:
-    """Return True if the ledger at `path` is `before` plus phases, budget aside, or if either is no valid config."""
+    """Return True if the plan at `path` is `before`'s plus phases, budget aside, or if either is no valid config."""
     # A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
     try:
         old, new = load_text(before.decode("utf-8-sig"), path=path).plan, load(path).plan

@@ -81,7 +81,7 @@ class Lock:
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def config_files(self, key: str = "") -> tuple[tuple[str, str], ...]:
-        """Return sorted (path, section or "") of entries of existing files, of section `key` ("": all); or InputError.
+        """Return (path, section) of entries of existing files, of section `key` ("": any); InputError: path outside.
 
         Args:
             key: section to restrict to, or "" for all.
@@ -105,7 +105,7 @@ class Lock:
         return not os.path.lexists(self._path_and_section(name)[0])
 
     def matches_pattern(self, name: str, config_args: Sequence[str]) -> bool:
-        """Return True if one of the CONFIG arguments is a pattern (with `*`) and matches the file of an entry.
+        """Return True if a CONFIG argument with `*`, relative to the current directory, matches the file of an entry.
 
         Args:
             name: of the entry.
@@ -120,7 +120,7 @@ class Lock:
         )
 
     def _path_and_section(self, name: str) -> tuple[str, str]:
-        """Return (path from here, section) of an entry "PATH:SECTION"; a file that has all of it as name wins."""
+        """Return (path from current directory, section or "") of "PATH:SECTION"; a file of that full name wins."""
         # A colon may stand in the name of a file, too; a file that is there decides.
         path = os.path.relpath(Path(self.path).parent / name)
         before, colon, section = name.rpartition(":")
@@ -174,7 +174,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
-    """Yield DPC403 for the first of: config not in the lock, other hash, values' sources moved, epsilon off by 2e-5.
+    """Yield DPC403 for the first of: no entry, other hash, `_moved_sources` (one a key), epsilon off by 2e-5 relative.
 
     Args:
         lock: the reviewed state.
@@ -194,7 +194,7 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
 
 
 def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Loaded) -> Iterator[Problem]:
-    """Yield DPC403 for each key that is read from another place than the lock says, or no longer by reference."""
+    """Yield DPC403 for each key read by reference from another place, or only now or in the lock, in order of keys."""
     # The training code may still read the old place.
     for key in sorted({*before, *now}):
         if before.get(key) != now.get(key):
@@ -206,7 +206,7 @@ def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Lo
 
 
 def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tuple[Result, ...], Lock]:
-    """Return (each config's result against a lock, the lock with their new entries; entries of others stay).
+    """Return (each config's `_lock_result`, a lock with new entries of those that have a bound; others' entries stay).
 
     Args:
         cases: the configs.
@@ -228,7 +228,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result for each lock entry without a config: all after a search, else those matched or gone.
+    """Return failed results for entries with no config, not even an unreadable one: all (None), else matched or gone.
 
     Args:
         cases: the configs that are judged.
@@ -253,7 +253,7 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
     return tuple(
         Result(path=name, verdict=Verdict.FAILED, problems=(problem(name),))
         for name in sorted(lock.entries)
-        if name not in known and not any(name == path or name.startswith(f"{path}:") for path in broken)
+        if name not in known and name not in broken and not name.startswith(tuple(f"{path}:" for path in broken))
         if config_args is None or lock.is_gone(name) or lock.matches_pattern(name, config_args)
     )
 
@@ -294,26 +294,22 @@ def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> 
 
 
 def _checked_entry(name: str, entry: object) -> LockEntry:
-    """Return an entry of a lock's JSON, its epsilon null as inf; raise InputError for a missing or wrong value."""
-    fields = entry if isinstance(entry, dict) else {}
-
-    def _valid_field(key: str, expected: str, is_valid: Callable[[object], bool]) -> Any:  # noqa: ANN401  JSON
-        """Return the value of a key; InputError if it is not valid, or missing (for `sources` that is None)."""
-        value = fields.get(key)
-        if (key not in fields and key != "sources") or not is_valid(value):
-            got = visible(json.dumps(value))[:20] if key in fields else "nothing"
+    """Return an entry of a lock's JSON, null epsilon as inf; InputError: wrong value, or missing (but `sources`)."""
+    # A lock of version 0.1.0 has no `sources`.
+    fields: dict[str, Any] = {"sources": None, **(entry if isinstance(entry, dict) else {})}
+    for key, (expected, is_valid) in _ENTRY_FIELDS.items():
+        if key not in fields or not is_valid(fields[key]):
+            got = visible(json.dumps(fields[key]))[:20] if key in fields else "nothing"
             raise InputError(f"{visible(name)}.{key}: expected {expected}, got {got}")
-        return value
-
-    epsilon = _valid_field("epsilon", "a number >= 0 or null", lambda x: x is None or _is_number(x, sys.float_info.max))
+    epsilon = fields["epsilon"]
     return LockEntry(
         epsilon=math.inf if epsilon is None else float(epsilon),
-        delta=float(_valid_field("delta", "a number from 0 to 1", lambda x: _is_number(x, 1.0))),
-        group_size=_valid_field("group_size", "a whole number", lambda x: type(x) is int),
-        sources=_valid_field("sources", "texts by key", _are_sources),
-        config_hash=_valid_field("config_hash", "a text", lambda x: isinstance(x, str)),
-        unit=_valid_field("unit", "a text", lambda x: isinstance(x, str)),
-        adjacency=_valid_field("adjacency", "a text", lambda x: isinstance(x, str)),
+        delta=float(fields["delta"]),
+        group_size=fields["group_size"],
+        sources=fields["sources"],
+        config_hash=fields["config_hash"],
+        unit=fields["unit"],
+        adjacency=fields["adjacency"],
     )
 
 
@@ -325,3 +321,20 @@ def _are_sources(value: object) -> bool:
 def _is_number(value: object, max_value: float) -> bool:
     """Return True for a number from 0 to `max_value`; a Boolean, an int for Python, is no number of a lock."""
     return type(value) in {int, float} and 0 <= value <= max_value  # type: ignore[operator]  # NaN fails here
+
+
+def _is_text(value: object) -> bool:
+    """Return True for a string."""
+    return isinstance(value, str)
+
+
+# What an entry's fields are expected to be, in the order in which they are checked.
+_ENTRY_FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "epsilon": ("a number >= 0 or null", lambda x: x is None or _is_number(x, sys.float_info.max)),
+    "delta": ("a number from 0 to 1", lambda x: _is_number(x, 1.0)),
+    "group_size": ("a whole number", lambda x: type(x) is int),
+    "sources": ("texts by key", _are_sources),
+    "config_hash": ("a text", _is_text),
+    "unit": ("a text", _is_text),
+    "adjacency": ("a text", _is_text),
+}

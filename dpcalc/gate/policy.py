@@ -54,7 +54,7 @@ class Policy:
                 raise InputError(f"{limit.source}: expected a finite number >= 0, got {limit.value!r}")
 
     def combined_with(self, other: "Policy") -> "Policy":
-        """Return the policy that demands all that either does: the smaller of two limits (None: no limit), any flag."""
+        """Return the policy that demands all that either does: the smaller limits (None: no limit), and any flag."""
         # A lower share warns earlier, and so is the stricter one.
         shares = [share for share in (self.warn_at_pct, other.warn_at_pct) if share is not None]
         return Policy(
@@ -100,7 +100,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
 
 
 def _base_policy(places: Iterable[str], base: str) -> Policy:
-    """Return the policy in the first of some files that has a valid one at a revision, else NO_POLICY."""
+    """Return the policy in the first file with a valid one at revision `base`; NO_POLICY for none or no revision."""
     for place in places:
         try:
             revision = find_revision(base, Path(place).absolute().parent)
@@ -113,7 +113,7 @@ def _base_policy(places: Iterable[str], base: str) -> Policy:
 
 
 def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy in [tool.dpcalc.policy], or at the top of a file of its own; InputError if missing or wrong.
+    """Return the policy with `_policy_values`, absent keys as no requirement; InputError for none, or a wrong value.
 
     Args:
         data: a `[tool.dpcalc.policy]` table or, in a file of its own, its keys at the top.
@@ -139,7 +139,7 @@ def parse_policy(data: bytes, path: str) -> Policy:
 
 
 def _policy_values(data: bytes, path: str) -> dict[str, object]:
-    """Return {key: value} of the table, or of the top of a file but pyproject.toml; InputError: none, unknown key."""
+    """Return {key: value} of `_policy_table`, else of the file's top; InputError: unknown key, none in pyproject."""
     table = _policy_table(data, path)
     if table is None and Path(path).name == PYPROJECT:
         raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
@@ -178,7 +178,7 @@ def _toml_content(data: bytes, path: str) -> dict[str, object]:
 
 
 def _number(value: object, where: str) -> float:
-    """Return a finite number >= 0, also from text such as "3"; raise InputError for anything else, also booleans."""
+    """Return a finite number >= 0, also from text such as "3"; InputError for anything else, also booleans and None."""
     try:
         # `true` is 1 to Python; a limit of 1 was not meant by whoever wrote it.
         number = math.nan if isinstance(value, bool) or value is None else float(str(value))
@@ -244,7 +244,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return configs found now, those that only `base` finds, and messages on gone files and weakened searches.
+    """Return `paths` plus lost configs of `base` that exist, and messages on what is lost; no base or no `*`: `paths`.
 
     Args:
         paths: the configs that are found now.
@@ -270,19 +270,14 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
             dropped[name] = f"{visible(revision.name)} checks this config{was}, but it is no longer found"
         else:
             gone[name] = f"{visible(revision.name)} checks this config, but the file is gone"
+    # A weaker search alone is worth a message; where it loses configs, theirs say more.
     weakened = {} if dropped or gone else dict(_weakened_searches(revision, rules, folder))
     return Scope(paths=(*paths, *dropped), dropped=dropped, gone=gone, weakened=weakened)
 
 
 def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield (path at the base, path now or "") of configs that rules match and that are not `known`, even renamed."""
-    # Patterns of the base are matched in the base and in the working tree: a new file under an old pattern counts.
-    expected = dict.fromkeys(
-        place
-        for rule in rules
-        for place in (*revision.matching(rule.folder, rule.pattern), *_matches_in_working_tree(revision, rule))
-    )
-    missing = [place for place in expected if place not in known]
+    """Yield (path, present path or "" if gone) of `_expected_configs` not `known` under this or a new name."""
+    missing = [place for place in _expected_configs(revision, rules) if place not in known]
     # A renamed config counts as found under its new name; git is asked only if a config seems to be missing.
     new_names = {old: new for new, old in revision.old_names.items()} if missing else {}
     for place in missing:
@@ -291,10 +286,22 @@ def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[
             yield place, now
 
 
+def _expected_configs(revision: Revision, rules: Sequence[_Rule]) -> tuple[str, ...]:
+    """Return the files, from the top, that rules of the base match in the base or in the working tree, each once."""
+    # A new file under an old pattern counts too.
+    return tuple(
+        dict.fromkeys(
+            place
+            for rule in rules
+            for place in (*revision.matching(rule.folder, rule.pattern), *_matches_in_working_tree(revision, rule))
+        )
+    )
+
+
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return results, with DPC408 if dropped, then new ones for gone files and, a warning at most, weakened searches.
+    """Return results, with DPC408 if dropped, then new ones: gone files, weakened searches (at most a warning).
 
     Args:
         results: of the files in `scope.paths`.
@@ -302,31 +309,33 @@ def with_scope_problems(
         severity: of a config that is no longer found; a weakened search is a warning at most.
         strict: whether a warning fails a file.
     """
-
-    def _with_problem(result: Result, detail: str, level: Severity) -> Result:
-        """Return a result with DPC408 added; failed at least if that is an error, or a warning and `strict`."""
-        problem = Problem(code="DPC408", severity=level, detail=detail, hint=RESTORE)
-        failed = level is Severity.ERROR or (strict and level is Severity.WARNING)
-        verdict = worst_verdict([result.verdict, Verdict.FAILED if failed else Verdict.PASSED])
-        return replace(result, verdict=verdict, problems=(*result.problems, problem))
-
+    fails = severity is Severity.ERROR or (strict and severity is Severity.WARNING)
     judged = (
-        _with_problem(result, scope.dropped[result.path], severity) if result.path in scope.dropped else result
+        _with_scope_problem(result, scope.dropped[result.path], severity, fails=fails)
+        if result.path in scope.dropped
+        else result
         for result in results
+    )
+    gone = (
+        _with_scope_problem(Result(path=path, verdict=Verdict.PASSED), message, severity, fails=fails)
+        for path, message in scope.gone.items()
     )
     # Without its pattern a search may still find every file that there is: that alone fails nobody.
     milder = Severity.WARNING if severity is Severity.ERROR else severity
-    return (
-        *judged,
-        *(
-            _with_problem(Result(path=path, verdict=Verdict.PASSED), message, severity)
-            for path, message in scope.gone.items()
-        ),
-        *(
-            _with_problem(Result(path=path, verdict=Verdict.PASSED), message, milder)
-            for path, message in scope.weakened.items()
-        ),
+    weakened = (
+        _with_scope_problem(
+            Result(path=path, verdict=Verdict.PASSED), message, milder, fails=strict and milder is Severity.WARNING
+        )
+        for path, message in scope.weakened.items()
     )
+    return (*judged, *gone, *weakened)
+
+
+def _with_scope_problem(result: Result, detail: str, severity: Severity, *, fails: bool) -> Result:
+    """Return a result with DPC408 of this severity added; if it `fails`, a passed verdict becomes failed."""
+    problem = Problem(code="DPC408", severity=severity, detail=detail, hint=RESTORE)
+    verdict = worst_verdict([result.verdict, Verdict.FAILED]) if fails else result.verdict
+    return replace(result, verdict=verdict, problems=(*result.problems, problem))
 
 
 def _given_rules(revision: Revision, current: Path, patterns: Sequence[str]) -> tuple[_Rule, ...]:
@@ -336,7 +345,7 @@ def _given_rules(revision: Revision, current: Path, patterns: Sequence[str]) -> 
 
 
 def _search_rules(revision: Revision, current: Path) -> Iterator[_Rule]:
-    """Yield rules of the nearest folder with any: known config names in it, or else its pyproject.toml's patterns."""
+    """Yield rules of the nearest folder upwards with any at the base: known names in it, else pyproject's patterns."""
     for folder in (revision.path_from_top(str(each)) for each in folders_to_search(current)):
         own = [name for name in NAMES if revision.matching(folder, name)]
         if own:
@@ -360,7 +369,7 @@ def _patterns(revision: Revision, folder: str) -> list[str]:
 
 
 def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:
-    """Yield the present files, as paths from the top, that a name or pattern of the base matches; none if invalid."""
+    """Yield present files, from the top, that a rule of the base matches; none for an impossible pattern."""
     folder = revision.root / rule.folder
     try:
         names = matching_files(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]
@@ -372,7 +381,7 @@ def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:
 
 
 def _weakened_searches(revision: Revision, rules: Sequence[_Rule], current: Path) -> Iterator[tuple[str, str]]:
-    """Yield (file, message) for each file that no longer states a pattern which it stated at the base."""
+    """Yield (pyproject.toml, message) for each that lacks a pattern it stated at the base; unreadable or gone: all."""
     for place in dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
         path = revision.root / place
         try:

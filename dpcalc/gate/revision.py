@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from functools import cache, cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from dpcalc.config.discovery import is_pattern, matches, split_pattern
 from dpcalc.config.files import Refusal, git_root, refuse_unusual_name
@@ -37,6 +38,20 @@ class UnknownRevisionError(InputError):
     """The revision does not exist: the error holds for all files at once."""
 
 
+class _Object(NamedTuple):
+    """An object of git.
+
+    Attributes:
+        name: its hash.
+        kind: "blob" (a file), "tree" (a directory), "commit" (a submodule) or "tag".
+        size: in bytes.
+    """
+
+    name: str
+    kind: str
+    size: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Revision:
     """A commit of a repository.
@@ -57,7 +72,7 @@ class Revision:
 
     @cached_property
     def old_names(self) -> dict[str, str]:
-        """Return {present path: path in this revision} of renamed files, paths from the top, as git's index has them.
+        """Return {present path: path in this revision} of files renamed in git's index (30 % alike), from the top.
 
         The present is the index, not the working tree: to compare that, git would run filters that `.git/config` names.
         """
@@ -69,7 +84,7 @@ class Revision:
         return dict(zip(fields[2::3], fields[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
-        """Return a file's bytes in this revision, links followed, None if absent; Refusal: no file, over `limit`.
+        """Return a file's bytes, links followed; None: absent; Refusal: directory, dead link, line break, over `limit`.
 
         Args:
             place: path from the repository's top.
@@ -81,15 +96,14 @@ class Revision:
         entry = self._object_at(place)
         if entry is None:
             return None
-        name, kind, size = entry
-        if kind != "blob":
+        if entry.kind != "blob":
             raise Refusal("DPC110", "is no regular file of the repository", "")
-        if size > limit:
+        if entry.size > limit:
             raise Refusal("DPC111", f"is larger than {limit // 1024} KiB", "")
-        return _git(self.root, "cat-file", "blob", name)
+        return _git(self.root, "cat-file", "blob", entry.name)
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
-        """Return the sorted paths of this revision's files that a name or pattern in `folder` matches; () for none.
+        """Return sorted paths of files a name or pattern in `folder` matches; () for none, invalid, or out of the top.
 
         Args:
             folder: the directory that the pattern is relative to, as a path from the top.
@@ -111,15 +125,15 @@ class Revision:
         except Refusal:  # a link that leads nowhere
             return ()
         if not parts:
-            return (top,) if entry is not None and entry[1] == "blob" else ()
-        if entry is None or entry[1] != "tree":
+            return (top,) if entry is not None and entry.kind == "blob" else ()
+        if entry is None or entry.kind != "tree":
             return ()
-        listed = _git(self.root, "ls-tree", "-r", "-z", "--name-only", entry[0]).decode(errors="surrogateescape")
+        listed = _git(self.root, "ls-tree", "-r", "-z", "--name-only", entry.name).decode(errors="surrogateescape")
         names = (name for name in listed.split("\0") if name and matches(name.split("/"), parts))
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
-    def _object_at(self, place: str) -> tuple[str, str, int] | None:
-        """Return (object name, kind, e.g. "blob", bytes) at a path, links followed; None if absent; Refusal: dead link.
+    def _object_at(self, place: str) -> _Object | None:
+        """Return the object, links followed; None: absent; Refusal: dead link, line break; InputError: partial clone.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
@@ -138,10 +152,10 @@ class Revision:
         name, kind, size = reply.decode(errors="replace").split(" ") if reply.count(b" ") == 2 else ("", "", "0")
         if kind not in {"blob", "tree", "commit", "tag"}:
             raise Refusal("DPC110", "is no regular file of the repository", "")
-        return name, kind, int(size)
+        return _Object(name=name, kind=kind, size=int(size))
 
     def follow_links(self, place: str) -> str:
-        """Return a path with this revision's links followed, unchanged if absent; Refusal: out of the repository, loop.
+        """Return a path with this revision's links followed, unchanged if absent; Refusal: leads out, or 40 links.
 
         Raises:
             Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
@@ -249,7 +263,7 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Return git's output, with hooks, filters and fetches off; InputError, or `fails_with` if it fails silently.
+    """Return git's output, hooks and fetches off; InputError: fails, no git, over 60 s; `fails_with`: fails silently.
 
     Args:
         root: top directory of the working tree.
@@ -283,7 +297,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
 
 @cache
 def _git_path() -> str:
-    """Return the absolute path of git, searched in absolute entries of PATH; InputError if it is not installed."""
+    """Return the absolute path of git, searched in absolute entries of PATH only; InputError if not there; cached."""
     # A relative entry of PATH would run a `git` of the checkout.
     folders = (folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute())
     path = shutil.which("git", path=os.pathsep.join(folders))

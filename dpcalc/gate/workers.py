@@ -39,7 +39,7 @@ class Function(Protocol):
 
 
 def serve() -> None:
-    """Answer tasks from standard input, after a first message (function, memory); the process ends with the pipe."""
+    """Answer tasks on stdin, after a first message (function, memory), until it closes; Ctrl-C is ignored."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers and blocks it first
     requests, answers = _message_streams()
     # The function and its limit come first, once; all later messages are tasks.
@@ -57,7 +57,7 @@ def serve() -> None:
 
 
 def _message_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """Return (standard input, standard output) as binary streams; what libraries print goes to the null device."""
+    """Return (stdin, a copy of stdout) as binary streams; point file 1 at the null device, for libraries that print."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
     return io.BufferedReader(io.FileIO(0)), answers
@@ -71,7 +71,7 @@ def _queue_tasks(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
 
 
 def _pickled_answer(function: Function, task: bytes, memory: int | None) -> bytes:
-    """Return the pickled answer, or the exception: OutOfMemoryError for memory, RuntimeError if unpicklable."""
+    """Return the pickled answer, or exception with traceback as note; OutOfMemoryError; RuntimeError if unpicklable."""
     try:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
     except MemoryError:
@@ -190,7 +190,7 @@ class Workers(Generic[T, R]):
         seconds: float = math.inf,
         on_progress: OnProgress = ignore_progress,
     ) -> tuple[R | Exception, ...]:
-        """Return one answer for each task, in order: its value, or the exception of a failed, late or dead one.
+        """Return one answer for each task, in order: value, its exception, OutOfTimeError, or that of a dead process.
 
         Args:
             tasks: the arguments.
@@ -212,7 +212,7 @@ class Workers(Generic[T, R]):
     def finished(
         self, tasks: Sequence[T], *, deadline: float = math.inf, seconds: float = math.inf
     ) -> Iterator[tuple[int, R | Exception]]:
-        """Yield (task index, value or exception) as they arrive; at `deadline` drop the rest and end their workers.
+        """Yield (task index, answer or exception) as they arrive; at `deadline` kill busy workers, drop what is left.
 
         Args:
             tasks: the arguments.
@@ -239,7 +239,7 @@ class Workers(Generic[T, R]):
         return tuple(worker for worker in self._workers if worker.task >= 0)
 
     def _assign(self, tasks: Sequence[T], waiting: deque[int], seconds: float) -> None:
-        """Give the next tasks, by index, to idle workers, one each; start processes up to the limit."""
+        """Give waiting tasks, by index, to idle workers, one each, and set its time limit; start up to the maximum."""
         while waiting:
             worker = next((worker for worker in self._workers if worker.task < 0), None)
             if worker is None and len(self._workers) >= self._processes:
@@ -249,7 +249,7 @@ class Workers(Generic[T, R]):
             _send(worker, pickle.dumps(tasks[worker.task]))
 
     def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Wait for a message, yield (index, answer or ChildProcessError); at `until` yield `_late_answers` instead."""
+        """Wait for one message and yield `_answers_of`, none if its worker was killed; at `until` `_late_answers`."""
         # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others.
         left = until - time.monotonic()
         try:
@@ -257,8 +257,11 @@ class Workers(Generic[T, R]):
         except Empty:
             yield from self._late_answers()
             return
-        if worker not in self._workers:  # it was ended while its answer was on the way
-            return
+        if worker in self._workers:  # else it was ended while its answer was on the way
+            yield from self._answers_of(worker, message)
+
+    def _answers_of(self, worker: _Worker, message: bytes | None) -> Iterator[tuple[int, R | Exception]]:
+        """Free the worker and yield (task index, answer); None: drop it, yield ChildProcessError if it had a task."""
         # No message means that the pipe has ended: the process died of its task, or between two tasks.
         number, worker.task, worker.until = worker.task, -1, math.inf
         if message is not None:
@@ -279,7 +282,7 @@ class Workers(Generic[T, R]):
                 yield worker.task, OutOfTimeError("no answer within the time allowed for it")
 
     def _start_worker(self) -> _Worker:
-        """Start a process with the function and memory limit, and a thread that reads its answers; return it."""
+        """Start a process (Ctrl-C blocked) and its `_listen` thread, send function and memory limit; add, return it."""
         # A process inherits what is blocked: Ctrl-C would end it with a traceback before it can say that it ignores it.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -332,7 +335,7 @@ def answers(  # noqa: PLR0913  those of `Workers`
 
 
 def _command() -> list[str]:
-    """Return the command line of a worker: this Python with -P, its flags, and absolute entries of sys.path."""
+    """Return a worker's command: this Python, its -I -E -s -S, -P, `serve`, absolute sys.path, dpcalc's folder last."""
     # `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping
     # relative entries of ours. `-I` and the like are handed on.
     flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]

@@ -116,7 +116,7 @@ def test_a_run_beyond_the_budget_is_not_added(path):
     before = Path(path).read_bytes()
     found, written = add(path, entry("b", run=run(400)))
     assert (written, found.keeps_budget, Path(path).read_bytes()) == (False, False, before)
-    found, written = add(path, entry("b", run=run(400), over_budget=True))
+    found, written = add(path, entry("b", run=run(400), allow_over_budget=True))
     assert (written, found.keeps_budget, len(account(path).runs)) == (True, False, 2)
 
 
