@@ -176,7 +176,7 @@ class ConfigPart:
 
 
 def config_part(tree: Node, key: str) -> ConfigPart:
-    """Return the config at `key`, by default `dpcalc:` or all, with own paths; ConfigError if missing or no mapping.
+    """Return the config at `key`, else in `dpcalc:`, else all, paths from its top; ConfigError if absent or no mapping.
 
     Args:
         tree: the whole file.

@@ -99,7 +99,7 @@ def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
-    """Return a file or phase with draw and `batch_size` below its only or default level; unchanged for several levels."""
+    """Return a file or phase with its draw and `batch_size` below the only or default level; unchanged for several."""
     # Without known `names` of levels there is one, with the default name.
     if names is not None and len(names) != 1:
         return run
