@@ -327,13 +327,13 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
 
 def matching_paths(word: str) -> Sequence[str]:
     """Return [word] if it has no "*", else the file of just this name, if any, and all matches; InputError for none."""
-    from dpcalc.config.discovery import matching_files
+    from dpcalc.config.discovery import matching_names
 
     if "*" not in word:
         return [word]
     own = [word] if os.path.lexists(word) else []
     try:
-        matches = matching_files(Path.cwd(), os.path.relpath(word))
+        matches = matching_names(Path.cwd(), os.path.relpath(word))
     except InputError:
         raise  # it is a ValueError too
     except ValueError as error:

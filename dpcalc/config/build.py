@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of sections without errors; ConfigError for wrong parts or values, or if no bound covers the run.
+    """Return the plan of error-free sections; ConfigError for wrong values or parts, or a phase or group without bound.
 
     Returns:
         The plan; rates are exact, epochs are rounded up to whole steps.
@@ -62,7 +62,7 @@ def build(config: Sections) -> Plan:
 
 
 def _plan_of_values(config: Sections) -> Plan:
-    """Return a Plan of the sections' values, unit 1 and add-remove by default; ConfigError (DPC106) if refused."""
+    """Return the plan of the values, by default for level 1 and add-remove; ConfigError (DPC106) if Plan refuses it."""
     data, privacy, accounting, partition = config.data, config.privacy, config.accounting, config.partition
     if data is None or privacy is None or accounting is None:
         raise LookupError("build: expected sections without errors, got a missing one")
@@ -89,7 +89,7 @@ def _plan_of_values(config: Sections) -> Plan:
 
 
 def _refuse_uncovered_group(plan: Plan, node: Node) -> None:
-    """Raise ConfigError (DPC104) at `node` if no theorem covers the group, or the sampling may part its members."""
+    """Raise ConfigError (DPC104) at `node` if no theorem covers the group, or sampling may separate its members."""
     size, phases = plan.group_size, [phase.hierarchy for phase in plan.phases]
     why = group_refusal(size, phases, unit=plan.unit) or (plan.parting and f"expected 1 {plan.parting}, got {size}")
     if why:
@@ -113,7 +113,7 @@ def _refuse_oversized_group(plan: Plan, node: Node) -> None:
 
 
 def _budget(budget: schema.Budget | None) -> Budget | None:
-    """Return the budget of the plan, exact numbers as floats; None if the file has none."""
+    """Return the plan's budget, epsilon and allowed increase (percent or None) as floats; None without a budget."""
     if budget is None:
         return None
     rise = budget.max_increase_pct
@@ -121,14 +121,14 @@ def _budget(budget: schema.Budget | None) -> Budget | None:
 
 
 def _refuse_wrong_parts(config: Sections) -> None:
-    """Raise ConfigError for the first repeated part name, unknown `part` of a phase, or `expected` draw from a part."""
+    """Raise ConfigError for a repeated part name, an unknown part of a phase, or an `expected` draw from a part."""
     names = () if config.partition is None else tuple(part.name for part in config.partition.parts)
     _refuse_repeated_part(config.root, names)
     for run in config.runs:
         part = entry(run.run.at, "part") if run.run.path else None
         if isinstance(part, Scalar):
             _refuse_unknown_part(part, names)
-            _refuse_expected_number(run, config.data)
+            _refuse_expected_number_in_part(run, config.data)
 
 
 def _refuse_repeated_part(root: Section, names: tuple[str, ...]) -> None:
@@ -148,8 +148,8 @@ def _refuse_unknown_part(part: Scalar, names: tuple[str, ...]) -> None:
         raise ConfigError([error("DPC108", part.anchor, message, hint)])
 
 
-def _refuse_expected_number(run: RunSections, data: schema.Data | None) -> None:
-    """Raise ConfigError (DPC107) if a phase in a part, of unknown size, draws its outermost level by `expected`."""
+def _refuse_expected_number_in_part(run: RunSections, data: schema.Data | None) -> None:
+    """Raise ConfigError (DPC107) if a phase, known to be in a part, draws its outermost level by `expected`."""
     outermost = entry(run.node("sampling"), data.levels[0].name) if data else None
     amount = entry(outermost, "expected")
     if amount is not None:
@@ -158,7 +158,7 @@ def _refuse_expected_number(run: RunSections, data: schema.Data | None) -> None:
 
 
 def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
-    """Return the law of the number of tuning runs; geometric and logarithmic are negative binomial, shape 1 and 0."""
+    """Return the law of tuning runs, or None; geometric and logarithmic are negative binomial laws of shape 1 and 0."""
     if tuning is None:
         return None
     from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial  # noqa: PLC0415  it loads numpy
@@ -172,13 +172,12 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
-    """Return phase `number` (from 1), "training" without `phases`, else named as stated or "phase N"; clips records."""
+    """Return phase `number` (from 1), by default with innermost units clipped; LookupError if a section is missing."""
     if run.mechanism is None or run.training is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
     hierarchy = _hierarchy(run, run.training, config)
-    name = _text(entry(run.run.at, "name")) or f"phase {number}"
     phase = Phase(
-        name=name if run.run.path else SINGLE_PHASE,
+        name=_phase_name(run, number),
         hierarchy=hierarchy,
         mechanism=run.mechanism,
         clip=len(hierarchy.levels),
@@ -190,8 +189,15 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
     return phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip))
 
 
+def _phase_name(run: RunSections, number: int) -> str:
+    """Return "training" for a file without `phases`, else the stated name or, by default, "phase N" with N from 1."""
+    if not run.run.path:
+        return SINGLE_PHASE
+    return _text(entry(run.run.at, "name")) or f"phase {number}"
+
+
 def _hierarchy(run: RunSections, training: Training, config: Sections) -> Hierarchy:
-    """Return a phase's levels with draws and counts (marked if assumed), the tree of counts, and its episodes."""
+    """Return a phase's levels (all marked if a count is assumed), tree, episodes; LookupError for missing sections."""
     data, count_ranges = config.data, config.count_ranges
     if run.sampling is None or data is None or count_ranges is None:
         raise LookupError("hierarchy: expected sections without errors, got a missing one")
@@ -208,18 +214,23 @@ def _hierarchy(run: RunSections, training: Training, config: Sections) -> Hierar
 
 
 def _refuse_uncovered_phases(plan: Plan, runs: tuple[RunSections, ...]) -> None:
-    """Raise ConfigError for the first phase that no bound covers: correlated noise, PATE, randomized response."""
+    """Raise ConfigError for the first phase whose correlation or mechanism no bound covers, or any-order `epochs`."""
     for phase, run in zip(plan.phases, runs, strict=True):
         if phase.is_correlated or phase.hierarchy.spans_steps:
             _refuse_epochs_of_any_order(run, phase.hierarchy)
             _refuse_uncovered_correlation(phase, run)
-        why, node = _mechanism_refusal(phase, plan), run.node("mechanism")
-        if why and node is not None:
-            raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])
+        _refuse_uncovered_mechanism(phase, run, plan)
+
+
+def _refuse_uncovered_mechanism(phase: Phase, run: RunSections, plan: Plan) -> None:
+    """Raise ConfigError (DPC104) at `mechanism` if PATE or randomized response has no bound as the phase samples."""
+    why, node = _mechanism_refusal(phase, plan), run.node("mechanism")
+    if why and node is not None:
+        raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])
 
 
 def _mechanism_refusal(phase: Phase, plan: Plan) -> str:
-    """Return why PATE or randomized response has no bound as a phase samples; "" for Gaussian and correlated noise."""
+    """Return why PATE or randomized response has no bound as a phase samples; "" if it has, or for any other."""
     if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
         return ""
     from dpcalc.amplification.phase import randomized_response_refusal  # noqa: PLC0415  it loads numpy
@@ -232,7 +243,7 @@ def _mechanism_refusal(phase: Phase, plan: Plan) -> str:
 
 
 def _refuse_epochs_of_any_order(run: RunSections, hierarchy: Hierarchy) -> None:
-    """Raise ConfigError (DPC107) if a phase states `epochs` and draws its outermost level in any order: no passes."""
+    """Raise ConfigError (DPC107) if `epochs` are stated for an outermost level drawn in any order, without passes."""
     epochs = run.node("training", "epochs")
     if epochs is not None and isinstance(hierarchy.level(1).scheme, AnyOrder):
         message = f"`{epochs.path}` is no number of steps: batches in any order make no passes"
@@ -249,7 +260,7 @@ def _refuse_uncovered_correlation(phase: Phase, run: RunSections) -> None:
         raise ConfigError([keyed_error(run.run.sections, fault)])
 
 
-def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
+def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
     """Return the error (DPC104) of the first phase whose passes over a shuffled protected level have no bound, or None.
 
     It is returned, not raised, so that a solver can still look for another size.
@@ -287,7 +298,7 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
 
 
 def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
-    """Return a draw's scheme; no rate: expected / count (times groups if cyclic); no steps: `times`; no amount: All."""
+    """Return a draw's scheme, All if its amount is missing; a random allocation without `steps` spans `times` steps."""
     scheme: Scheme = All()
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):
@@ -298,12 +309,12 @@ def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
             scheme = WithReplacement(size=size)
         case Draw(scheme="shuffle", size=int(size), drop_last=drop_last):
             scheme = Shuffle(size=size, drop_last=drop_last)
-        case Draw(scheme="poisson", rate=rate, expected=expected, max_batch_size=cap):
-            drawn = Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
-            scheme = drawn if cap is None else CappedPoisson(probability=drawn.probability, max_batch_size=cap)
-        case Draw(scheme="cyclic-poisson", rate=rate, expected=expected, groups=groups):
+        case Draw(scheme="poisson", max_batch_size=cap):
+            rate = _rate(draw, count)
+            scheme = Poisson(probability=rate) if cap is None else CappedPoisson(probability=rate, max_batch_size=cap)
+        case Draw(scheme="cyclic-poisson", groups=groups):
             scheme = CyclicPoisson(
-                probability=rate if rate is not None else Fraction(expected or 0, count) * groups,
+                probability=_rate(draw, count, groups=groups),
                 groups=groups,
                 max_batch_size=draw.max_batch_size,
                 max_group_size=draw.max_group_size,
@@ -317,6 +328,13 @@ def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
     return scheme
 
 
+def _rate(draw: Draw, count: int, *, groups: int = 1) -> Fraction:
+    """Return a draw's stated `rate`, else `expected` divided by the size of one of `groups` equal parts of `count`."""
+    if draw.rate is not None:
+        return draw.rate
+    return Fraction(draw.expected or 0, count) * groups
+
+
 def has_assumed_sizes(root: Section) -> bool:
     """Return True if some level's count was assumed by dpcalc instead of written by the user."""
     levels = node_at(root, "data", "levels")
@@ -325,7 +343,7 @@ def has_assumed_sizes(root: Section) -> bool:
 
 
 def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:
-    """Return a phase's steps, or those of its epochs (rounded up); ConfigError (DPC106) if these exceed MAX_COUNT."""
+    """Return the stated steps, else those of the epochs, rounded up; ConfigError (DPC106) if these exceed MAX_COUNT."""
     if training.steps is not None:
         return training.steps
     steps = hierarchy.steps_of(training.epochs or Fraction(0))

@@ -23,7 +23,7 @@ MAX_FAULTS = 10  # shown of one data file
 
 
 def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scalar:
-    """Return the name in `{file: name}`; ConfigError if it is missing, no text, or beside a key not in `others`.
+    """Return the name in `{file: name}`; ConfigError if there is none, it is no text, or a key is not in `others`.
 
     Args:
         node: the mapping in the place of the data.
@@ -95,7 +95,7 @@ def _rdp_points(node: Node, files: Files) -> Points:
 
 
 def _inline_points(curve: Items) -> Points:
-    """Return the points of a list of [order, epsilon]; ConfigError for the first MAX_FAULTS other items, or values."""
+    """Return the points of a list of [order, epsilon]; ConfigError for the first MAX_FAULTS items that are wrong."""
     rows = [_inline_row(item) for item in curve.items]
     wrong = [item for item, row in zip(curve.items, rows, strict=True) if row is None]
     if wrong:
@@ -125,7 +125,7 @@ def _curve_from_file(name: Scalar, files: Files) -> Points:
 
 
 def _csv_rows(source: Source) -> list[list[_Cell]]:
-    """Return each CSV line's cells, blank and # lines skipped, split at the first one's ; or tab, else at commas."""
+    """Return each CSV line's cells, without blank and # lines; split at the `;` or tab of the first, else at commas."""
     lines = [(number, line) for number, line in enumerate(source.lines, 1) if line.strip() and line.strip()[0] != "#"]
     # Spreadsheets in many languages write `;`, since their decimal point is a comma.
     delimiter = next((sign for sign in ";\t" if lines and sign in lines[0][1]), ",")
@@ -144,7 +144,7 @@ def _refuse_wrong_columns(rows: list[list[_Cell]], source: Source) -> None:
 
 
 def _csv_source(name: Scalar, files: Files) -> Source:
-    """Return a CSV file's text, its path in messages from the user's folder; Refusal: no .csv, missing, outside git."""
+    """Return a CSV file's text, named as the user sees it; Refusal if not `.csv`, missing or outside the repository."""
     place = files.locate(name.text, "") if name.text.lower().endswith(".csv") else ""
     if not place.lower().endswith(".csv"):
         raise Refusal("DPC110", "is no CSV file", _CSV_HINT)
@@ -153,7 +153,7 @@ def _csv_source(name: Scalar, files: Files) -> Source:
 
 
 def _cells_of_line(source: Source, line_number: int, line: str, delimiter: str) -> list[_Cell]:
-    """Return a CSV line's cells (order, epsilon, then `cell`): stripped text, its column, exact number or None."""
+    """Return a CSV line's stripped cells, called order, epsilon, then `cell`, with their place and number (or None)."""
     cells, start = [], 0
     # Cells are split by hand: a CSV reader does not tell the columns at which errors point, and no cell has quotes.
     for text, name in zip(line.split(delimiter), (*HEADER, *("cell",) * line.count(delimiter)), strict=False):
@@ -176,7 +176,7 @@ def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> P
 
 
 def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
-    """Yield each pair's errors: of its cells; if none, one if order or epsilon does not follow the last valid pair."""
+    """Yield the errors of wrong cells; of a valid pair, the error if it may not follow the valid pair before it."""
     previous: tuple[Fraction, Fraction] | None = None
     for order, epsilon in rows:
         wrong = [each for each in (_cell_error(order, lower_end=1), _cell_error(epsilon, lower_end=0)) if each]
@@ -190,7 +190,7 @@ def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
 
 
 def _cell_error(cell: _Cell, *, lower_end: int) -> Diagnostic | None:
-    """Return the error of a cell without number (DPC102), or not in (1, 1e9] or, for lower end 0, [0, 1e9] (DPC106)."""
+    """Return the error of a cell that is no number (DPC102), or not in (1, 1e9] or (lower end 0) [0, 1e9] (DPC106)."""
     if cell.number is None:
         is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
         hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
@@ -202,7 +202,7 @@ def _cell_error(cell: _Cell, *, lower_end: int) -> Diagnostic | None:
 
 
 def _sequence_error(previous: tuple[Fraction, Fraction], order: _Cell, epsilon: _Cell) -> Diagnostic | None:
-    """Return the error (DPC106) of an order not above the previous (order, epsilon) as a float, or a fallen epsilon."""
+    """Return the error (DPC106) if the order does not rise as a float or epsilon falls, after `previous`; else None."""
     # Orders are compared as floats, which the bounds use: two that round to one float are one order.
     if float(order.number or 0) <= float(previous[0]):
         message = f"{order.name} must be above the order before it, got `{order.text[:40]}`"
@@ -268,7 +268,7 @@ def _fault_error(fault: Fault, mark: Mark, place: str) -> Diagnostic:
 
 
 def _tree_from_file(name: Scalar, names: tuple[str, ...], files: Files) -> Tree:
-    """Return the tree in a JSON file; ConfigError for it, always at the file's name: JSON values have no marks."""
+    """Return the tree in a JSON file; ConfigError for a wrong one, always placed at the file's name in the config."""
     with errors_at(name):
         counts = _counts_for_levels(_json_content(name.text, files), names)
     return _tree_of_counts(
@@ -290,9 +290,15 @@ def _json_content(name: str, files: Files) -> object:
 
 
 def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
-    """Return parsed JSON, of an object its `tree`; Refusal if an object has other keys, no `tree` or other `levels`."""
+    """Return parsed JSON as it is or, of an object, its `tree`; Refusal for an object of wrong form or levels."""
     if not isinstance(content, Table):
         return content
+    _refuse_wrong_object(content, names)
+    return content["tree"]
+
+
+def _refuse_wrong_object(content: Table, names: tuple[str, ...]) -> None:
+    """Raise Refusal for an object with unknown or repeated keys, without `tree`, or with `levels` unlike `names`."""
     for key in (*content.repeated, *(key for key in content if key not in FILE_KEYS)):
         raise Refusal("DPC101", f"has an unknown or repeated key `{key[:40]}`", f"it may say {' and '.join(FILE_KEYS)}")
     if "tree" not in content:
@@ -301,7 +307,6 @@ def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
     if levels != list(names):
         hint = "`data.levels` and the file must name the same levels in the same order"
         raise Refusal("DPC107", f"is for other levels than {', '.join(names)}", hint)
-    return content["tree"]
 
 
 # `mechanism.votes`: the file with the votes of teachers. Votes are private, so loading a config does not read them.
@@ -311,7 +316,7 @@ _VOTES_SUFFIXES = (".npy", ".csv", ".tsv")
 
 
 def _votes_name(node: Node, files: Files) -> str:
-    """Return the name of the votes file as written, without opening it; ConfigError for a wrong ending or place."""
+    """Return the name of the votes file, which is not opened; ConfigError for no text, a wrong suffix or place."""
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         raise ConfigError([wrong_type_error(node, "the name of a file such as votes.npy")])
     with errors_at(node):
@@ -353,7 +358,7 @@ class MechanismFiles:
     _read: dict[int, object] = field(default_factory=dict)
 
     def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
-        """Return {key: content} of a section's stated `curve`, `strategy`, `votes` (name); ConfigError: first wrong.
+        """Return {key: content} of a stated `curve`, `strategy`, `votes` (its name); ConfigError: the first wrong one.
 
         Args:
             keys: the keys that the mechanism's type takes; others are not read.
@@ -363,7 +368,7 @@ class MechanismFiles:
         return {key: self._content(node, _READERS[key]) for key, node in stated.items() if node is not None}
 
     def _content(self, node: Node, reader: Callable[[Node, Files], object]) -> object:
-        """Return what a reader makes of a node, read once for each node; a ConfigError is kept and raised each time."""
+        """Return what a reader makes of a node, once per node object; its ConfigError is kept and raised each time."""
         if id(node) not in self._read:
             try:
                 self._read[id(node)] = reader(node, self.files)

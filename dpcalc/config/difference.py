@@ -67,7 +67,7 @@ class Difference:
 
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
-    """Return the differences of two long forms, labels ignored: first by key as the new file goes, then changed files.
+    """Return the differences of two configs in long form, by key in the new order, then changed data files; no labels.
 
     Args:
         old: a config.
@@ -89,7 +89,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield paths where only a data file changed: `data` if no path in `reported` is in it, then curves, strategies."""
+    """Yield `data`, curves and strategies that differ between the plans though no path in `reported` explains it."""
     before, after = old.plan.phases[0].hierarchy, new.plan.phases[0].hierarchy
     if before.data != after.data and not any(keys[0] == "data" for keys in reported):
         yield ("data",)
@@ -100,7 +100,7 @@ def _changed_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> 
 
 
 def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
-    """Yield, for each phase, the paths of a `curve` or `strategy` that differs; none if the number of phases does."""
+    """Yield where each phase's changed `curve` or `strategy` is, in it or at the top; none if phase counts differ."""
     before, after = old.plan.phases, new.plan.phases
     if len(before) != len(after):  # then `phases` is a difference, and a claim
         return
@@ -112,7 +112,7 @@ def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the old plan with one difference made; data and mechanism read the new files; ConfigError if invalid.
+    """Return the old plan with one difference made, new data files only in data and mechanism; ConfigError if invalid.
 
     Args:
         old: as for `differences`.
@@ -138,7 +138,7 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
 def _pairs(
     keys: Keys, old: Node | None, new: Node | None, parent: Node
 ) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old, new, new parent) of each difference, as deep as keys and items can be compared one by one."""
+    """Yield (path, old, new, new parent) of each difference, as deep as keys or lists of one length are comparable."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = _comparable_keys(keys, old, new)
         if names is not None:
@@ -153,7 +153,7 @@ def _pairs(
 
 
 def _comparable_keys(keys: Keys, old: Section, new: Section) -> list[str] | None:
-    """Return the keys of two sections without labels, new ones first; None if one lacks a key that needs the others."""
+    """Return the keys to compare, new ones first, without labels; None if keys differ that make no sense alone."""
     names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
     # Sections are compared key by key only if each key means something alone. A draw with other keys is one
     # difference: a plan with half of the old and half of the new draw is no plan that anybody wrote.
@@ -164,7 +164,7 @@ def _comparable_keys(keys: Keys, old: Section, new: Section) -> list[str] | None
 
 
 def _are_equal(old: Node | None, new: Node | None) -> bool:
-    """Return True if scalars have one value in any notation, or other parts the same text; False if either is None."""
+    """Return True if two scalars have one value in any notation, or other parts one text; False if either is None."""
     if isinstance(old, Scalar) and isinstance(new, Scalar):
         return scalars.value(old) == scalars.value(new)
     return old is not None and new is not None and _one_line(old) == _one_line(new)
@@ -194,7 +194,7 @@ def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, ne
 
 
 def _changed_mark(old: Node | None, new: Node) -> Mark:
-    """Return the place of a change: the referenced value if the reference's line is the same, else the new key."""
+    """Return the place of a change: the referenced value if the reference's own line is unchanged, else the new key."""
     if isinstance(old, Scalar) and isinstance(new, Scalar) and new.origin is not None:
         before, after = (node.mark.source.lines[node.mark.line - 1 : node.mark.line] for node in (old, new))
         if before == after:
@@ -203,7 +203,7 @@ def _changed_mark(old: Node | None, new: Node) -> Mark:
 
 
 def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
-    """Return True if a change is of data, tuning, parts, number of phases, clipping, a mechanism's or draw's kind."""
+    """Return True for a change of data, tuning, parts, phases, clipping, mechanism type, or draws except the amount."""
     # Another number of phases may hide any of these; `also` and curves count too.
     if keys[0] in {"data", "tuning", "partition"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS:
         return True

@@ -53,7 +53,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Return DPCALC_CONFIG's file, else the nearest configs upwards within git, or None; InputError: two, or bad.
+    """Return DPCALC_CONFIG's file, unread, else the nearest configs up to the git root, or None; InputError if wrong.
 
     Args:
         current: the current directory, absolute.
@@ -78,7 +78,7 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
 
 
 def folders_to_search(current: Path) -> tuple[Path, ...]:
-    """Return the current directory and those above it to the top of its git repository; outside git it alone."""
+    """Return the current directory and those above it up to the top of its git repository; outside git only itself."""
     root = git_root(current)
     upwards = (current, *current.parents)
     return upwards[: upwards.index(root) + 1] if root is not None else (current,)
@@ -94,7 +94,7 @@ def _named_config(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
-    """Return the configs that a folder's pyproject.toml names, or None; ConfigError: wrong, no match, outside git."""
+    """Return the configs that a folder's pyproject.toml names, or None; ConfigError for a wrong file or entry."""
     path = folder / PYPROJECT
     if not path.is_file():
         return None
@@ -121,7 +121,7 @@ def _pyproject_bytes(path: Path, shown: str) -> bytes:
 
 
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return `tool.dpcalc.configs` of a pyproject.toml, [] if unstated; ConfigError: no TOML, no name list, too many.
+    """Return the list `tool.dpcalc.configs`, [] if unstated; ConfigError for no TOML, no list of names, or too many.
 
     Args:
         data: content of the file.
@@ -160,8 +160,8 @@ def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
     return table if isinstance(table, dict) else {}
 
 
-def matching_files(folder: Path, pattern: str) -> list[str]:
-    """Return existing matches, folders too, sorted, relative to `folder`, [] if absolute; InputError for too many.
+def matching_names(folder: Path, pattern: str) -> list[str]:
+    """Return existing matches, folders too, sorted, relative to `folder`; [] if absolute; InputError if too many.
 
     Args:
         folder: the directory, absolute.
@@ -177,14 +177,14 @@ def matching_files(folder: Path, pattern: str) -> list[str]:
     start, parts = split_pattern(pattern)
     if not parts:
         return [start] if os.path.lexists(folder / start) else []
-    matches = list(islice(files_matching(folder / start, parts), MAX_CONFIGS + 1))
+    matches = list(islice(paths_matching(folder / start, parts), MAX_CONFIGS + 1))
     if len(matches) > MAX_CONFIGS:
         raise InputError(f"{visible(pattern)}: expected a pattern for at most {MAX_CONFIGS} files, got more")
     return [path.relative_to(folder).as_posix() for path in sorted(matches)]
 
 
 def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files that an entry of `configs` matches, itself without `*`; ConfigError: no match, outside git."""
+    """Return the files that a pattern matches, or a plain name itself; ConfigError for no match or one outside git."""
     try:
         names = _matches_in_repository(folder, pattern, place) if is_pattern(pattern) else [pattern]
         for name in names:
@@ -206,7 +206,7 @@ def _matches_in_repository(folder: Path, pattern: str, place: Folder) -> list[st
     """Return the files that a pattern matches; raise Refusal, without a search, if it starts outside the repository."""
     if not place.holds(folder / split_pattern(pattern)[0]):
         raise Refusal("DPC110", "lies outside the repository", "")
-    return matching_files(folder, pattern)
+    return matching_names(folder, pattern)
 
 
 def relative_name(path: Path, current: Path) -> str:
@@ -238,7 +238,7 @@ def is_pattern(name: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """Return (path before the first wildcard, parts from there on, () for none), `**/**` merged; ValueError if long.
+    """Return (path before the first wildcard, parts from there on), `**/**` as `**`; ValueError: over MAX_PARTS parts.
 
     Args:
         pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
@@ -268,7 +268,7 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
     return False
 
 
-def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
+def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
     """Yield paths below `top` that match, in no order; follows links for `*`, not `**`; InputError above MAX_LINKS.
 
     Args:
@@ -311,7 +311,7 @@ def _is_wild(part: str) -> bool:
 
 
 def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:
-    """Return indices of the parts that may match next: `states`, and each behind a `**`, which may match nothing."""
+    """Return indices of the parts that may match next: `states`, and each after a `**`, which may match nothing."""
     reachable = set(states)
     for at in states:
         while at < len(parts) and parts[at] == ANY_DEPTH:

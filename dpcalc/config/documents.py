@@ -66,7 +66,7 @@ class Table(dict[str, object]):
 
 
 def read_document(source: Source, suffix: str) -> Document:
-    """Return a referenced file as a tree, read as JSON or TOML by suffix, else YAML; Refusal (DPC110, DPC111) if bad.
+    """Return a referenced file as a tree, read as JSON or TOML by suffix, else as YAML; Refusal if it cannot be read.
 
     Args:
         source: its text.
@@ -96,7 +96,7 @@ def read_document(source: Source, suffix: str) -> Document:
 
 
 def parse_toml(source: Source) -> dict[str, object]:
-    """Return a TOML text as dictionaries, floats as Number; Refusal: over MAX_DOTS points a line; ValueError: no TOML.
+    """Return a TOML text as dictionaries, floats as Number; Refusal for too many points in a line, ValueError: no TOML.
 
     Raises:
         Refusal: a line has more than MAX_DOTS points.
@@ -139,7 +139,7 @@ class _TreeBuilder:
         return self._scalar(value, path)
 
     def _scalar(self, value: object, path: str) -> Scalar:
-        """Return a JSON or TOML word as YAML writes it: null as "", true, false, numbers; texts as if quoted."""
+        """Return a JSON or TOML value as a scalar of YAML: null is "", True is "true", and a text counts as quoted."""
         is_plain = value is None or isinstance(value, Number | bool | int)
         text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
         return Scalar(text=text, plain=is_plain, mark=self._mark, key=None, path=path)
@@ -176,25 +176,29 @@ class ConfigPart:
 
 
 def config_part(tree: Node, key: str) -> ConfigPart:
-    """Return the config in a file: what `key` names, a `dpcalc:` section, or all; ConfigError if missing or no mapping.
+    """Return the config at `key`, else in `dpcalc:`, else all, paths from its top; ConfigError if absent or no mapping.
 
     Args:
         tree: the whole file.
         key: value of `--key`; "" for a `dpcalc:` section at the top, or else the whole file.
     """
-    section = entry(tree, SECTION)
-    if key:
-        node, keys = _named_part(tree, key)
-    else:
-        node, keys = (tree, ()) if section is None else (section, (SECTION,))
+    node, keys = _named_part(tree, key) if key else _default_part(tree)
     if not isinstance(node, Section):
         raise ConfigError([_no_mapping_error(node)])
     root = replace(node, path="", entries={key: with_path(value, key) for key, value in node.entries.items()})
     return ConfigPart(root=root, keys=keys, path=node.path)
 
 
+def _default_part(tree: Node) -> tuple[Node, tuple[str | int, ...]]:
+    """Return the section `dpcalc` at the top of a file, and its path as keys; without it the whole file and ()."""
+    section = entry(tree, SECTION)
+    if section is None:
+        return tree, ()
+    return section, (SECTION,)
+
+
 def _named_part(tree: Node, key: str) -> tuple[Node, tuple[str | int, ...]]:
-    """Return (node, its path as keys) at the dotted path in `--key`; ConfigError: no path (DPC100), nothing there."""
+    """Return (node, its keys) at the dotted path in `--key`; ConfigError for no path (DPC100) or no node (DPC103)."""
     source = source_of(key, KEY)
     keys, marks = parse_path(source.text, source)
     node = tree
@@ -208,7 +212,7 @@ def _named_part(tree: Node, key: str) -> tuple[Node, tuple[str | int, ...]]:
 
 
 def _no_mapping_error(node: Node) -> Diagnostic:
-    """Return the error (DPC102) of a config that is no mapping; hint: no TOML, or for a whole file how to begin."""
+    """Return the error (DPC102) of a config that is no mapping; the hint is about TOML, or how a whole file begins."""
     wrong = wrong_type_error(node, "a mapping of keys")
     if isinstance(node, Scalar) and _TOML.match(node.text):
         return replace(wrong, hint=NO_TOML)
@@ -252,14 +256,14 @@ class References:
         self._documents = {"": main}
 
     def resolved(self, node: Node) -> Node:
-        """Return a tree with references replaced by values, not below `x-`; a wrong one stays, its error in `faults`.
+        """Return the tree with references replaced by values, not below `x-`; a wrong one stays, its error in `faults`.
 
         Returns:
             The tree; a value from elsewhere has the place of its reference. A reference that leads nowhere stays, and
             its error is added to `faults`.
         """
         if isinstance(node, Scalar):
-            return self._follow(node) if MARKER in node.text else node
+            return self._referenced_value(node) if MARKER in node.text else node
         if isinstance(node, Items):
             return replace(node, items=tuple(self.resolved(item) for item in node.items))
         entries = {
@@ -267,8 +271,8 @@ class References:
         }
         return replace(node, entries=entries)
 
-    def _follow(self, node: Scalar) -> Scalar:
-        """Return the value that a reference leads to, placed at the reference; a wrong one itself, its fault added."""
+    def _referenced_value(self, node: Scalar) -> Scalar:
+        """Return the value a reference leads to, its origin in `ends`; a wrong one itself, its error in `faults`."""
         try:
             target, self.ends[node.path] = self._end_of_chain(node.text)
         except Refusal as cause:
@@ -278,7 +282,7 @@ class References:
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
-        """Return (value at the end of a chain of references, its (file, path)); Refusal: cycle, no value, too long."""
+        """Return (value at the end of a chain of references, its (file, path)); Refusal for a cycle or dead end."""
         # The trail ends cycles; it has (file, path) pairs, since the same path can stand in several files.
         trail: list[tuple[str, str]] = []
         place = ""
@@ -296,7 +300,7 @@ class References:
             text = target.text
 
     def _open_document(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file named in file `holder`, read if it is new; Refusal if it may not be."""
+        """Return the canonical name of a file named in file `holder`, read if it is new; Refusal if it cannot be."""
         try:
             place = self._files.locate(name, holder)
             known = self._documents.get(place)
@@ -306,31 +310,34 @@ class References:
         return place
 
     def _read_document(self, place: str) -> Document:
-        """Return a located file as a Document, not kept here; Refusal: over MAX_FILES others open, or unreadable."""
+        """Return a located file as a Document, not kept here; Refusal if unreadable or one too many (MAX_FILES)."""
         if len(self._documents) > MAX_FILES:
             raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", "collect the values in fewer files")
         return read_document(text_of(self._files, place), PurePosixPath(place).suffix.lower())
 
     def _scalar_at(self, place: str, path: str) -> Scalar:
-        """Return the scalar at a path of an open file ("": the config); Refusal: no path, none, tag, no value."""
+        """Return the scalar at a path of an open file; Refusal if none or no value is there, or a tag on its path."""
         document = self._documents[place]
-        steps, read = split_path(path)
-        if path.startswith("."):
-            raise Refusal("DPC110", "relative references are not followed", "write the path from the top of the file")
-        if not steps or read < len(path):
-            raise Refusal("DPC110", f"`{shortened(path)}` is no path of keys", _FORM)
         node, current = document.tree, ""
-        for step in steps:
-            node, current = _step_down(
-                node, current, step.key, document.tree, suggest=len(self.faults) < MAX_SUGGESTIONS
-            )
+        for key in _reference_keys(path):
+            node, current = _step_down(node, current, key, document.tree, suggest=len(self.faults) < MAX_SUGGESTIONS)
             if current in document.tagged:
                 raise Refusal("DPC110", f"`{current}` has a tag, which is not followed", "remove the `!...` there")
         return _scalar_with_value(node)
 
 
+def _reference_keys(path: str) -> tuple[str | int, ...]:
+    """Return the keys and indices of a dotted path in a reference; Refusal if it is relative, empty or no such path."""
+    steps, read = split_path(path)
+    if path.startswith("."):
+        raise Refusal("DPC110", "relative references are not followed", "write the path from the top of the file")
+    if not steps or read < len(path):
+        raise Refusal("DPC110", f"`{shortened(path)}` is no path of keys", _FORM)
+    return tuple(step.key for step in steps)
+
+
 def _scalar_with_value(node: Node) -> Scalar:
-    """Return a referenced node itself; Refusal unless it is a scalar with a value or a further reference, not `???`."""
+    """Return the referenced node itself; Refusal unless it is a scalar with a value or a reference, and not `???`."""
     if not isinstance(node, Scalar):
         raise Refusal("DPC110", f"it leads to {scalars.describe(node)}, not to one value", "refer to a key in it")
     if node.text == "???":
@@ -341,29 +348,29 @@ def _scalar_with_value(node: Node) -> Scalar:
 
 
 def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the error of each scalar that is a wrong reference, `???`, a number beyond limits, or empty.
+    """Yield the error of each scalar outside `x-` that is a wrong reference, `???`, a number beyond limits, or empty.
 
     Args:
         root: the tree; values of `x-` keys are skipped.
         faults: errors of references by their place.
     """
-    for _, node in walk(root, ""):
-        if not isinstance(node, Scalar):
-            continue
-        path = node.path
-        reason = scalars.limit_violation(node.text) if node.plain else ""
-        if node.mark in faults:
-            yield faults[node.mark]
-        elif node.text == "???":
-            yield error("DPC110", node.mark, f"`{path}` is `???`, a value still to be given", "write the value")
-        elif reason:
-            yield error(
-                "DPC106", node.mark, f"`{path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}", "write a plain number"
-            )
-        elif scalars.value(node) is None:
-            yield _split_number_error(node) or error(
-                "DPC102", node.anchor, f"`{path}` is empty", "give it a value, or delete the line"
-            )
+    nodes = (node for _, node in walk(root, "") if isinstance(node, Scalar))
+    errors = (faults.get(node.mark) or _value_error(node) for node in nodes)
+    yield from (each for each in errors if each is not None)
+
+
+def _value_error(node: Scalar) -> Diagnostic | None:
+    """Return the error of a scalar that is `???` (DPC110), beyond the limits of numbers (DPC106) or empty (DPC102)."""
+    if node.text == "???":
+        return error("DPC110", node.mark, f"`{node.path}` is `???`, a value still to be given", "write the value")
+    reason = scalars.limit_violation(node.text) if node.plain else ""
+    if reason:
+        message = f"`{node.path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}"
+        return error("DPC106", node.mark, message, "write a plain number")
+    if scalars.value(node) is not None:
+        return None
+    message = f"`{node.path}` is empty"
+    return _split_number_error(node) or error("DPC102", node.anchor, message, "give it a value, or delete the line")
 
 
 def _split_number_error(empty: Scalar) -> Diagnostic | None:
@@ -383,7 +390,7 @@ def _split_number_error(empty: Scalar) -> Diagnostic | None:
 
 
 def _split_reference(text: str) -> tuple[str, str]:
-    """Return (file, "" for this one; path) of a text `${file:path}`; Refusal for any other text, and for resolvers."""
+    """Return (file, or "" for the same one; path) of a text `${file:path}`; Refusal for resolvers and other texts."""
     body = text.strip()
     if len(body) > MAX_REFERENCE:
         raise Refusal("DPC110", f"it has more than {MAX_REFERENCE} characters", _FORM)
@@ -401,7 +408,7 @@ def _split_reference(text: str) -> tuple[str, str]:
 
 
 def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest: bool) -> tuple[Node, str]:
-    """Return (child, its dotted path); in a list the text "0" is an index too; Refusal if missing or a repeated key.
+    """Return (child, its dotted path), where "0" is an index too in a list; Refusal for a missing or repeated key.
 
     Args:
         node: the current value.

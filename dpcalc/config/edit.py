@@ -152,7 +152,7 @@ class TextPositions:
 
 
 def _braced_insertion(mapping: MappingSpan, entry: str) -> Edit:
-    """Return the edit that adds "key: value" to a mapping in braces: after a scalar first entry, else before it."""
+    """Return the edit that adds "key: value" to a mapping in braces: after a first entry on one line, else before."""
     if mapping.first is not None:
         return Edit(start=mapping.first, stop=mapping.first, text=f", {entry}")
     offset = mapping.start + 1
@@ -160,7 +160,7 @@ def _braced_insertion(mapping: MappingSpan, entry: str) -> Edit:
 
 
 def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text after edits that do not overlap, in any order, their indices those of the text before."""
+    """Return the text after edits, which do not overlap, in any order; their indices are those of the original text."""
     # From the end of the text to its beginning, so that earlier indices stay valid.
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.stop :]
@@ -168,7 +168,7 @@ def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _first_value_end(events: list[yaml.Event]) -> int | None:
-    """Return the index behind a mapping's first entry, given its two events; None unless two scalars on one line."""
+    """Return the index after a mapping's first value, from its two events; None unless both are scalars on one line."""
     match events:
         case [yaml.ScalarEvent() as key, yaml.ScalarEvent() as value]:
             begin, end = _event_span(key)[0], _event_span(value)[1]
@@ -240,22 +240,22 @@ class Rewrite:
 
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
-    """Make a file state another plan; return "path:line: key: value" per number; InputError: nothing was changed.
+    """Write the new numbers of a plan to its file; return "path:line: key: value" of each; InputError: file unchanged.
 
     Raises:
         InputError: the file cannot be changed so, or not be written; nothing was changed.
     """
     data = read_bytes(rewrite.path)
     source = decode(data, rewrite.path)
-    _refuse_options(source, rewrite)
+    _refuse_plan_of_options(source, rewrite)
     text, written = edited(source.text, rewrite)
     mark = data[: len(data) - len(source.text.encode())]  # of the byte order
     save(rewrite.path, mark + text.encode())
     return written
 
 
-def _refuse_options(source: Source, rewrite: Rewrite) -> None:
-    """Raise InputError unless the file by itself, with assumed values, states the plan `rewrite.before`."""
+def _refuse_plan_of_options(source: Source, rewrite: Rewrite) -> None:
+    """Raise InputError if the file alone, with assumed values, does not state `rewrite.before`, but options did."""
     # With options the plan is not what the file states; writing the solution alone would then state a third plan.
     assumed = Overrides(assumed=rewrite.assumed)
     if load_text(source.text, path=rewrite.path, key=rewrite.key, overrides=assumed).plan != rewrite.before:
@@ -318,16 +318,15 @@ def _noise_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
 
 
 def _length_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield one change to new.steps, in steps, even if equal; node: the stated `steps`, else `epochs`, else None."""
+    """Yield one change to `new.steps`, equal or not, which replaces stated `steps`, else `epochs`, else is inserted."""
     keys = ("training", "steps")
     node = _stated_scalar(run, keys) or _stated_scalar(run, ("training", "epochs"))
     yield _NumberChange(run=run, keys=keys, node=node, amount=Fraction(new.steps), changed=old.steps != new.steps)
 
 
 def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the steps if stated `epochs` would give others, then each level's amount, except an unstated `all`."""
-    epochs = scalars.number_of(_stated_scalar(run, ("training", "epochs")))
-    if old.hierarchy != new.hierarchy and epochs is not None and new.hierarchy.steps_of(epochs) != new.steps:
+    """Yield the steps if stated `epochs` need it, then each level's amount, changed or not, but no unstated `all`."""
+    if _epochs_need_other_steps(run, old, new):
         yield from (replace(change, changed=True) for change in _length_changes(run, old, new))
     for before, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
         node = _stated_amount(run, level.name)
@@ -343,8 +342,14 @@ def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
             )
 
 
+def _epochs_need_other_steps(run: Run, old: Phase, new: Phase) -> bool:
+    """Return True if a phase states `epochs` and its draws change so that these would no longer make `new.steps`."""
+    epochs = scalars.number_of(_stated_scalar(run, ("training", "epochs")))
+    return old.hierarchy != new.hierarchy and epochs is not None and new.hierarchy.steps_of(epochs) != new.steps
+
+
 def _stated_amount(run: Run, level: str) -> Scalar | None:
-    """Return the scalar that states a draw's size (or at_most), rate, expected, batch_size, bins, times; or None."""
+    """Return the scalar with the size (or at_most), rate, expected, batch_size, bins or times of a draw, or None."""
     paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,), ("bins",), ("times",))
     nodes = (_stated_scalar(run, ("sampling", level, *keys)) for keys in paths)
     return next((node for node in nodes if node), None)
@@ -358,7 +363,7 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
 
 
 def _draw_amount(level: Level) -> tuple[str, Fraction]:
-    """Return ("rate" of Poisson kinds, "bins", "times" of allocations, else "size"; its number) of a draw."""
+    """Return (key, number) of the amount of a draw: "rate" for Poisson kinds, "bins", "times", or else "size"."""
     match level.scheme:
         case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
             return "rate", poisson.probability
@@ -377,10 +382,10 @@ def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:
 
 
 def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list[Edit], list[tuple[int, str]]]:
-    """Return (edits, (line, "key: value" and the old number) of each), which replace a number or insert an entry."""
+    """Return the edits that replace or insert each number, and (line, "key: value" and the old number) of each."""
     edits: list[Edit] = []
     written: list[tuple[int, str]] = []
-    for change, scalar in _places(changes, positions):
+    for change, scalar in _places_to_write(changes, positions):
         node = change.node
         if scalar is None or node is None:
             edits.append(_insertion_edit(change, positions))
@@ -392,10 +397,11 @@ def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list
     return edits, written
 
 
-def _places(changes: list[_NumberChange], positions: TextPositions) -> list[tuple[_NumberChange, ScalarSpan | None]]:
-    """Return (change, scalar to replace or None to insert); a shared scalar only if all its phases change alike."""
-    # Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
-    # phase gets an entry of its own.
+def _places_to_write(
+    changes: list[_NumberChange], positions: TextPositions
+) -> list[tuple[_NumberChange, ScalarSpan | None]]:
+    """Return (change, scalar to replace or None to insert); unstated numbers are inserted even if unchanged."""
+    # Phases can share a scalar by inheritance, so that its users are collected before any place is chosen.
     shared: dict[ScalarSpan, list[_NumberChange]] = {}
     places: list[tuple[_NumberChange, ScalarSpan | None]] = []
     for change in changes:
@@ -404,17 +410,19 @@ def _places(changes: list[_NumberChange], positions: TextPositions) -> list[tupl
             shared.setdefault(scalar, []).append(change)
         elif change.node is None:
             places.append((change, None))
-    for scalar, users in shared.items():
-        changed = [change for change in users if change.changed]
-        if len(changed) == len(users) and len({change.amount for change in changed}) == 1:
-            places.append((changed[0], scalar))
-        else:
-            places += [(change, None) for change in changed]
-    return places
+    return places + [place for scalar, users in shared.items() for place in _places_of_scalar(scalar, users)]
+
+
+def _places_of_scalar(scalar: ScalarSpan, users: list[_NumberChange]) -> list[tuple[_NumberChange, ScalarSpan | None]]:
+    """Return one replacement if all users of a scalar change to one number, else an insertion for each that changes."""
+    changed = [change for change in users if change.changed]
+    if len(changed) == len(users) and len({change.amount for change in changed}) == 1:
+        return [(changed[0], scalar)]
+    return [(change, None) for change in changed]
 
 
 def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, positions: TextPositions) -> list[Edit]:
-    """Return the edits that replace a number, and its key if it changes; _Refusal for references and anchors."""
+    """Return the edits that replace a number and, if it differs, its key; _Refusal for a reference or an anchor."""
     if "${" in node.text:
         raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
     if scalar.anchor:
@@ -430,23 +438,25 @@ def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, 
 
 
 def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
-    """Return (key, value) to write: a whole `expected`, or `batch_size`, if stated so; `steps` for `epochs`."""
-    key = node.path.rpartition(".")[2]
-    amount = change.amount
-    if change.keys[-1] == "rate" and key in {BATCH_SIZE, "expected"}:
-        whole = (amount * change.count).denominator == 1
-        if whole or key == BATCH_SIZE:  # which stands in another section than a rate would
-            amount *= change.count
-        else:
-            key = "rate"
-    text = _full_decimal(amount)
+    """Return (key, value) to write in the form that is stated, with `_` between thousands if the old text has one."""
+    key, amount = _stated_form(change, node.path.rpartition(".")[2])
     if "_" in node.text and amount.denominator == 1:
-        text = f"{amount.numerator:_}"
-    return "steps" if key == "epochs" else key, text
+        return key, f"{amount.numerator:_}"
+    return key, _full_decimal(amount)
+
+
+def _stated_form(change: _NumberChange, stated_key: str) -> tuple[str, Fraction]:
+    """Return (key, number) to write: for a rate, `batch_size` or a whole `expected` if stated; `steps` for `epochs`."""
+    number = change.amount * change.count  # of units drawn on average, if the change is of a rate
+    if change.keys[-1] == "rate" and stated_key == "expected":
+        return ("rate", change.amount) if number.denominator != 1 else (stated_key, number)
+    if change.keys[-1] == "rate" and stated_key == BATCH_SIZE:  # which stands in another section than a rate would
+        return stated_key, number
+    return "steps" if stated_key == "epochs" else stated_key, change.amount
 
 
 def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
-    """Return the edit that adds a number to the mapping of its phase or file, with new sections; _Refusal: anchors."""
+    """Return the edit that adds a number with the sections that are missing around it; _Refusal if at an anchor."""
     section, keys = change.run.at, change.keys
     while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
         section, keys = below, keys[1:]
@@ -461,7 +471,7 @@ def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
 
 
 def _full_decimal(amount: Fraction) -> str:
-    """Return the shortest decimal that is exactly a number; _Refusal without one, or over _MAX_DIGITS digits."""
+    """Return the shortest decimal equal to a number; _Refusal if there is none, or it has over _MAX_DIGITS digits."""
     if amount.denominator == 1:
         return str(amount.numerator)
     try:

@@ -43,7 +43,7 @@ def level_names(root: Node) -> tuple[str, ...] | None:
 
 
 def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool:
-    """Return True if `sampling` itself is a draw: a key but level names is a draw's or holds a scalar; not `episodes`.
+    """Return True if `sampling` has keys of a draw, or scalars, instead of level names; False for `episodes`.
 
     Args:
         sampling: the section, or None.
@@ -99,7 +99,7 @@ def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
-    """Return a file or phase with a direct draw and `batch_size` moved below the only level; unchanged if several."""
+    """Return a file or phase with its draw and `batch_size` below the only or default level; unchanged for several."""
     # Without known `names` of levels there is one, with the default name.
     if names is not None and len(names) != 1:
         return run
@@ -113,7 +113,7 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def _with_batch_size_in_draw(run: Section, level: str) -> Section:
-    """Return a file or phase with `training.batch_size` moved into the level's draw, made if there is none."""
+    """Return a file or phase with `training.batch_size`, if stated, moved into the level's draw, added if missing."""
     sampling, training = run.entries.get("sampling"), run.entries.get("training")
     size = entry(training, BATCH_SIZE)
     if not isinstance(training, Section) or size is None:
@@ -144,7 +144,7 @@ def _with_batch_sizes(sampling: Node) -> Node:
 
 
 def _with_batch_size(draw: Node) -> Node:
-    """Return a draw with `batch_size` as its scheme's `size` or `expected`; unchanged if it states an amount too."""
+    """Return a draw with `batch_size` as its stated scheme's `size` or `expected`; unchanged with another amount."""
     scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
     if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or size is None:
         return draw
@@ -195,7 +195,7 @@ def apply_changes(root: Section, changes: Changes) -> Section:
 
 
 def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignment, ...], tuple[Diagnostic, ...]]:
-    """Return (file with changes and short forms written out, settings that were made, errors for the other changes).
+    """Return (file after the changes, short forms written out; settings that were made; errors of the other changes).
 
     Args:
         root: the file as written.
@@ -223,7 +223,7 @@ def _without_unset(root: Section, unset: Sequence[Assignment]) -> tuple[Section,
 def _with_settings(
     root: Section, settings: Sequence[Assignment]
 ) -> tuple[Section, tuple[Assignment, ...], list[Diagnostic]]:
-    """Return (file with short forms written out and settings made, `data` first; those made; errors of the others)."""
+    """Return (file in long form with settings made, `data` first; those that were made; errors of the others)."""
     done: list[Assignment] = []
     problems: list[Diagnostic] = []
     # The levels decide what a short form means, so they are settled first.
@@ -262,7 +262,7 @@ def base_run(root: Section) -> Run:
 
 
 def _merge(base: Section, over: Section) -> Section:
-    """Return `over` completed by `base`, mappings deeply; keys of `over` drop inherited rivals (`steps`, `epochs`)."""
+    """Return `over` completed by `base`, mappings in depth, not lists; its keys drop inherited rivals (`epochs`)."""
     # Lists and scalars are replaced as a whole; the merged section stands at the place of `over`.
     entries = dict(_kept_entries(base, over))
     for key, value in over.entries.items():
@@ -287,16 +287,19 @@ def ineffective_errors(
     used_nodes = {id(node) for tree in used for _, node in walk(tree, "")}
     for item in assignments:
         if not _is_used(item, used_nodes):
-            rival = next((other for other in assignments if other is not item and _state_same_thing(item, other)), None)
-            yield _ineffective_error(item, rival, has_phases=has_phases)
+            rival = next((other for other in assignments if other is not item and _are_rivals(item, other)), None)
+            yield _rival_error(item, rival) if rival else _overridden_error(item, has_phases=has_phases)
 
 
-def _ineffective_error(item: Assignment, rival: Assignment | None, *, has_phases: bool) -> Diagnostic:
-    """Return the error (DPC107) that names a setting and its rival; without one, that a phase or a setting wins."""
-    if rival is not None:
-        subject = "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
-        message = f"{_option_text(item)} and {_option_text(rival)} both set {subject}"
-        return error("DPC107", item.marks[0], message, "keep one of them")
+def _rival_error(item: Assignment, rival: Assignment) -> Diagnostic:
+    """Return the error (DPC107) that two settings, shown as options, both set a length or an amount drawn."""
+    subject = "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
+    message = f"{_option_text(item)} and {_option_text(rival)} both set {subject}"
+    return error("DPC107", item.marks[0], message, "keep one of them")
+
+
+def _overridden_error(item: Assignment, *, has_phases: bool) -> Diagnostic:
+    """Return the error (DPC107) of a setting without effect; the hint says that a phase or another setting wins."""
     message = f"setting `{item.path}` has no effect: something else overrides it"
     hint = f"a phase's own value wins: set it there, e.g. `--set phases[0].{item.path}=...`"
     return error("DPC107", item.marks[0], message, hint if has_phases else "another setting excludes it; keep one")
@@ -308,8 +311,8 @@ def _is_used(item: Assignment, used_nodes: set[int]) -> bool:
     return any(str(key).startswith(USER_KEY) for key in item.keys) or any(id(word) in used_nodes for word in words)
 
 
-def _state_same_thing(item: Assignment, other: Assignment) -> bool:
-    """Return True if two settings state the length of one phase, or one draw's amount, by two of the exclusive keys."""
+def _are_rivals(item: Assignment, other: Assignment) -> bool:
+    """Return True if two settings both state a phase's length, or a draw's amount with or without its level's name."""
     for group in _EXCLUSIVE_KEYS:
         if not {item.keys[-1], other.keys[-1]} <= group:
             continue
@@ -343,7 +346,7 @@ def _finish_sections(sections: Section) -> Section:
 
 
 def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
-    """Yield (key, value) of `base` that `over` inherits: no rivals of its keys, none its scheme or type refuses."""
+    """Yield (key, value) that `over` inherits from `base`: no rivals of its keys, none its scheme or type excludes."""
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
     excluded |= _keys_excluded_by_scheme(over) | _keys_excluded_by_type(base, over)
@@ -353,7 +356,7 @@ def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
 
 
 def _keys_excluded_by_scheme(draw: Section) -> set[str]:
-    """Return the draw keys that a stated scheme does not take (`batch_size`: if it has no amount); none without."""
+    """Return the draw keys that a stated scheme does not take, `batch_size` too if it has no amount; none without."""
     # So that a phase can change the scheme in one line.
     scheme = draw.entries.get("scheme")
     if not isinstance(scheme, Scalar) or scheme.text not in SCHEMES:
@@ -363,7 +366,7 @@ def _keys_excluded_by_scheme(draw: Section) -> set[str]:
 
 
 def _keys_excluded_by_type(base: Section, over: Section) -> set[str]:
-    """Return the keys of `base` that not all mechanisms have, if `over` states another type (default gaussian)."""
+    """Return the keys of `base` but the common ones if `over` states another mechanism type (unstated: gaussian)."""
     inherited, stated = base.entries.get("type"), over.entries.get("type")
     before = inherited.text if isinstance(inherited, Scalar) else "gaussian"
     is_other = isinstance(stated, Scalar) and stated.text != before
@@ -371,7 +374,7 @@ def _keys_excluded_by_type(base: Section, over: Section) -> set[str]:
 
 
 def _keys_excluded_by_sampling(base: Section, over: Section) -> set[str]:
-    """Return the keys of an inherited `sampling` that `over` replaces: draws by episodes, or episodes by draws."""
+    """Return the inherited keys that `over` drops: all draws if it states episodes, `episodes` if it states a draw."""
     keys = {key for key in over.entries if not key.startswith(USER_KEY)}
     if EPISODES in keys:
         return {key for key in base.entries if key != EPISODES and not key.startswith(USER_KEY)}
@@ -384,19 +387,20 @@ def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
 
 
 def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
-    """Return the file with assumed values where it states none; `data` only without any, draws only for one level."""
+    """Return the file completed by assumed values: `data` if it has no `data`, draws unless it has several levels."""
     for item in assumed:
         names = level_names(root)
         is_stated = item.keys[0] == "data" and "data" in root.entries
         is_without_level = item.keys[0] == "sampling" and names is not None and len(names) > 1
         if not is_stated and not is_without_level:
+            # The file is merged over the assumption, so that it wins wherever it states a value or a rival of it.
             assumption = _long_phases(_long_data(_overlay(replace(root, entries={}), item)), names)
             root = _merge(_with_stated_type(assumption, root), _long_phases(root, names))
     return root
 
 
 def _with_stated_type(assumed: Section, root: Section) -> Section:
-    """Return assumed `mechanism` parameters with the file's `type`; unchanged if that type does not take them."""
+    """Return assumed `mechanism` parameters with the file's `type`, unless it is unstated or does not take them."""
     # Without the type the merge would take the parameter for one of Gaussian noise, and drop it for any other type.
     kind, parameters = entry(entry(root, "mechanism"), "type"), entry(assumed, "mechanism")
     if not isinstance(kind, Scalar) or not isinstance(parameters, Section) or kind.text not in MECHANISMS:
@@ -407,7 +411,7 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
 
 
 def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the file with one setting made, or its error: no such place, or `data.examples` for several levels."""
+    """Return the file with one setting made (`data.examples`: the only level's count), or the error: no such place."""
     levels = entry(entry(root, "data"), "levels")
     if item.keys == ("data", "examples") and isinstance(levels, Items):
         if len(levels.items) != 1:
@@ -423,7 +427,7 @@ def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> S
 
 
 def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return a tree with one value merged in at its path, short draws written out; error (DPC103) for a wrong index."""
+    """Return the tree with a value merged in at its path; error (DPC103) if the path leads to a missing list item."""
     # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)
@@ -448,7 +452,7 @@ def _as_section(root: Node) -> Section:
 
 
 def _unindexed_key(node: Node | None, keys: Sequence[str | int]) -> str:
-    """Return the first text key on a path that meets a list, where an index is due; "" if there is none."""
+    """Return the first text key on a path where a list needs an index; "" if there is none."""
     for key in keys:
         if isinstance(node, Items) and isinstance(key, str):
             return key

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpcalc._version import __version__
 from dpcalc.config import scalars
-from dpcalc.config.build import build, refused_passes
+from dpcalc.config.build import build, shuffled_passes_error
 from dpcalc.config.documents import (
     HYDRA_HINT,
     NO_TOML,
@@ -409,7 +409,7 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
         tree=opened.root,
         files=files,
         sources=opened.sources,
-        refusal=refused_passes(plan, config),
+        refusal=shuffled_passes_error(plan, config),
     )
 
 

@@ -13,7 +13,7 @@ from dpcalc.config.discovery import (
     config_patterns,
     dpcalc_table,
     folders_to_search,
-    matching_files,
+    matching_names,
     relative_name,
 )
 from dpcalc.config.documents import parse_toml
@@ -372,7 +372,7 @@ def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:
     """Yield present files, from the top, that a rule of the base matches; none for an impossible pattern."""
     folder = revision.root / rule.folder
     try:
-        names = matching_files(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]
+        names = matching_names(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]
     except InputError:
         raise  # it is a ValueError too
     except ValueError:  # a pattern that nothing can match

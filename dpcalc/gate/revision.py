@@ -107,7 +107,7 @@ class Revision:
 
         Args:
             folder: the directory that the pattern is relative to, as a path from the top.
-            pattern: as `matching_files` of the discovery takes it, or a file name.
+            pattern: as `matching_names` of the discovery takes it, or a file name.
 
         Returns:
             Paths from the top, sorted; none outside the repository. Directories that are symbolic links are followed

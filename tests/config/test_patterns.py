@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.config.discovery import MAX_PATTERNS, files_matching, find_configs, matches, split_pattern
+from dpcalc.config.discovery import MAX_PATTERNS, find_configs, matches, paths_matching, split_pattern
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
 
@@ -51,7 +51,7 @@ def test_what_pathlib_finds_in_a_random_tree(tmp_path, seed):
         ]
         start, rest = split_pattern("/".join(parts))
         if rest:
-            found = sorted(files_matching(tmp_path / start, rest))
+            found = sorted(paths_matching(tmp_path / start, rest))
             assert found == sorted(set(tmp_path.glob("/".join(parts)))), parts
             if "l*" not in parts and "*" not in parts[:-1]:  # links apart, both ways agree
                 relative = [one.relative_to(tmp_path).parts for one in tmp_path.rglob("*")]
@@ -93,7 +93,7 @@ def test_no_pattern_takes_long(tmp_path, pattern):
     (tmp_path / ("a" * 200)).touch()
     start, parts = split_pattern(pattern)
     began = time.process_time()
-    assert list(files_matching(tmp_path / start, parts)) == []
+    assert list(paths_matching(tmp_path / start, parts)) == []
     assert not matches(["a"] * 200 + ["y.yaml"], parts)
     assert time.process_time() - began < 2  # 0.01 s; backtracking takes years
 
@@ -104,7 +104,7 @@ def test_links_among_siblings_take_no_time(tmp_path):
         (tmp_path / str(number)).symlink_to(".")
     began = time.process_time()
     with pytest.raises(InputError, match="at most 1000 links"):
-        list(files_matching(tmp_path, ["*"] * 7))
+        list(paths_matching(tmp_path, ["*"] * 7))
     assert time.process_time() - began < 2
 
 
