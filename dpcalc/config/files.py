@@ -251,7 +251,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def save(path: str, data: bytes) -> None:
-    """Replace an existing file's content in one step, its mode kept, links followed; InputError: read-only, no file.
+    """Replace an existing file's content in one step, mode kept, links followed; InputError if read-only or no file.
 
     Args:
         path: an existing file; for a symbolic link the file it leads to.

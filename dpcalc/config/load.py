@@ -363,7 +363,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a config in long form with options and references put in, and errors so far; ConfigError if it is none."""
+    """Return a text's config in long form, options and references put in, and errors so far; ConfigError if none."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)

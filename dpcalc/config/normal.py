@@ -187,10 +187,10 @@ def _size_and_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) ->
 
 
 def _cyclic_rate_and_remark(level: Level, scheme: CyclicPoisson) -> tuple[str, str]:
-    """Return (", rate: R" with `groups` and caps, remark: average of all groups, or "" if `expected` is shorter)."""
+    """Return (", rate: R" with `groups` and caps, remark: average of all groups, or "" if `expected` is simpler)."""
     rate = scheme.probability
     groups = "".join(f", {key}: {value}" for key, value in _group_keys(scheme).items())
-    if _is_expected_shorter(level, rate):  # but it is that of all groups, and a step draws from one
+    if _is_expected_simpler(level, rate):  # but it is that of all groups, and a step draws from one
         return f", rate: {scalars.probability_text(rate) or rate}{groups}", ""
     stated, remark = _rate_and_remark(level, rate)
     return f"{stated}{groups}", remark and f"of all groups {remark}"
@@ -203,16 +203,16 @@ def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (", expected: N", rate as remark) if that is shorter; else (", rate: R", remark, "" if counts differ)."""
+    """Return (", expected: N", rate as remark) if that is simpler; else (", rate: R", remark, "" if counts differ)."""
     if not level.is_equal:  # where an expected number has no meaning
         return f", rate: {_rate_text(level, rate)}", ""
     expected = rate * level.count
-    if _is_expected_shorter(level, rate):
+    if _is_expected_simpler(level, rate):
         return f", expected: {scalars.decimal_text(expected)}", f"rate {_rounded_text(rate)}"
     return f", rate: {_rate_text(level, rate)}", f"expected {_rounded_text(expected)}"
 
 
-def _is_expected_shorter(level: Level, rate: Fraction) -> bool:
+def _is_expected_simpler(level: Level, rate: Fraction) -> bool:
     """Return True if counts are equal and the expected number is whole, or a decimal while the rate is none."""
     # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is exact
     # is written, and the other one as a remark.
@@ -351,7 +351,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's stated `epochs`, and "batch_size" or "expected" if its first level not drawn whole states it.
+    """Return a phase's stated `epochs`, and the amount key, for a Poisson draw, of its first level not drawn whole.
 
     Args:
         root: the config in its long form.

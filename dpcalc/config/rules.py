@@ -410,7 +410,7 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield, without episodes, errors of draws of unknown levels, no outermost draw, and draws with 0 or 2 rates."""
+    """Yield, unless there are episodes, errors for unknown levels, no outermost draw, and draws with 0 or 2 rates."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return
@@ -452,7 +452,7 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC108 if a mechanism that clips has as `clip` a text other than a level, `batch`, or `task` of episodes."""
+    """Yield DPC108 if the `clip` of a mechanism that clips is a text but no level, `batch`, or `task` of episodes."""
     names = (*levels, *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
     clip, kind = run.node("mechanism", "clip"), run.node("mechanism", "type")
     name = kind.text if isinstance(kind, Scalar) else Gaussian.name
