@@ -106,7 +106,7 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if no key is a section and some are unknown; one like a section beside unlike keys is no section."""
+    """Return True if a file has unknown keys and no section, even misspelt; one among unlike keys counts as chance."""
     sections = {*REQUIRED_SECTIONS, "phases"}
     if not sections.isdisjoint(root.entries):
         return False
@@ -363,7 +363,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a text's config in long form, options and references put in, and errors so far; ConfigError if none."""
+    """Return a config in long form with overrides and references put in, and errors; ConfigError if it is no config."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)

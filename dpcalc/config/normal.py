@@ -351,7 +351,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's stated `epochs`, and the amount key, for a Poisson draw, of its first level not drawn whole.
+    """Return a phase's stated `epochs`, and the amount key (Poisson only) of its first level that is not drawn whole.
 
     Args:
         root: the config in its long form.

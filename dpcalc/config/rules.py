@@ -99,7 +99,7 @@ def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> 
 def _task_errors(
     sampling: Node, episodes: EpisodesSection, levels: list[Level], tree: Tree | None
 ) -> Iterator[Diagnostic]:
-    """Yield the error of invalid `episodes`, and then, their shots set to 1 if so, their faults over the levels."""
+    """Yield the error of invalid `episodes`; in any case, with 1 shot if they are invalid, their faults over levels."""
     try:
         tasks = Episodes(**asdict(episodes))
     except KeyedInputError as cause:
