@@ -57,7 +57,7 @@ class Files(Protocol):
 
 
 def text_of(files: Files, place: str) -> Source:
-    """Return the text of a located file; Refusal above MAX_BYTES or if it is no UTF-8 text.
+    """Return the text of a located file; Refusal if it cannot be read, is larger than MAX_BYTES, or is not UTF-8.
 
     Args:
         files: the reader that located it.
@@ -131,7 +131,7 @@ def refuse_unusual_name(name: str) -> None:
 
 
 def config_folder(path: str) -> Folder:
-    """Return a config's Folder: directory of the name as given, links not followed; git root, else that directory."""
+    """Return the Folder of a config: directory of its name, a link not followed ("-": current), and git root if any."""
     # The folder of the name as given, not of the file that a link leads to.
     folder = Path.cwd() if path in {"-", STDIN} else Path(_absolute(path)).parent
     root = git_root(folder)
@@ -188,7 +188,7 @@ def _absolute(path: str) -> str:
 
 
 def _real(path: Path) -> Path:
-    """Return a path with every link followed; impossible names stay as they are."""
+    """Return a path with every link followed; one that no file can have is returned as it is."""
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):
@@ -251,7 +251,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def save(path: str, data: bytes) -> None:
-    """Replace an existing file's content in one step, its mode kept, links followed; InputError: read-only, no file.
+    """Replace an existing file's content in one step, mode kept, links followed; InputError if read-only or no file.
 
     Args:
         path: an existing file; for a symbolic link the file it leads to.
@@ -268,7 +268,7 @@ def save(path: str, data: bytes) -> None:
 
 
 def _refuse_unwritable(target: Path, status: os.stat_result, path: str) -> None:
-    """Raise InputError, about `path`, if a target is no regular file, or is read-only for all or for this process."""
+    """Raise InputError, which names `path`, if a target is no regular file, or is read-only for all or this process."""
     if not stat.S_ISREG(status.st_mode):  # a device or a pipe would be gone for every process of the machine
         kind = "a folder" if target.is_dir() else "a device or a pipe"
         raise InputError(f"{path}: expected a file, got {kind}; nothing was changed")

@@ -24,7 +24,7 @@ from dpcalc.config.schema import (
     all_mechanism_keys,
     mechanism_keys,
 )
-from dpcalc.keys import Key, Schema, keys_of
+from dpcalc.keys import Key, Schema, ValueType, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -57,13 +57,13 @@ def json_schema() -> Schema:
         "$schema": DIALECT,
         "title": "dpcalc config",
         **_section_schema(keys_of(File), File),
-        **_top_level_requirements(),
+        **_requirements_without_phases(),
         "$defs": definitions | {"reference": _REFERENCE, "digits": _DIGITS},
     }
 
 
 def _section_conditions() -> dict[type, Schema]:
-    """Return, as JSON Schema by section, which keys of data, a draw, sampling (episodes alone), training combine."""
+    """Return, as JSON Schema by section, which keys of data, draws, sampling and training exclude each other."""
     return {
         Data: _size_conditions(),
         Draw: _scheme_conditions(),
@@ -82,8 +82,8 @@ def json_schema_text() -> str:
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _top_level_requirements() -> Schema:
-    """Return, as JSON Schema, that a file without `phases` needs sampling, mechanism, and training with a length."""
+def _requirements_without_phases() -> Schema:
+    """Return, as JSON Schema, that a file without `phases` needs sampling, mechanism and training, each complete."""
     sections = {
         "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
         "mechanism": _mechanism_requirements(),
@@ -107,7 +107,7 @@ def _mechanism_requirements() -> Schema:
 
 
 def _scheme_conditions() -> Schema:
-    """Return, as JSON Schema, which keys go with each scheme (`at_most`: fixed), and not both `rate`, `expected`."""
+    """Return, as JSON Schema, which keys each stated scheme excludes, and that `rate` excludes `expected`."""
     rules: list[Schema] = [_not_both("rate", "expected")]
     for name, keys in SCHEMES.items():
         others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in keys]
@@ -123,7 +123,7 @@ def _not_both(first: str, second: str) -> Schema:
 
 
 def _size_conditions() -> Schema:
-    """Return, as JSON Schema, `levels` or `examples`, and sizes once: of each level, or a tree of two or more."""
+    """Return, as JSON Schema: `levels` or `examples`; each level has a size, but two or more with a tree have none."""
     ends = [{"required": ["min"]}, {"required": ["max"]}]
     count = {"required": ["count"], "not": {"anyOf": ends}}
     level = {"oneOf": [count, {"required": ["min", "max"], "not": {"required": ["count"]}}]}
@@ -162,21 +162,25 @@ def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
 
 
 def _property_schema(declared: Key) -> Schema:
-    """Return the JSON Schema of a key with meaning and default; also a reference, quotient, grouped digits; no null."""
-    kind = declared.kind
+    """Return the JSON Schema of a key: its value, its meaning, and its default if that is a finite scalar."""
     about: Schema = {"description": declared.meaning}
     is_shown = isinstance(declared.default, bool | int | float | str) and declared.default != math.inf
     if is_shown and not declared.is_required:
         about["default"] = declared.default
+    return about | _value_schema(declared.kind)
+
+
+def _value_schema(kind: ValueType) -> Schema:
+    """Return the JSON Schema of a value: its type, a quotient where allowed, a reference, digits with underscores."""
     core = kind.as_json_schema()
     if getattr(kind, "quotients", False):
         core = {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}
     # A text may be a reference anyway, and what stands in a list or mapping has its own alternatives.
     if "$ref" in core or core.get("type") == "array" or core == {"type": "string"}:
-        return {**about, **core}
+        return core
     is_number = any(schema.get("type") in {"integer", "number"} for schema in (core, *core.get("anyOf", ())))
     digits = [{"$ref": "#/$defs/digits"}] if is_number else []
-    return {**about, "anyOf": [core, {"$ref": "#/$defs/reference"}, *digits]}
+    return {"anyOf": [core, {"$ref": "#/$defs/reference"}, *digits]}
 
 
 # Every key of the config file in a table, from its JSON Schema.
@@ -206,10 +210,8 @@ def table_rows() -> Iterator[_Row]:
     return _section_rows(schema, "", schema["$defs"], set())
 
 
-def _section_rows(
-    section: Schema, path: str, sections: Schema, described: set[str]
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (key, type, default, meaning) rows, depth first; kinds in `described`, which is updated, are not repeated.
+def _section_rows(section: Schema, path: str, sections: Schema, described: set[str]) -> Iterator[_Row]:
+    """Yield a row for each key, followed by those of its mapping unless `described` (updated) has it; level names last.
 
     Args:
         section: schema of the mapping.
@@ -242,14 +244,14 @@ def _default_text(key: str, section: Schema) -> str:
 
 
 def _value_text(value: Schema) -> str:
-    """Return the types that a value may have, joined by "or"; references (`$ref`) are left out."""
+    """Return all types that a value may have, joined by "or", in words; a reference (`$ref`) is not one of them."""
     kinds = [schema for schema in value.get("anyOf", [value]) if "$ref" not in schema]
     flat = [inner for schema in kinds for inner in schema.get("anyOf", [schema])]
     return " or ".join(_type_text(schema) for schema in flat)
 
 
 def _type_text(schema: Schema) -> str:
-    """Return one type in words: its words, constant, quotient, text, truth value, list, mapping, number with range."""
+    """Return a type for people: words, constant, quotient, text, true or false, list, mapping, number with range."""
     if "enum" in schema:
         return ", ".join(f"`{word}`" for word in schema["enum"])
     if "const" in schema:

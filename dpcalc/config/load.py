@@ -87,7 +87,7 @@ def _wrong_file_errors(root: Section) -> Iterator[Diagnostic]:
 
 
 def _other_kind_error(root: Section) -> Diagnostic | None:
-    """Return the error of a file for another dpcalc (`requires`), of Hydra, another `version` or without sections."""
+    """Return the error of a file with unmet `requires`, Hydra `defaults`, another `version` or no sections, or None."""
     version, requires = root.entries.get("version"), root.entries.get("requires")
     if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
@@ -106,16 +106,18 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has unknown keys and no section, even misspelt (a near miss among unlike keys is none)."""
-    if not {*REQUIRED_SECTIONS, "phases"}.isdisjoint(root.entries):
+    """Return True if a file has unknown keys and no section, even misspelt; one among unlike keys counts as chance."""
+    sections = {*REQUIRED_SECTIONS, "phases"}
+    if not sections.isdisjoint(root.entries):
         return False
     meant = {key_suggestion("", key).key for key in root.entries if _is_unknown(key)}
     # The config of another tool may well have one key that is like a section: `trainer` is near `training`.
-    return bool(meant) and len(meant & {*REQUIRED_SECTIONS, "phases"}) <= ("" in meant)
+    max_misspelt = 1 if "" in meant else 0
+    return bool(meant) and len(meant & sections) <= max_misspelt
 
 
 def _no_sections_error(root: Section) -> Diagnostic:
-    """Return the error (DPC101) for a file without sections, with an example that has the file's keys in sections."""
+    """Return DPC101 for a file without sections; if any of its keys is known, an example sorts them into sections."""
     sections = _keys_by_section(root)
     given = {section: keys for section, keys in sections.items() if keys}
     written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
@@ -126,7 +128,7 @@ def _no_sections_error(root: Section) -> Diagnostic:
 
 
 def _keys_by_section(root: Section) -> dict[str, dict[str, str]]:
-    """Return {section: {key: YAML}} of a file's keys where they belong, {} for none; {"": YAML} of a section it has."""
+    """Return {section: {key: YAML}}: unknown keys where they belong, {} if none, {"": YAML} for a section it has."""
     sections: dict[str, dict[str, str]] = {section: {} for section in REQUIRED_SECTIONS}
     for key, node in root.entries.items():
         meant = key_suggestion("", key) if _is_unknown(key) else Suggestion()
@@ -138,7 +140,7 @@ def _keys_by_section(root: Section) -> dict[str, dict[str, str]]:
 
 
 def _example_lines(given: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield the lines `version: 1` and `section: {keys}`; a missing rate or required key is added, with a comment."""
+    """Yield `version: 1` and a line per section; a missing amount or required key is added, and a comment says so."""
     # What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a
     # file.
     sections = {section: dict(keys) for section, keys in given.items()}
@@ -161,7 +163,7 @@ def _braced(keys: Mapping[str, str]) -> str:
 
 
 def _flow(node: Node) -> str:
-    """Return a value as YAML on one line, with braces and brackets; texts in double quotes if they need them."""
+    """Return a value as YAML on one line with braces and brackets, a text in double quotes if it had or needs them."""
     if isinstance(node, Scalar):
         return node.text if node.plain and not set(node.text) & set(",[]{}#") else json.dumps(node.text)
     if isinstance(node, Items):
@@ -170,7 +172,7 @@ def _flow(node: Node) -> str:
 
 
 def _version_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield an error for a `version` that is missing (DPC103; not for a misspelt one) or no number (DPC102)."""
+    """Yield DPC103 for a `version` that is missing, not only misspelt, or DPC102 for one that is no number."""
     # Another version than this one is reported by `_other_kind_error`, a misspelt key by `read_sections`.
     version = root.entries.get("version")
     if version is None and "version" not in sections_meant(root.entries):
@@ -279,7 +281,7 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
-    """Load a config once for each level, outermost first, with that level protected; ConfigError for the first failure.
+    """Load a config for each level, outermost first, with `--unit` set to it; ConfigError for the first that fails.
 
     Args:
         path: file name, "-" for standard input.
@@ -324,7 +326,7 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
-    """Load a run of options alone, unstated sampling (Poisson) and size assumed with a note each; ConfigError if wrong.
+    """Load a run of options alone; unstated sampling (Poisson) and size are assumed, with notes; ConfigError if wrong.
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
@@ -361,7 +363,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a text in long form, overrides made, with errors so far; ConfigError for TOML, no mapping, no config."""
+    """Return a config in long form with overrides and references put in, and errors; ConfigError if it is no config."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)
@@ -414,7 +416,7 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
 
 
 def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files) -> Sections:
-    """Return the sections of an opened config; ConfigError with all errors of text, options, sections and rules."""
+    """Return the sections of an opened config; ConfigError with every error of text, options, sections and rules."""
     root = opened.root
     config, section_errors = read_sections(root, files)
     # All rules run on what could be read, so that one call reports every error; those that only follow from a broken
@@ -428,7 +430,7 @@ def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[str, str]]:
-    """Return {dotted key: ("", dotted path in the file)} of values whose alias leads out of the config `section`."""
+    """Return {dotted key: ("", dotted path in the file)} of values aliased from outside `section` or from `x-` keys."""
     # An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}
@@ -443,7 +445,7 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
 
 
 def _every_scalar(tree: Node) -> Iterator[tuple[Scalar, bool]]:
-    """Yield (scalar, True if it is below an `x-` key) for each scalar of a tree, the last one first."""
+    """Yield (scalar, True if it is below an `x-` key) for each scalar of a tree, from the last one to the first."""
     # A loop and not `walk`: values of `x-` keys are anchors too, to which an alias in the config may lead.
     waiting = [(tree, False)]
     while waiting:
@@ -457,7 +459,7 @@ def _every_scalar(tree: Node) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _plan_trees(root: Section) -> Iterator[Node]:
-    """Yield the trees that a plan is read from: the sections of the file, and those of each phase with its name."""
+    """Yield the top-level values that phases do not inherit, then each phase's own or inherited sections and name."""
     for key, value in root.entries.items():
         if key not in {*RUN_KEYS, "phases"}:
             yield value
@@ -481,7 +483,7 @@ def _sorted_diagnostics(diagnostics: Iterable[Diagnostic], path: str) -> tuple[D
 
 
 def _positions(source: Source, written: Section, root: Section) -> dict[str, tuple[int, int]]:
-    """Return {dotted key: (line, column) from 1}, as written and in long form, of values in this file."""
+    """Return {dotted key: (line, column) from 1} of values in this file, by paths as written and in long form."""
     trees = [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]
     marks: dict[str, tuple[int, int]] = {}
     for start, tree in trees:

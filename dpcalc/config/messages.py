@@ -124,7 +124,7 @@ class Suggestion:
 
 
 def section_kind(path: str) -> str:
-    """Return a path as a key of `schema.SECTIONS`: "phases[3].sampling.x" as "sampling.*", indices []; else as it is.
+    """Return the key of `schema.SECTIONS` for a path: indices as [], no "phases[3].", a level's draw as "sampling.*".
 
     Example:
         >>> section_kind("phases[3].sampling.task"), section_kind("data.levels[0]"), section_kind("phases[2]")
@@ -153,7 +153,7 @@ def key_suggestion(section: str, key: str) -> Suggestion:
 
 
 def _synonym_suggestion(section: str, key: str) -> Suggestion | None:
-    """Return our key for another tool's, those of the section's kind first; for a setting without bound only a hint."""
+    """Return our key for another tool's, synonyms of the section first; only a hint if no bound covers it; or None."""
     word, top = key.lower().replace("-", "_"), section.partition(".")[0]
     if word in _SECTION_SYNONYMS.get(section, {}):
         name = _SECTION_SYNONYMS[section][word]
@@ -172,7 +172,7 @@ def _synonym_suggestion(section: str, key: str) -> Suggestion | None:
 
 
 def _misplaced_suggestion(key: str) -> Suggestion | None:
-    """Return the suggestion to move a key to the first kind of section that has it, _LAST_HOMES last; None without."""
+    """Return a hint to move a key to the first section that has it, _LAST_HOMES last; None if no section has it."""
     homes = [home for home in SECTIONS if home not in {"", "phases[]", "sampling.*"} and key in keys_in(home)]
     homes.sort(key=lambda home: _LAST_HOMES.index(home) if home in _LAST_HOMES else -1)
     if not homes:
@@ -192,7 +192,7 @@ def _misspelling_suggestion(section: str, key: str) -> Suggestion | None:
 
 
 def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
-    """Return the top-level sections that the unknown keys of a file, or of a phase, probably stand for.
+    """Return the top-level sections that the unknown keys of a file or phase probably mean; unlike keys mean none.
 
     Args:
         entries: all keys of the mapping; known ones and `x-` keys are skipped.
@@ -203,7 +203,7 @@ def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
 
 
 def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
-    """Return a hint for a wrong word: our word for it, or the most similar allowed one; "" without either.
+    """Return a hint for a wrong word: our word if it is a synonym, else the nearest allowed one; "" without either.
 
     Args:
         key: key whose value it is; synonyms are known for adjacency, scheme, method and type.
@@ -260,7 +260,7 @@ def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
 
 
 def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
-    """Return the error "`key` must be ..., got ..." of a value that its type refuses, with its code; hint for DPC102.
+    """Return the error that a value "must be ..., got ...", with the code of its cause; for DPC102 also a hint.
 
     Args:
         node: the value.
@@ -272,7 +272,7 @@ def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
 
 
 def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
-    """Return a constructor's error as one at the key that it names, or at the section if the file lacks that key.
+    """Return a constructor's error at the value that it names, or at the whole section if the file lacks that value.
 
     Args:
         section: the section that the class describes, which errors of its keys are relative to.
@@ -299,7 +299,7 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
 
 
 def _type_hint(node: Node, expected: str) -> str:
-    """Return how to write a value: in quotes a text, an inner level's "5-64" as {min, max}, a number; "" if unknown."""
+    """Return how to write a text (quoted), a range "5-64" of an inner level, or a number; "" for other mistakes."""
     if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
         return "quote it to make it a text"
     inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # units of one level may differ in size
@@ -322,7 +322,7 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return the error for a value that is no allowed word: DPC102 if no text, else DPC104, a suggestion or why not.
+    """Return the error for a word that is not allowed: DPC102 for no text, else DPC104 with the nearest word or advice.
 
     Args:
         key: the key whose value it is.
@@ -339,7 +339,7 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
 
 
 def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
-    """Yield the error of an unknown stated scheme; else of each unknown key, and DPC103 unless one is `scheme`."""
+    """Yield the error of the stated `scheme`; without any, each unknown key's, and DPC103 if none means `scheme`."""
     scheme = draw.entries.get("scheme")
     if scheme is not None:
         yield wrong_word_error("scheme", scheme, tuple(SCHEMES))
@@ -353,7 +353,7 @@ def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
 
 
 def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
-    """Return the error (DPC107) for a draw in the place of draws by level: beside the only level, or with several.
+    """Return DPC107 for a draw stated directly, beside the only level or with several; at a command-line key if any.
 
     Args:
         sampling: the section, of the file or a phase.
@@ -370,7 +370,7 @@ def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
 
 
 def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return the error (DPC101) for the first key of `sampling` that is nearly `episodes` or a key of it; else None.
+    """Return DPC101 for the first key near `episodes` or one of its keys, and near no level's name; None without any.
 
     Args:
         sampling: the section; its first MAX_COMPARED keys are compared.
@@ -388,7 +388,7 @@ def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagno
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
-    """Return the error for a key that the scheme, type or another key excludes (DPC107), or that is unknown (DPC101).
+    """Return DPC107 for `examples` beside levels or a key that type or scheme excludes, DPC101 for an unknown key.
 
     Args:
         section: the mapping that holds the key.
@@ -409,7 +409,7 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
 
 
 def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
-    """Return the error (DPC107) for a key of another mechanism type, with the keys that the stated type takes."""
+    """Return DPC107 for a key of another mechanism type, with the keys that the stated type, else gaussian, takes."""
     stated = entry(mechanism, "type")
     name = stated.text if isinstance(stated, Scalar) else "gaussian"
     fields = mechanism_keys(name) if name in MECHANISMS else ()
@@ -419,7 +419,7 @@ def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
 
 
 def _other_scheme_error(draw: Section, key: str, value: Node, scheme: str) -> Diagnostic:
-    """Return the error (DPC107) for a draw's key that its scheme excludes, or `batch_size` beside another amount."""
+    """Return DPC107 for a key that the scheme excludes, or `batch_size` beside `size`, `expected` or `rate`."""
     mark = value.key or value.anchor
     others = [name for name in ("size", "expected", "rate") if name in draw.entries]
     if key == BATCH_SIZE and scheme != "all" and others:

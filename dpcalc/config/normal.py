@@ -39,7 +39,7 @@ _NO_MARK = Mark(source_of("", "show"), 1, 1)
 
 
 def normal_form(plan: Plan) -> str:
-    """Return a YAML config that loads as the same plan, defaults written out; InputError: tree or rate is too long.
+    """Return a YAML config that loads as the same plan, defaults written out; InputError if tree or rate are too long.
 
     Returns:
         YAML; loading it gives the same plan, and the same hash.
@@ -73,7 +73,7 @@ def _lines_text(lines: Iterable[str]) -> str:
 
 
 def _data_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines of version, name and data, counts as ranges or a tree where sizes differ."""
+    """Yield the lines of version, name if any, and levels with their counts or {min, max}, or with a tree instead."""
     hierarchy = plan.phases[0].hierarchy
     yield "version: 1"
     if plan.name:
@@ -88,7 +88,7 @@ def _data_lines(plan: Plan) -> Iterator[str]:
 
 
 def _terms_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines of privacy and accounting, and of budget, tuning and partition where set."""
+    """Yield the lines of privacy and accounting, then of budget, tuning and partition where the plan has them."""
     unit, delta = quoted(plan.unit_name), _float_text(plan.delta)
     yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: {plan.group_size}}}"
     yield f"accounting: {{method: {plan.method}}}"
@@ -105,7 +105,7 @@ def _terms_lines(plan: Plan) -> Iterator[str]:
 
 
 def _nested_counts_text(tree: Tree) -> str:
-    """Return a tree as YAML text, nested lists of counts; InputError above MAX_WRITTEN_COUNTS units."""
+    """Return a tree as YAML text, nested lists of counts; InputError if it has more than MAX_WRITTEN_COUNTS units."""
     size = sum(map(len, tree.sizes))
     if size > MAX_WRITTEN_COUNTS:
         message = f"data.tree: expected at most {MAX_WRITTEN_COUNTS} units to be written out, got {size}"
@@ -122,7 +122,7 @@ def _run_lines(phase: Phase) -> Iterator[str]:
 
 
 def _sampling_lines(phase: Phase) -> Iterator[str]:
-    """Yield the line of `episodes`, or a draw for each level, with a remark; in a part the outermost one has a rate."""
+    """Yield the line of `episodes`, or each level's draw with a remark; a part's outermost level has no `expected`."""
     if phase.hierarchy.episodes is not None:
         built = asdict(phase.hierarchy.episodes)
         yield f"{EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
@@ -139,7 +139,7 @@ def _sampling_lines(phase: Phase) -> Iterator[str]:
 
 
 def _mechanism_text(phase: Phase) -> str:
-    """Return a phase's mechanism in braces: type, finite parameters, `also`, votes, and what is clipped if anything."""
+    """Return a phase's mechanism in braces: type, finite parameters, `also`, votes, and `clip` if it clips."""
     mechanism, clip = phase.mechanism, phase.clip_names[phase.clip]
     values = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
     known = "".join(f", {key}: {_parameter_text(value)}" for key, value in values.items())
@@ -156,19 +156,13 @@ def _parameter_text(value: object) -> str:
     return value if isinstance(value, str) else _float_text(value)  # type: ignore[arg-type]  # what else there is
 
 
-def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one for each scheme
-    """Return (amount keys as ", key: value", comment: rate or steps, "at most" if sizes differ); "" for none."""
+def _amount_and_remark(level: Level) -> tuple[str, str]:
+    """Return (amount and options of a draw, each as ", key: value", remark on its rate or length), both "" for all."""
     match level.scheme:
         case All():
             return "", ""
-        case Fixed(size=size, at_most=True):
-            return f", size: {{at_most: {size}}}", "all where there are fewer"
-        case Fixed(size=size) | WithReplacement(size=size):
-            return f", size: {size}", f"rate {'' if level.is_equal else 'at most '}{_rounded_text(level.rate)}"
-        case Shuffle(size=size) as shuffle:
-            passes = shuffle.steps_of_a_pass(level.count)
-            amount = f", size: {size}{', drop_last: true' if shuffle.drop_last else ''}"
-            return amount, f"{'' if level.is_equal else 'at most '}{passes} steps a pass"
+        case Fixed() | WithReplacement() | Shuffle() as scheme:
+            return _size_and_remark(level, scheme)
         case RandomAllocation(times=times):
             return f", times: {times}", f"rate {_rounded_text(level.rate)}"
         case BallsInBins(bins=bins, is_held=is_held):
@@ -177,12 +171,29 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one f
             amount, remark = _rate_and_remark(level, poisson.probability)
             cap = f", max_batch_size: {poisson.max_batch_size}" if isinstance(poisson, CappedPoisson) else ""
             return f"{amount}{cap}", remark
-        case CyclicPoisson(probability=rate) as cyclic:
-            groups = "".join(f", {key}: {value}" for key, value in _group_keys(cyclic).items())
-            stated, remark = _rate_and_remark(level, rate)
-            if stated.startswith(", expected"):  # that of all groups: a step draws from one
-                return f", rate: {scalars.probability_text(rate) or rate}{groups}", ""
-            return f"{stated}{groups}", remark and f"of all groups {remark}"
+        case CyclicPoisson() as cyclic:
+            return _cyclic_rate_and_remark(level, cyclic)
+
+
+def _size_and_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) -> tuple[str, str]:
+    """Return (", size: N" with `at_most` or `drop_last`, remark: rate or steps a pass, "at most" if counts differ)."""
+    limit = "" if level.is_equal else "at most "
+    if isinstance(scheme, Shuffle):
+        amount = f", size: {scheme.size}{', drop_last: true' if scheme.drop_last else ''}"
+        return amount, f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
+    if isinstance(scheme, Fixed) and scheme.at_most:
+        return f", size: {{at_most: {scheme.size}}}", "all where there are fewer"
+    return f", size: {scheme.size}", f"rate {limit}{_rounded_text(level.rate)}"
+
+
+def _cyclic_rate_and_remark(level: Level, scheme: CyclicPoisson) -> tuple[str, str]:
+    """Return (", rate: R" with `groups` and caps, remark: average of all groups, or "" if `expected` is simpler)."""
+    rate = scheme.probability
+    groups = "".join(f", {key}: {value}" for key, value in _group_keys(scheme).items())
+    if _is_expected_simpler(level, rate):  # but it is that of all groups, and a step draws from one
+        return f", rate: {scalars.probability_text(rate) or rate}{groups}", ""
+    stated, remark = _rate_and_remark(level, rate)
+    return f"{stated}{groups}", remark and f"of all groups {remark}"
 
 
 def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
@@ -192,16 +203,23 @@ def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (", expected: N", comment) if N is whole or the rate no decimal; else (", rate: R", comment)."""
+    """Return (", expected: N", rate as remark) if that is simpler; else (", rate: R", remark, "" if counts differ)."""
     if not level.is_equal:  # where an expected number has no meaning
         return f", rate: {_rate_text(level, rate)}", ""
+    expected = rate * level.count
+    if _is_expected_simpler(level, rate):
+        return f", expected: {scalars.decimal_text(expected)}", f"rate {_rounded_text(rate)}"
+    return f", rate: {_rate_text(level, rate)}", f"expected {_rounded_text(expected)}"
+
+
+def _is_expected_simpler(level: Level, rate: Fraction) -> bool:
+    """Return True if counts are equal and the expected number is whole, or a decimal while the rate is none."""
     # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is exact
     # is written, and the other one as a remark.
     expected = rate * level.count
-    stated = scalars.decimal_text(expected)
-    if stated is not None and (expected.denominator == 1 or scalars.decimal_text(rate) is None):
-        return f", expected: {stated}", f"rate {_rounded_text(rate)}"
-    return f", rate: {_rate_text(level, rate)}", f"expected {_rounded_text(expected)}"
+    if not level.is_equal or scalars.decimal_text(expected) is None:
+        return False
+    return expected.denominator == 1 or scalars.decimal_text(rate) is None
 
 
 def _rate_text(level: Level, rate: Fraction) -> str:
@@ -234,7 +252,7 @@ def _rounded_text(number: Fraction) -> str:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Return the SHA-256 in hex of what decides guarantee and budget; run and phase names, and new defaults, stay out.
+    """Return the SHA-256 in hex of all that decides guarantee and budget; names of run and phases do not count.
 
     Note:
         The names of the run and of its phases are labels and do not count. Fields are listed one by one:
@@ -265,7 +283,7 @@ def fingerprint(plan: Plan) -> str:
 
 
 def _phase_content(phase: Phase) -> dict[str, object]:
-    """Return what of a phase is hashed: levels, episodes, tree, mechanism, clip and steps; not its name or part."""
+    """Return the hashed content of a phase: levels, episodes, tree, mechanism, clip and steps; not its name or part."""
     values = phase.mechanism.identity
     if not values.get("also", True):
         del values["also"]  # an empty one, which older versions lack
@@ -288,7 +306,7 @@ def _exact_value(value: object) -> object:
 
 
 def _level_content(level: Level) -> dict[str, object]:
-    """Return what of a level is hashed: name, counts, scheme with exact rate, period; defaults are left out."""
+    """Return the hashed content of a level: name, counts, scheme, its amount, and options other than the default."""
     scheme = level.scheme
     fewest = {} if level.is_equal else {"least": level.min_count}
     period = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
@@ -303,7 +321,7 @@ def _level_content(level: Level) -> dict[str, object]:
 
 
 def _hashed_amount(scheme: Scheme) -> int | str | None:
-    """Return the size, bins or times of a scheme, or its rate as an exact quotient; None for the other schemes."""
+    """Return a draw's size, bins or times, or its Poisson rate as an exact quotient; None for all and any-order."""
     match scheme:
         case Fixed(size=number) | WithReplacement(size=number) | Shuffle(size=number):
             return number
@@ -333,7 +351,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's stated `epochs`, and "batch_size" or "expected" of the first level not drawn whole, if Poisson.
+    """Return a phase's stated `epochs`, and the amount key (Poisson only) of its first level that is not drawn whole.
 
     Args:
         root: the config in its long form.
@@ -349,7 +367,7 @@ def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerm
 
 
 def _amount_key(sections: Section, level: Level) -> str:
-    """Return "batch_size" or "expected" if the user states a whole number by it for a Poisson draw; else ""."""
+    """Return "batch_size" or "expected" if the user states a Poisson draw by it, as a whole number; else ""."""
     if not isinstance(level.scheme, (Poisson, CappedPoisson, CyclicPoisson)):
         return ""
     node = node_at(sections, "sampling", level.name, "expected")
@@ -371,7 +389,7 @@ def assumes_in_phases(root: Section, section: str, name: str) -> tuple[bool, ...
 
 
 def _stated_number(node: Node | None) -> Fraction | None:
-    """Return the number that the user wrote, None if there is none or it was assumed."""
+    """Return the number that file or command line states; None for no number, and for one that was assumed."""
     if not isinstance(node, Scalar) or node.mark.source.path == ASSUMED:
         return None
     return scalars.number_of(node)

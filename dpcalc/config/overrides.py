@@ -92,7 +92,7 @@ class Changes:
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
-    """Return (command-line changes as unset, settings, assumed; errors of unreadable ones and keys set twice)."""
+    """Return (unset, set and assumed values of the command line; errors of unreadable ones and keys set twice)."""
     problems: list[Diagnostic] = []
     removals = [partial(_removal, text, f"--unset #{number}") for number, text in enumerate(overrides.unset, start=1)]
     settings = [partial(_assignment, text, f"--set #{at}") for at, text in enumerate(overrides.assignments, start=1)]
@@ -106,7 +106,7 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
 def _first_for_each_key(
     parsers: Iterable[Callable[[], tuple[Assignment, tuple[Flaw, ...]]]], problems: list[Diagnostic]
 ) -> tuple[Assignment, ...]:
-    """Return the first assignment to each key; add parse errors, and DPC105 for a key set again, to `problems`."""
+    """Return the first assignment to each key; add errors of parsing, and DPC105 for a repeated key, to `problems`."""
     first: dict[tuple[str | int, ...], Assignment] = {}
     for parse_word in parsers:
         try:
@@ -124,7 +124,7 @@ def _first_for_each_key(
 
 
 def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return (`--delta 1e-5` as an assignment to its key, flaws of its YAML value); ConfigError if that is empty."""
+    """Return (an option's text as assignment to the option's key, flaws of its YAML); ConfigError if it is empty."""
     source = source_of(text, option)
     mark = Mark(source, 1, 1, max(1, len(text)))
     key = FLAGS[option]
@@ -145,7 +145,7 @@ def _removal(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
 
 
 def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return ("key=value" as an assignment, flaws of its YAML value); ConfigError without `=`, key or value."""
+    """Return ("key=value" as an assignment, flaws of its YAML); ConfigError without `=`, a valid key or a value."""
     source = source_of(text, path)
     left, separator, right = source.text.partition("=")
     if not separator:
@@ -209,7 +209,7 @@ class _GivenKeys:
 
     @property
     def needs_no_size(self) -> bool:
-        """True if the result does not depend on the number of examples: each is drawn at a rate, uncut, or all are."""
+        """True if the size cannot matter: Poisson at a rate without a cap, or a scheme with neither rate nor size."""
         if self.has("sampling.max_batch_size"):
             return False
         rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
@@ -230,7 +230,7 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
 
 
 def _missing_draw_flag(given: _GivenKeys) -> str:
-    """Return the option that gives the scheme's amount, else the number of examples if it matters; "" if none lacks."""
+    """Return the missing option: the scheme's amount, else size if it matters; "" if none or scheme is unknown."""
     if given.scheme and given.scheme not in SCHEMES:
         return ""  # which of the next four it needs is not known
     takes = SCHEMES.get(given.scheme or "poisson", ())
@@ -245,7 +245,7 @@ def _missing_draw_flag(given: _GivenKeys) -> str:
 
 
 def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic, ...]]:
-    """Return (options with Poisson sampling and the fewest examples that fit, where unstated; a note on each).
+    """Return (options with Poisson sampling and a number of examples added where unstated, a note on each addition).
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
@@ -265,7 +265,7 @@ def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic,
 
 
 def _assumed_size(given: _GivenKeys) -> int:
-    """Return the fewest examples of which a step draws one on average (scheme all: 1) and that make up a group."""
+    """Return the fewest examples that make up a group and of which a step draws one on average (scheme all: 1)."""
     # Epsilon of Poisson draws depends on the rate alone, but a plan needs a number of examples.
     rate = given.texts.get(_RATE) or given.assumed.get(_RATE, "1")
     fitting = _fitting_size("1" if given.scheme == "all" else rate)
@@ -273,7 +273,7 @@ def _assumed_size(given: _GivenKeys) -> int:
 
 
 def _given_keys(overrides: Overrides) -> _GivenKeys:
-    """Return the texts that the command line states, and those that a solver assumes, by dotted key."""
+    """Return the stated texts by dotted key, options before `--set` and `--over`, and the texts that are assumed."""
     flags = {FLAGS[option]: text.strip() for option, text in overrides.flags}
     texts = _texts_by_key((*overrides.assignments, *overrides.swept))
     return _GivenKeys(texts={**texts, **flags}, assumed=_texts_by_key(overrides.assumed))
@@ -299,7 +299,7 @@ def _group_size(group_size: str) -> int:
 
 
 def without_file_hint(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic; DPC204 (adjacency assumed) as a note whose hint is `--adjacency`, not a key of a file."""
+    """Return a diagnostic; of DPC204 (adjacency assumed) a note without a place, whose hint is `--adjacency`."""
     if diagnostic.code != "DPC204":
         return diagnostic
     return _note(diagnostic.message, "state `--adjacency add-remove`, or replace-one or zero-out", code="DPC204")

@@ -32,7 +32,7 @@ def _has_episodes(run: RunSections) -> bool:
 
 
 def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield errors for a level `task`, and a phase's outer `clip` or its `epochs`, where a phase has `episodes`."""
+    """Yield errors, where a phase has `episodes`, for a level `task`, and for that phase's outer `clip` or `epochs`."""
     runs = [run for run in config.runs if _has_episodes(run)]
     if not runs:
         return
@@ -43,7 +43,7 @@ def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _task_level_errors(root: Section, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield an error for a level called `task`, the name of constructed tasks, whether or not any are constructed."""
+    """Yield DPC107 for each level called `task`, since that is the name of the tasks that `episodes` construct."""
     for index, name in enumerate(names):
         node = node_at(root, "data", "levels", index, "name")
         if name == TASK and node is not None:
@@ -52,7 +52,7 @@ def _task_level_errors(root: Section, names: tuple[str, ...]) -> Iterator[Diagno
 
 
 def _episode_clip_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC107 if a phase clips the outer of two levels, whose units can be in several tasks of a step."""
+    """Yield DPC107 if a phase with episodes clips the outer of two levels, which is in several tasks of a step."""
     clip = run.node("mechanism", "clip")
     if run.mechanism and clip is not None and len(names) == 2 and run.clip == names[0]:
         message = f"`{clip.path}` is `{names[0]}`, which can be in several tasks of a step and has no vector of its own"
@@ -61,7 +61,7 @@ def _episode_clip_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[D
 
 
 def _no_passes_errors(run: RunSections, reason: str) -> Iterator[Diagnostic]:
-    """Yield DPC107, with the reason, if a phase states `epochs`."""
+    """Yield DPC107 if a phase states `epochs`, with the reason why it makes no passes."""
     epochs = run.node("training", "epochs")
     if epochs is not None:
         message = f"`{epochs.path}` is no number of steps: {reason}"
@@ -72,7 +72,7 @@ def _no_passes_errors(run: RunSections, reason: str) -> Iterator[Diagnostic]:
 
 
 def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the faults of each phase's draws (periods, passes, allocations) and of its tasks, as far as it was read."""
+    """Yield, for each phase with readable sampling, the faults of its draws over all levels, and of its episodes."""
     for run in config.runs:
         sampling = run.node("sampling")
         if run.sampling is None or sampling is None:
@@ -85,7 +85,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> list[Level]:
-    """Return a phase's levels with draws, up to the first draw with errors; a large count stands for a missing one."""
+    """Return a phase's levels up to the first misread draw: no draw means all, an unknown count means MAX_COUNT."""
     levels = []
     for name, count_range in zip(config.names, config.counts, strict=True):
         if name not in draws and run.node("sampling", name) is not None and not run.episodes:
@@ -99,7 +99,7 @@ def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> 
 def _task_errors(
     sampling: Node, episodes: EpisodesSection, levels: list[Level], tree: Tree | None
 ) -> Iterator[Diagnostic]:
-    """Yield the error of episodes that their constructor refuses, then the faults of their numbers over the levels."""
+    """Yield the error of invalid `episodes`; in any case, with 1 shot if they are invalid, their faults over levels."""
     try:
         tasks = Episodes(**asdict(episodes))
     except KeyedInputError as cause:
@@ -110,7 +110,7 @@ def _task_errors(
 
 
 def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level:
-    """Return the level of a draw; with a small stand-in draw if its numbers do not fit, which is reported elsewhere."""
+    """Return a draw's level; if its numbers do not fit, with Poisson at rate 1/2 or shuffled batches of 1 instead."""
     try:
         return level_of(name, draw, count_range)
     except InputError:
@@ -123,7 +123,7 @@ def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level
 
 
 def _size_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors about counts: missing or stated twice, too many records, draws or epochs that do not fit."""
+    """Yield errors of stated sizes, of too many records, of draws above the sizes, and, without a tree, of `epochs`."""
     yield from _size_statement_errors(config)
     yield from _record_number_errors(config)
     for run in config.runs:
@@ -158,7 +158,7 @@ def max_units(config: Sections, depth: int) -> int:
 
 
 def _last_size_mark(root: Section) -> Mark:
-    """Return the place of `data.tree`, else of the last level's `count` or `max`, else of the file."""
+    """Return the place of `data.tree`, else of the last level's `count`, else of its `max`, else of the file."""
     data = entry(root, "data")
     levels, tree = entry(data, "levels"), entry(data, "tree")
     last = levels.items[-1] if isinstance(levels, Items) else None
@@ -166,27 +166,33 @@ def _last_size_mark(root: Section) -> Mark:
 
 
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield errors for levels without a size, or with two: `count` beside `min`, `max`, any of them beside a tree."""
+    """Yield the errors of the sizes that each level states; beside `data.tree`, several levels may state none."""
     levels = node_at(config.root, "data", "levels")
-    if not isinstance(levels, Items):
-        return
-    for level in levels.items:
-        if not isinstance(level, Section):
+    items = levels.items if isinstance(levels, Items) else ()
+    has_tree = node_at(config.root, "data", "tree") is not None
+    for level in items:
+        if isinstance(level, Section) and not has_tree:
+            yield from _stated_size_errors(level)
+        elif isinstance(level, Section) and len(items) > 1:
+            yield from _size_beside_tree_errors(level)
+
+
+def _stated_size_errors(level: Section) -> Iterator[Diagnostic]:
+    """Yield DPC107 for `count` beside `min` or `max`; without `count` the errors of a range, if no key is unknown."""
+    stated = {key: node for key, node in level.entries.items() if key in _SIZE_KEYS}
+    count = stated.get("count")
+    if isinstance(count, Scalar) and len(stated) > 1:
+        message = f"`count` and {' and '.join(f'`{key}`' for key in stated if key != 'count')} in `{level.path}`"
+        yield error("DPC107", count.key or count.anchor, f"{message} both say how many there are", "keep one of them")
+    elif count is None and keys_of(LevelSection).keys() >= _own_keys(level):
+        yield from _range_errors(level, stated)
+
+
+def _size_beside_tree_errors(level: Section) -> Iterator[Diagnostic]:
+    """Yield DPC107 for each of `count`, `min` and `max` that a level states although `data.tree` gives all counts."""
+    for key, node in level.entries.items():
+        if key not in _SIZE_KEYS:
             continue
-        stated = {key: level.entries[key] for key in level.entries if key in _SIZE_KEYS}
-        if node_at(config.root, "data", "tree") is not None:
-            yield from _size_beside_tree_errors(level, stated if len(levels.items) > 1 else {})
-        elif isinstance(stated.get("count"), Scalar) and len(stated) > 1:
-            node = stated["count"]
-            message = f"`count` and {' and '.join(f'`{key}`' for key in stated if key != 'count')} in `{level.path}`"
-            yield error("DPC107", node.key or node.anchor, f"{message} both say how many there are", "keep one of them")
-        elif "count" not in stated and keys_of(LevelSection).keys() >= _own_keys(level):
-            yield from _range_errors(level, stated)
-
-
-def _size_beside_tree_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnostic]:
-    """Yield DPC107 for each stated size of a level, all of which `data.tree` gives."""
-    for key, node in stated.items():
         message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
         yield error("DPC107", node.key or node.anchor, message, "with a tree the levels have names only")
 
@@ -197,7 +203,7 @@ def _own_keys(section: Section) -> set[str]:
 
 
 def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnostic]:
-    """Yield errors for a level without `count`: `min` or `max` missing (DPC103), or min above max (DPC106)."""
+    """Yield errors for a level without `count`: DPC103 for no size or half a range, DPC106 for a min above the max."""
     if not stated:
         yield missing_key_error(level, "count")
         return
@@ -214,7 +220,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield errors for the `size` of a draw, not with replacement, that exceeds the smallest or the largest parent.
+    """Yield the error of a draw's `size`, not with replacement or `at_most`, that exceeds the fewest units of a parent.
 
     Args:
         draw: the draw in the file, or None.
@@ -232,7 +238,7 @@ def _draw_size_errors(
 
 
 def _expected_errors(draw: Node | None, name: str, count_range: tuple[int, int]) -> Iterator[Diagnostic]:
-    """Yield errors for `expected` above largest parent / groups, and DPC107 for any where parents differ in size."""
+    """Yield the error of `expected` above the largest parent / `groups`, and DPC107 if parents differ in size."""
     fewest, largest = count_range
     expected = entry(draw, "expected")
     number = scalars.number_of(expected)
@@ -252,7 +258,7 @@ def _expected_errors(draw: Node | None, name: str, count_range: tuple[int, int])
 def _epoch_errors(
     run: RunSections, names: tuple[str, ...], count_ranges: tuple[tuple[int, int], ...]
 ) -> Iterator[Diagnostic]:
-    """Yield DPC107 for `epochs` if the outermost level not drawn whole is one whose passes have no known length."""
+    """Yield DPC107 for `epochs` if the outermost level not drawn whole has no known passes; none for a misread draw."""
     for name, (fewest, largest) in zip(names, count_ranges, strict=True):
         draw = (run.sampling or {}).get(name)
         if run.sampling is None or (draw is None and run.node("sampling", name) is not None):
@@ -264,7 +270,7 @@ def _epoch_errors(
 
 
 def _no_passes_reason(scheme: str, name: str, *, is_range: bool) -> str:
-    """Return why a level has no passes: random allocation, or a range of counts without Poisson or bins; else ""."""
+    """Return why a draw makes no known passes: random allocation, or `is_range` without Poisson or bins; else ""."""
     if scheme == "random-allocation":
         return "random-allocation chooses among steps, not passes"
     if is_range and scheme not in {"poisson", "balls-in-bins"}:
@@ -300,7 +306,7 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _tuning_shape_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield an error for `tuning.shape` missing for a negative binomial distribution, or beside another one."""
+    """Yield DPC103 if negative binomial tuning lacks `shape`, DPC107 if another distribution states it."""
     tuning, section = config.tuning, config.root.entries.get("tuning")
     if tuning is None or section is None or (tuning.shape is not None) == (tuning.distribution == "negative-binomial"):
         return
@@ -349,7 +355,7 @@ def _adjacency_notes(root: Section, section: Node, privacy: Privacy) -> Iterator
 
 
 def _delta_warnings(config: Sections, names: list[str], privacy: Privacy) -> Iterator[Diagnostic]:
-    """Yield the warning DPC203 if delta is at least 1 / number of protected units, none of whose counts is assumed."""
+    """Yield DPC203 if delta >= 1 / number of protected units (default: outermost), none of whose counts is assumed."""
     depth = names.index(privacy.unit) + 1 if privacy.unit else 1
     units = max_units(config, depth)
     delta = node_at(config.root, "privacy", "delta")
@@ -369,24 +375,19 @@ def _zero_noise_warnings(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
-    """Yield the note DPC202 for each level of a phase that is shuffled in more than one batch."""
+    """Yield the note DPC202 for each level of a phase that is shuffled in batches smaller than its largest count."""
     sampling = run.node("sampling")
     for level, (_, count) in zip(config.data.levels if config.data else (), config.count_ranges or (), strict=True):
         draw, scheme = (run.sampling or {}).get(level.name), node_at(sampling, level.name, "scheme")
-        if (
-            draw
-            and draw.scheme == "shuffle"
-            and isinstance(draw.size, int)
-            and draw.size < count
-            and scheme is not None
-        ):
+        is_cut = draw is not None and draw.scheme == "shuffle" and isinstance(draw.size, int) and draw.size < count
+        if is_cut and scheme is not None:
             message = "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
             hint = "a loader in which each unit chooses its batch by itself (balls-in-bins, poisson) may cost far less"
             yield finding(Severity.NOTE, "DPC202", scheme.anchor, message, hint)
 
 
 def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield an error if `privacy.unit` is missing for several levels, or is a task, the word `all` or no level."""
+    """Yield the error of `privacy.unit`: missing with several levels, `task` of episodes, `all`, or no level's name."""
     section, names = config.root.entries.get("privacy"), config.names
     if not isinstance(section, Section) or not names:
         return
@@ -409,7 +410,7 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield errors: draws of unknown levels or no outermost one; `rate`, `expected` not once. None with episodes."""
+    """Yield, unless there are episodes, errors for unknown levels, no outermost draw, and draws with 0 or 2 rates."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return
@@ -451,7 +452,7 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC108 if the text in `mechanism.clip` is no level, `batch`, or `task` of episodes, and the type clips."""
+    """Yield DPC108 if the `clip` of a mechanism that clips is a text but no level, `batch`, or `task` of episodes."""
     names = (*levels, *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
     clip, kind = run.node("mechanism", "clip"), run.node("mechanism", "type")
     name = kind.text if isinstance(kind, Scalar) else Gaussian.name
@@ -463,7 +464,7 @@ def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnost
 
 
 def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield an error for each phase name that an earlier phase has too."""
+    """Yield DPC105 at each stated phase name that an earlier phase has too."""
     seen: set[str] = set()
     for run in config.runs:
         name = entry(run.run.at, "name") if run.run.path else None
@@ -475,7 +476,7 @@ def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") -> Diagnostic:
-    """Return the error (DPC108) for a value that names no level; hint: the nearest name, else all names and `also`."""
+    """Return DPC108 for a value that names no level; hint: the nearest name, else all names, followed by `also`."""
     word = node.text if isinstance(node, Scalar) else ""
     near = nearest(word, names)
     levels = [name for name in names if not also or name not in {TASK, BATCH}]
