@@ -64,7 +64,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
 
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
-    """Yield notes only if no bound here: Opacus' epsilon of the uncut run, if over 1 % less, then `_stand_in_notes`."""
+    """Yield, if Opacus' epsilon of the uncut run is no bound here and over 1 % less, it and `_stand_in_notes`."""
     tools = flat_poisson_row(uncut, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single units, add-remove"
@@ -107,7 +107,7 @@ def _level_with_cap(level: Level, cap: int | None) -> Level:
 def _cap_notes(
     composition: Composition, uncut: Composition, epsilon: float, cost: Callable[[Composition], float]
 ) -> Iterator[Note]:
-    """Yield a note if cuts cost over 1 % of epsilon; of a single capped level with the smallest cap that costs less."""
+    """Yield (uncut, cut) epsilon if cuts cost over 1 %; of one capped level also the smallest cap that does not."""
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return

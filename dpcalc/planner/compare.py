@@ -150,7 +150,7 @@ class CrossCheck:
 
     @property
     def difference(self) -> float:
-        """Distance of the estimate from the farther bound over the upper one; 0 without an estimate, or if that is 0."""
+        """Distance of the estimate from the farther bound over the upper one; 0 without an estimate, or if it is 0."""
         if self.estimate is None or self.upper == 0:
             return 0.0
         return max(abs(self.upper - self.estimate), abs(self.estimate - self.lower)) / self.upper
@@ -331,7 +331,7 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 
 
 def compare(plan: Plan) -> tuple[Row, ...]:
-    """Return rows of all accountants and bounds, valid first, then by epsilon; one of inf if no noise; no tuning.
+    """Return rows of all accountants and bounds, valid first, then by epsilon; inf alone if no noise; error if tuned.
 
     Returns:
         Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong

@@ -71,7 +71,7 @@ class ProtectedUnit:
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the units or groups one of which is costliest, at least one; InputError for `parts` or if not covered.
+    """Return the units or groups one of which is costliest; `is_rough` if out of work; InputError if not covered.
 
     Noise, steps and delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
     """

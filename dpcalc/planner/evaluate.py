@@ -160,7 +160,7 @@ def within_work(
     delta: float,
     moment_bound: Callable[[StepCounts], float] | None = None,
 ) -> WorkBound:
-    """Return the accountant's bound; if it needs too much work that of `_auto_within_work` or in closed form, or raise.
+    """Return the accountant's bound; out of work of auto by moments, then of auto, rdp in closed form; others raise.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.
@@ -246,7 +246,7 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
 
 
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
-    """Return the guarantee with lower end, rows, advice, or notes on their failure; tuned: one run; parts, inf: none.
+    """Return the guarantee; if finite with lower end, rows, advice, or notes on failure; tuned: one run; parts: alone.
 
     Args:
         plan: a training run, or its composition where that is at hand.

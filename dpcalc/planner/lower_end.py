@@ -67,7 +67,7 @@ class LowerEpsilon(NamedTuple):
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
-    """Return the worst known data set's bound: composed, by two outcomes if that fails or is 0; 0 if no release; None.
+    """Return the worst known data set's bound, by two outcomes if composition fails or gives 0; 0 if no release; None.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -259,7 +259,7 @@ def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Ca
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield each phase's data sets of distinct losses, random siblings last; both directions, allocated the named one.
+    """Yield each phase's data sets of distinct losses, random siblings last, both ways; if allocated only a named way.
 
     With an allocation, whose losses take long, only in the direction that is named, if one is.
     """

@@ -106,7 +106,7 @@ def zero_neighbours_pair(
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return the passes of an allocated phase, all other units zero; of several steps a unit `_sum_of_all_steps`.
+    """Return an allocated phase's passes, others zero; `times` > 1: sum of all steps, None if not Gaussian or whole.
 
     A unit that is replaced by one of zeros is as good as removed.
 

@@ -97,7 +97,7 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a phase under a black box; allocated: of single units, removed if links add; or TypeError.
+    """Return the steps of a phase under a black box; allocated: group 1, add-remove if `links` has "+"; or TypeError.
 
     Args:
         plan: a training run.
@@ -154,7 +154,7 @@ def _is_comparable(first: PhaseBound, phase: Phase) -> bool:
 
 
 def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return bounds valid for the mechanism: all if Gaussian; else first and unsquared; `_valid_allocated_bounds`.
+    """Return the bounds that hold: all if Gaussian, `_valid_allocated_bounds` if allocated, else first and unsquared.
 
     Args:
         phase: one of a plan's phases.
