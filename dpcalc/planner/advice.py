@@ -40,7 +40,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return notes: costly caps, lower numbers of other tools, changes that save a tenth; fewer if not Gaussian.
+    """Return notes: costly caps; unless noise is correlated, other tools and changes (Gaussian) or odd moments (else).
 
     Args:
         composition: of the plan.
@@ -64,7 +64,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
 
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
-    """Yield what Opacus would print of the uncut run, if over 1 % less and no bound here, then `_stand_in_notes`."""
+    """Yield, if Opacus' epsilon of the uncut run is no bound here and over 1 % less, it and `_stand_in_notes`."""
     tools = flat_poisson_row(uncut, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single units, add-remove"
@@ -84,18 +84,9 @@ def _change_notes(composition: Composition, epsilon: float, cost: Callable[[Comp
 def _with_cap(composition: Composition, cap: int | None) -> Composition:
     """Return the run with `cap` (and pld for auto) in its cut draws, or with them uncut for None; itself if none."""
     plan = composition.stated
-
-    def changed(level: Level) -> Level:
-        """Return a level with the cap in its cut draw, or uncut for None; a level without a cut draw unchanged."""
-        if isinstance(level.scheme, CyclicPoisson) and level.scheme.max_batch_size:
-            return replace(level, scheme=replace(level.scheme, max_batch_size=cap))
-        if not isinstance(level.scheme, CappedPoisson):
-            return level
-        poisson = Poisson(probability=level.scheme.probability)
-        return replace(level, scheme=poisson if cap is None else replace(level.scheme, max_batch_size=cap))
-
     hierarchies = (
-        replace(phase.hierarchy, levels=tuple(map(changed, phase.hierarchy.levels))) for phase in plan.phases
+        replace(phase.hierarchy, levels=tuple(_level_with_cap(level, cap) for level in phase.hierarchy.levels))
+        for phase in plan.phases
     )
     phases = tuple(replace(phase, hierarchy=new) for phase, new in zip(plan.phases, hierarchies, strict=True))
     # Of cut batches the composed loss alone tells: rare large losses make moment bounds several times too large.
@@ -103,10 +94,20 @@ def _with_cap(composition: Composition, cap: int | None) -> Composition:
     return composition if phases == plan.phases else composition.changed(replace(plan, phases=phases, method=method))
 
 
+def _level_with_cap(level: Level, cap: int | None) -> Level:
+    """Return a level with the cap in its cut draw, or uncut for None; a level without a cut draw unchanged."""
+    if isinstance(level.scheme, CyclicPoisson) and level.scheme.max_batch_size:
+        return replace(level, scheme=replace(level.scheme, max_batch_size=cap))
+    if not isinstance(level.scheme, CappedPoisson):
+        return level
+    poisson = Poisson(probability=level.scheme.probability)
+    return replace(level, scheme=poisson if cap is None else replace(level.scheme, max_batch_size=cap))
+
+
 def _cap_notes(
     composition: Composition, uncut: Composition, epsilon: float, cost: Callable[[Composition], float]
 ) -> Iterator[Note]:
-    """Yield a note if cuts cost over 1 % of epsilon; of a single capped level with the smallest cap that costs less."""
+    """Yield (uncut, cut) epsilon if cuts cost over 1 %; of one capped level also the smallest cap that does not."""
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return
@@ -153,7 +154,7 @@ def _chance_of_full_batch(level: Level, scheme: CappedPoisson | CyclicPoisson, c
 def _smallest_cap(
     ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, start: float
 ) -> int | None:
-    """Return the smallest cap over the lower end with excess <= 1, else the upper end, untested; None out of work.
+    """Return the smallest cap between the ends with excess <= 1, else the upper end, untested; None if out of work.
 
     Args:
         ends: a cap with more, and one that never cuts.
@@ -218,13 +219,12 @@ def _with_signs(phase: Phase) -> Phase:
 
 
 def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
-    """Yield (words, changed run) for each other clip level but the batch, for Poisson draws, and for balls in bins."""
+    """Yield (words, changed run) for each other clip level but the batch, for Poisson draws, and for balls in bins.
+
+    Runs equal to the plan are left out.
+    """
     plan = composition.plan
-    names = plan.phases[0].clip_names
-    for clip in range(1, len(names)):
-        changed = composition.changed(replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases)))
-        if changed.plan != plan and not _is_no_nearer(composition, changed):
-            yield f"clip per {names[clip]}", changed
+    yield from _clip_changes(composition)
     drawn = replace(plan, phases=tuple(_with_poisson_draws(phase, plan.unit) for phase in plan.phases))
     if drawn != plan:
         yield "draw Poisson batches of the same expected size", composition.changed(drawn)
@@ -236,6 +236,16 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
         sizes = " and ".join(map(str, bins))
         text = f"let each unit choose its batch of a pass by itself, scheme balls-in-bins with bins: {sizes}"
         yield text, composition.changed(binned)
+
+
+def _clip_changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
+    """Yield (words, run with all phases clipped there) for each other level but the batch, unless `_is_no_nearer`."""
+    plan = composition.plan
+    names = plan.phases[0].clip_names
+    for clip in range(1, len(names)):
+        changed = composition.changed(replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases)))
+        if changed.plan != plan and not _is_no_nearer(composition, changed):
+            yield f"clip per {names[clip]}", changed
 
 
 def _with_poisson_draws(phase: Phase, unit: int) -> Phase:

@@ -150,7 +150,7 @@ class CrossCheck:
 
     @property
     def difference(self) -> float:
-        """Relative difference of the estimate from the farther bound of the interval; 0 without an estimate."""
+        """Distance of the estimate from the farther bound over the upper one; 0 without an estimate, or if it is 0."""
         if self.estimate is None or self.upper == 0:
             return 0.0
         return max(abs(self.upper - self.estimate), abs(self.estimate - self.lower)) / self.upper
@@ -331,7 +331,7 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 
 
 def compare(plan: Plan) -> tuple[Row, ...]:
-    """Return rows of all accountants and bounds, valid ones first, then by epsilon; a single row of inf without noise.
+    """Return rows of all accountants and bounds, valid first, then by epsilon; inf alone if no noise; error if tuned.
 
     Returns:
         Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong
@@ -391,7 +391,7 @@ def _looser_row(composition: Composition) -> Row:
 
 
 def _lower_end(composition: Composition) -> tuple[float | None, str]:
-    """Return (certified lower bound on epsilon, words on whether its data set attains the bound), else (None, "")."""
+    """Return (certified lower bound on epsilon, words on whether its data set attains it); (None, "") if none known."""
     lower = epsilon_lower(composition)
     if lower is None:
         return None, ""

@@ -71,7 +71,7 @@ class ProtectedUnit:
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the units or groups one of which is costliest, at least one; InputError for `parts` or if not covered.
+    """Return the units or groups one of which is costliest; `is_rough` if out of work; InputError if not covered.
 
     Noise, steps and delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
     """
@@ -93,11 +93,8 @@ def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     shared = path_above_all(ways) if plan.group_size > 1 or len(ways) > MAX_AVERAGED else ()
     ways = (shared,) if plan.group_size > 1 else ways
     placed = groups(plan.group_size, [levels for levels, _ in in_step], unit=plan.unit, adjacency=plan.adjacency)
-    # Averages share the work, so that all are composed; those of two placements cost as much as those of four units.
-    if len(placed) > MAX_AVERAGED:
-        sharing = 0
-    else:
-        sharing = 2 * len(placed) if plan.group_size > 1 else 1 if shared else len(ways)
+    # One average on the shared path serves all single units; otherwise each path needs its own.
+    sharing = _units_that_share_work(plan.group_size, len(placed), 1 if shared else len(ways))
     return tuple(
         ProtectedUnit(
             place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
@@ -111,25 +108,42 @@ def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     )
 
 
-def _choices(  # noqa: PLR0913  paths of the unit and above all
-    plan: Plan, places: list[int], paths: tuple[Path, ...], shared: tuple[Path, ...], *, group: Group, sharing: int
-) -> tuple[tuple[PhaseBound, ...], ...]:
-    """Return the bounds of each phase, one object for equal draws; with averages over mates, for noise on sums only.
+def _units_that_share_work(group_size: int, placements: int, averages: int) -> int:
+    """Return `averages` for single units, twice the placements for a group; 0 (no averages) for over 4 placements."""
+    # Averages share the work, so that all are composed; those of two placements cost as much as those of four units.
+    if placements > MAX_AVERAGED:
+        return 0
+    return 2 * placements if group_size > 1 else averages
 
-    `places` has, for each phase, the index of the first one with equal draws. An average is over the mates on the path
-    of `shared`, if there is one; `sharing` units share its work, 0 for no averages. Of a group only Gaussian noise is
-    averaged.
+
+def _choices(  # noqa: PLR0913  paths of the unit and above all
+    plan: Plan,
+    first_places: list[int],
+    paths: tuple[Path, ...],
+    shared: tuple[Path, ...],
+    *,
+    group: Group,
+    sharing: int,
+) -> tuple[tuple[PhaseBound, ...], ...]:
+    """Return the `phase_bounds` of each phase, one object for equal draws; with averages over mates if `_is_averaged`.
+
+    `first_places` has, for each phase, the index of the first one with equal draws. An average is over the mates on the
+    path of `shared`, if there is one; `sharing` units share its work, 0 for no averages.
     """
-    is_averaged = sharing > 0 and (plan.is_gaussian if group.size > 1 else plan.adds_noise)
     bounds: dict[int, tuple[PhaseBound, ...]] = {}
-    for place in dict.fromkeys(places):  # many phases have the same draws
+    for place in dict.fromkeys(first_places):  # many phases have the same draws
         draw, path = _draw(plan, plan.phases[place]), paths[place]
         own = phase_bounds(draw[0], path, clip=draw[1], adjacency=plan.adjacency, group=group)
-        if is_averaged:
+        if sharing > 0 and _is_averaged(plan, group):
             averaged = averaged_choices(own, draw, (path, shared[place] if shared else None), group, plan.adjacency)
             own = tuple(bound.one_of(sharing) for bound in averaged)
         bounds[place] = own
-    return tuple(bounds[place] for place in places)
+    return tuple(bounds[place] for place in first_places)
+
+
+def _is_averaged(plan: Plan, group: Group) -> bool:
+    """Return True if bounds may be averaged over mates: noise on sums, for a group Gaussian noise, in all phases."""
+    return plan.is_gaussian if group.size > 1 else plan.adds_noise
 
 
 def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
@@ -138,7 +152,7 @@ def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
-    """Return words for a path's end ("task 2, session 1", never which record); if merged, unequal counts; else ""."""
+    """Return a path's end, "task 2, session 1", never which record; if merged, counts at unequal levels; else ""."""
     # Records of one parent count as alike, so that the last level is never named. A path that stands for merged ones
     # has no numbers: it is described by the number of units in each frame of unequal size.
     levels = hierarchy.levels
@@ -213,7 +227,7 @@ class Composition:
 
     @property
     def is_attained(self) -> bool:
-        """True if lower bounds are of the same run as upper bounds, with noise that agrees up to round-off."""
+        """True if lower bounds are of the same phases as upper ones, and noise multipliers agree up to round-off."""
         pairs = [*zip(self.plan.phases, self.attained.plan.phases, strict=True)]
         return all(upper == replace(lower, mechanism=upper.mechanism) for upper, lower in pairs) and all(
             math.isclose(upper.noise_multiplier or 0, lower.noise_multiplier or 0) for upper, lower in pairs
@@ -268,7 +282,7 @@ class Composition:
             return tuple(self._cheapest_by_phase(each_unit.choices, meter) for each_unit in self.units)
 
     def _cheapest_by_phase(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
-        """Return each phase's cheapest bound; of phases alike but for noise by bisection where it changes."""
+        """Return each phase's cheapest bound; phases between two alike but for noise take theirs if those agree."""
         # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
         # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
         phases, chosen = self.plan.phases, dict[int, PhaseBound]()

@@ -52,38 +52,47 @@ def most_times(scheme: RandomAllocation, goal: Goal, with_scheme: Callable[[Sche
 
 
 def fewest_bins(scheme: BallsInBins, goal: Goal, max_bins: int, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the fewest covered bins within a goal, searched near the estimate's; NoSolution if `max_bins` cost more.
+    """Return the fewest bins, up to `max_bins`, that are covered and meet a goal; NoSolution if `max_bins` cost more.
 
     Args:
-        scheme: what units do today.
+        scheme: what units do today; the search begins at its bins.
         goal: what is asked.
         max_bins: largest number of bins that is tried.
         with_scheme: from a scheme to the plan with it.
     """
 
-    def without_bins(fewer: int) -> Plan:
-        return with_scheme(replace(scheme, bins=max_bins - fewer))
+    def with_bins(bins: int) -> Plan:
+        return with_scheme(replace(scheme, bins=bins))
 
-    def excess(log_bins: float) -> tuple[float, float]:  # nearly a straight line
-        bins = round(math.exp(log_bins))
-        return math.log(max(estimated(bins), 1e-300) / goal.limit), math.nan
-
-    estimated = cache(lambda bins: goal.estimate(without_bins(max_bins - bins)).value)
-    fewest = 1 + bisect_left(range(1, max_bins), 1, key=lambda bins: is_covered(without_bins(max_bins - bins)))
-    first = min(max(scheme.bins, fewest), max_bins)
-    ends = math.log(fewest), math.log(max_bins)
-    near = falling_root(excess, math.log(first), ends, tolerance=_NEAR_BINS) if fewest < max_bins else ends[1]
-    start = max_bins - min(max_bins, max(fewest, math.ceil(math.exp(near))))
+    fewest = 1 + bisect_left(range(1, max_bins), 1, key=lambda bins: is_covered(with_bins(bins)))
+    start = _bins_at_limit(with_bins, scheme.bins, (fewest, max_bins), goal) if fewest < max_bins else max_bins
+    # More bins cost less: the search is for the most bins that can be taken away.
+    ends = (0, max_bins - fewest)
     try:
-        fewer, fails_at = largest_whole(without_bins, (0, max_bins - fewest), goal, "bins", start=start)
+        fewer, fails_at = largest_whole(
+            lambda fewer: with_bins(max_bins - fewer), ends, goal, "bins", start=max_bins - start
+        )
     except NoSolution as failure:
         raise NoSolution("bins", goal, max_bins, failure.best_reached) from failure
     next_bins = None if fails_at is None else max_bins - fails_at
-    return SolvedDraw(without_bins(fewer), max_bins - fewer, next_bins, "bins")
+    return SolvedDraw(with_bins(max_bins - fewer), max_bins - fewer, next_bins, "bins")
+
+
+def _bins_at_limit(with_bins: Callable[[int], Plan], first: int, ends: tuple[int, int], goal: Goal) -> int:
+    """Return a number of bins within `ends` at which the estimate is about the goal's limit, sought from `first` on."""
+    fewest, max_bins = ends
+    estimated = cache(lambda bins: goal.estimate(with_bins(bins)).value)
+
+    def excess(log_bins: float) -> tuple[float, float]:  # nearly a straight line
+        return math.log(max(estimated(round(math.exp(log_bins))), 1e-300) / goal.limit), math.nan
+
+    log_first = math.log(min(max(first, fewest), max_bins))
+    near = falling_root(excess, log_first, (math.log(fewest), math.log(max_bins)), tolerance=_NEAR_BINS)
+    return min(max_bins, max(fewest, math.ceil(math.exp(near))))
 
 
 def largest_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the largest accepted size in a goal, of the first of `_size_ranges` with one; NoSolution or refusal.
+    """Return the largest size that meets a goal and is not refused; NoSolution if all cost more, InputError if refused.
 
     Args:
         level: the level with its scheme, which has a size.
@@ -101,10 +110,7 @@ def largest_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]
     failed: list[NoSolution] = []
     ranges = _size_ranges(level)
     for first, last in ranges:
-        # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
-        together = with_size(last).group_size
-        is_spanned = is_refused(with_size(min(together, last)))
-        smallest = _first_accepted(with_size, max(first, together + 1) if is_spanned else first, last)
+        smallest = _smallest_accepted(with_size, first, last)
         if smallest is None:
             continue
         try:
@@ -120,13 +126,21 @@ def largest_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]
     raise min(failed, key=lambda failure: failure.best_reached)
 
 
+def _smallest_accepted(with_size: Callable[[int], Plan], first: int, last: int) -> int | None:
+    """Return the smallest size from `first` to `last` that is not refused, past the group's if that is; else None."""
+    # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
+    together = with_size(last).group_size
+    is_spanned = is_refused(with_size(min(together, last)))
+    return _first_accepted(with_size, max(first, together + 1) if is_spanned else first, last)
+
+
 def _first_accepted(with_size: Callable[[int], Plan], first: int, last: int) -> int | None:
     """Return the smallest size from `first` to `last` that is not `is_refused`, tried one by one; None if none."""
     return next((size for size in range(first, last + 1) if not is_refused(with_size(size))), None)
 
 
 def _largest_accepted(with_size: Callable[[int], Plan], ends: tuple[int, int], goal: Goal) -> tuple[int, int | None]:
-    """Return (largest size that meets a goal and is not refused, next one, which fails, or None), as `largest_whole`.
+    """Return (largest size in a goal, next one or None), refused ones counting as the next smaller; or NoSolution.
 
     A refused size counts as the next smaller one that is not; the lower end is not refused.
     """
@@ -139,11 +153,14 @@ def _largest_accepted(with_size: Callable[[int], Plan], ends: tuple[int, int], g
 
 
 def _size_ranges(level: Level) -> list[tuple[int, int]]:
-    """Return ranges (first, last) of sizes in which larger ones cost more, largest first; one unless `drop_last`."""
+    """Return (first, last) sizes in which larger ones cost more, largest first: one; if `drop_last` one a pass length.
+
+    With `drop_last` a range has the sizes of passes of equally many steps, below `_FEW_STEPS` steps; the last one has
+    the rest.
+    """
     # With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
-    # those with equally many steps in a pass larger ones cost more. Below `_FEW_STEPS` steps they are searched apart.
-    limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
-    largest, ranges = max(1, (level.count if limited else level.min_count) - 1), []
+    # those with equally many steps in a pass larger ones cost more.
+    largest, ranges = _largest_tried(level), []
     if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:
         for steps in range(1, _FEW_STEPS):
             smallest = level.min_count // (steps + 1) + 1
@@ -153,8 +170,14 @@ def _size_ranges(level: Level) -> list[tuple[int, int]]:
     return [*ranges, *([(1, largest)] if largest else [])]
 
 
+def _largest_tried(level: Level) -> int:
+    """Return one less than the units of the smallest parent, of `at_most` those of the largest; at least 1."""
+    limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
+    return max(1, (level.count if limited else level.min_count) - 1)
+
+
 def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the largest Poisson rate in a goal, of cut batches at most cap / count; NoSolution below 1e-15.
+    """Return about the largest Poisson rate in a goal, at most 1 (cut batches: cap / count); NoSolution below 1e-15.
 
     Args:
         level: the level with its scheme, which has a probability.
@@ -172,22 +195,29 @@ def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]
 
     if goal.certified(with_rate(largest)) <= goal.limit:
         return SolvedDraw(with_rate(largest), largest, None, "rate")
-    root, step = _root_rate(with_rate, largest, goal), FINEST
-    value = Fraction(root * (1 - 4 * step))
-    # The estimate may be a little low: growing steps down, until the certified bound agrees.
-    while goal.certified(with_rate(value)) > goal.limit:
-        step *= 2
-        value = Fraction(root * (1 - 4 * step))
-        if step > 0.1:
-            raise disagreement_error("rate", root)
+    root = _root_rate(with_rate, largest, goal)
+    value, step = _certified_rate(with_rate, root, goal)
     fails_at = min(largest, Fraction(root))
     while goal.certified(with_rate(fails_at)) <= goal.limit:
         fails_at = min(largest, fails_at * Fraction(1 + step))
     return SolvedDraw(with_rate(value), value, fails_at, "rate")
 
 
+def _certified_rate(with_rate: Callable[[Fraction], Plan], root: float, goal: Goal) -> tuple[Fraction, float]:
+    """Return (rate that meets the goal, step), rate = root (1 - 4 step), step doubled until so; error beyond 0.1."""
+    # The estimate may be a little low: growing steps down, until the certified bound agrees.
+    step = FINEST
+    value = Fraction(root * (1 - 4 * step))
+    while goal.certified(with_rate(value)) > goal.limit:
+        step *= 2
+        value = Fraction(root * (1 - 4 * step))
+        if step > 0.1:
+            raise disagreement_error("rate", root)
+    return value, step
+
+
 def _root_rate(with_rate: Callable[[Fraction], Plan], largest: Fraction, goal: Goal) -> float:
-    """Return the rate whose estimate is the limit, found between the largest and eighths of it; or NoSolution."""
+    """Return the rate at which the estimate is the limit, sought down from `largest` by eighths; or NoSolution."""
 
     def estimated(rate: float) -> float:
         return goal.estimate(with_rate(Fraction(rate))).value

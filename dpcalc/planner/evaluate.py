@@ -13,7 +13,7 @@ from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
-from dpcalc.accountants.result import Accountant, AccountantResult, StepCounts, costliest_release
+from dpcalc.accountants.result import AccountantResult, StepCounts, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Result, Row
 from dpcalc.planner.advice import Note, advice, advice_work
@@ -125,7 +125,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
 
 
 def _accountant_and_note(bound: "WorkBound", name: str, *, knows_losses: bool) -> tuple[str, str]:
-    """Return (accountant that gave the bound: rdp if looser; of auto the one it took; note, also if auto left pld)."""
+    """Return (accountant, note): rdp if `bound.note`; else `name`, of auto the one it took, noted if it left pld."""
     if bound.note:
         return "rdp", bound.note
     if name != "auto":
@@ -160,11 +160,11 @@ def within_work(
     delta: float,
     moment_bound: Callable[[StepCounts], float] | None = None,
 ) -> WorkBound:
-    """Return the accountant's bound; out of work that by moments (auto only), then in closed form (auto and rdp only).
+    """Return the accountant's bound; out of work of auto by moments, then of auto, rdp in closed form; others raise.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.
-        name: "auto", CLOSED_FORM or one of METHODS.
+        name: "auto", CLOSED_FORM or one of METHODS; auto and rdp end with the closed form, which always answers.
         delta: in (0, 1).
         moment_bound: as for `worst_direction`.
 
@@ -172,23 +172,14 @@ def within_work(
         WorkExceededError: an allowance of the caller's is used up.
         ConvergenceError: another accountant than auto or rdp was asked for and needs too much work.
     """
-
-    def bound_by(accountant: Accountant, note: str = "") -> WorkBound:
-        return WorkBound(*worst_direction(steps, accountant, delta=delta, moment_bound=moment_bound), note)
-
-    def _moments(counts: StepCounts, *, delta: float) -> AccountantResult:
-        """Return the moment bound, which the sharp bound has computed first: it is at hand where that is too costly."""
-        bound = moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
-        return AccountantResult(epsilon=max(0.0, bound))
-
+    bound: WorkBound | None = None
     if name == "auto":  # nobody asked for an accountant by name: any certified answer will do
-        with suppress(ConvergenceError), allowance(_SHARP_WORK):
-            return bound_by(auto)
-        with suppress(ConvergenceError), allowance(_MOMENT_WORK):
-            return bound_by(_moments, LOOSER_NOTE)
+        bound = _auto_within_work(steps, delta=delta, moment_bound=moment_bound)
     elif name != CLOSED_FORM:
         with suppress(WorkExceededError), allowance(_SHARP_WORK):
-            return bound_by(accountant_of(name))
+            bound = WorkBound(*worst_direction(steps, accountant_of(name), delta=delta, moment_bound=moment_bound), "")
+    if bound is not None:
+        return bound
     if name not in {"auto", "rdp", CLOSED_FORM}:
         raise ConvergenceError(
             f"{name}: expected a run that takes less work; use --method auto, which has looser bounds"
@@ -197,6 +188,23 @@ def within_work(
         spend(1.0)  # not if the allowance around this question is used up: who gave it knows what to do
     with own_allowance(math.inf):  # the last bound there is: it is charged, and always answers
         return WorkBound(*worst_direction(steps, closed_form_rdp, delta=delta), CLOSED_FORM_NOTE)
+
+
+def _auto_within_work(
+    steps: Mapping[str, StepCounts], *, delta: float, moment_bound: Callable[[StepCounts], float] | None
+) -> WorkBound | None:
+    """Return the bound of `auto`; if that fails or needs too much work by moments, with LOOSER_NOTE; else None."""
+
+    def moments(counts: StepCounts, *, delta: float) -> AccountantResult:
+        # The sharp bound has computed the moment bound first: it is at hand where the sharp one is too costly.
+        bound = moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
+        return AccountantResult(epsilon=max(0.0, bound))
+
+    with suppress(ConvergenceError), allowance(_SHARP_WORK):
+        return WorkBound(*worst_direction(steps, auto, delta=delta, moment_bound=moment_bound), "")
+    with suppress(ConvergenceError), allowance(_MOMENT_WORK):
+        return WorkBound(*worst_direction(steps, moments, delta=delta, moment_bound=moment_bound), LOOSER_NOTE)
+    return None
 
 
 def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guarantee:
@@ -238,7 +246,7 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
 
 
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
-    """Return the guarantee, its lower end, rows, advice; what fails becomes a note; of tuning, one run beside it.
+    """Return the guarantee; if finite with lower end, rows, advice, or notes on failure; tuned: one run; parts: alone.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -308,7 +316,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return `main` with its certified lower bound, or a note if that fails; unchanged if tuned, parts, or none known.
+    """Return `main` with its certified lower bound (0 for 0), or a note on failure; unchanged if tuned, parts, or none.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -349,7 +357,7 @@ class DeltaResult(Result):
 
 
 def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
-    """Return bounds on delta at an epsilon: upper 1 without noise, lower None if it fails; InputError for epsilon < 0.
+    """Return bounds on delta at an epsilon >= 0: (1, None) without noise; lower None if it fails; tuning is refused.
 
     Args:
         plan: a training run.
@@ -357,6 +365,7 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
 
     Raises:
         InputError: for an epsilon that is negative or not finite.
+        UnsupportedError: the plan repeats the run (`tuning`), or a phase is not covered.
         ConvergenceError: if there is no certified answer.
     """
     if not (math.isfinite(epsilon) and epsilon >= 0):
@@ -397,21 +406,32 @@ def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> _Delt
     def moments(counts: StepCounts) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0
 
-    def costliest(
-        delta: Callable[[StepCounts], tuple[float, str]], note: str, ceiling: Callable[[StepCounts], float]
-    ) -> _DeltaBound:
-        (bound, accountant), direction = costliest_release(steps, answer=delta, cost=itemgetter(0), ceiling=ceiling)
-        return _DeltaBound(bound, accountant, direction, note)
-
     with suppress(WorkExceededError), allowance(_SHARP_DELTA_WORK):
-        return costliest(partial(_delta, epsilon=epsilon), "", moments)
+        return _costliest_delta(steps, partial(_delta, epsilon=epsilon), ceiling=moments)
     with suppress(WorkExceededError), allowance(_MOMENT_WORK):
-        return costliest(lambda counts: (min(1.0, moments(counts)), "rdp"), LOOSER_NOTE, lambda _: math.inf)
+        return _costliest_delta(steps, lambda counts: (min(1.0, moments(counts)), "rdp"), note=LOOSER_NOTE)
     spend(1.0)  # not if the allowance around this question is used up
     with own_allowance(math.inf):
-        return costliest(
-            lambda counts: (closed_form_rdp_delta(counts, epsilon=epsilon), "rdp"), CLOSED_FORM_NOTE, lambda _: math.inf
+        return _costliest_delta(
+            steps, lambda counts: (closed_form_rdp_delta(counts, epsilon=epsilon), "rdp"), note=CLOSED_FORM_NOTE
         )
+
+
+def _costliest_delta(
+    steps: Mapping[str, StepCounts],
+    delta_and_accountant: Callable[[StepCounts], tuple[float, str]],
+    *,
+    ceiling: Callable[[StepCounts], float] = lambda _: math.inf,
+    note: str = "",
+) -> _DeltaBound:
+    """Return the largest delta over directions, with its accountant, its direction and `note`; see `costliest_release`.
+
+    Directions that a ceiling on their delta rules out are not computed.
+    """
+    (bound, accountant), direction = costliest_release(
+        steps, answer=delta_and_accountant, cost=itemgetter(0), ceiling=ceiling
+    )
+    return _DeltaBound(bound, accountant, direction, note)
 
 
 def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:

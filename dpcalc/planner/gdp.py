@@ -128,7 +128,7 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
 
 
 def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return one direction's bound: exact if Gaussian, else lowest of four compositions; `_rough_bound` if all fail."""
+    """Return one direction's bound: exact if Gaussian, else `_composed_bound`, or `_rough_bound` if that fails."""
     exact = composed_gaussian_mu(counts)
     if exact is not None:
         return _Bound(mu=exact * (1 + _FLOAT_ERROR), profile=partial(_gaussian_profile, exact), end=0.0, is_exact=True)
@@ -139,6 +139,18 @@ def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
             digits = max(min(floor, 2 * normal_cdf(-gaussian_mu(end, delta=floor) / 2)), UNIT_ROUNDOFF)
     except (ArithmeticError, UnsupportedError):  # too much work among them
         return _rough_bound(counts, floor)
+    return _composed_bound(counts, floor, end, digits) or _rough_bound(counts, floor)
+
+
+def _composed_bound(counts: StepCounts, floor: float, end: float, min_difference: float) -> _Bound | None:
+    """Return the bound of the minimum of up to four compositions, each sharp where the last decides; None if all fail.
+
+    Args:
+        counts: how often each step loss of the direction occurs.
+        floor: delta that is written off.
+        end: an epsilon from which on delta is at most the floor.
+        min_difference: of deltas that matter, as for `upper_profile`.
+    """
     parts: list[Profile] = []
 
     def profile(epsilons: Array) -> Array:
@@ -150,12 +162,12 @@ def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
     while len(sharp) < _COMPOSITIONS and all(abs(around - each) > _NEAR * end for each in sharp):
         sharp.append(around)
         with suppress(ArithmeticError, UnsupportedError), allowance(_COMPOSITION_WORK):
-            parts.append(upper_profile(counts, around=around, min_difference=digits))
+            parts.append(upper_profile(counts, around=around, min_difference=min_difference))
         around = end
         if parts:
             known = _bound_of_profile(profile, end, floor)
             end, around = known.end, known.decides
-    return known or _rough_bound(counts, floor)
+    return known
 
 
 def _gaussian_profile(mu: float, epsilons: Array) -> Array:
@@ -164,7 +176,7 @@ def _gaussian_profile(mu: float, epsilons: Array) -> Array:
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return one direction's bound by moments in closed form, outside any allowance; rough but for RDP curves."""
+    """Return one direction's bound by moments in closed form, outside any allowance; `is_rough` if no RDP curve."""
     with own_allowance(math.inf):
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST_EPSILON), _SMALLEST_EPSILON), _NODES)
@@ -184,7 +196,7 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound of `smallest_mu` over an upper profile, up to where it is at the floor; inf if `end` >= 1e5."""
+    """Return the bound of `smallest_mu` over an upper profile up to where it is at the floor; inf if `end` >= 1e5."""
     if end >= _LARGEST_EPSILON:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     lowest_end = _first_at_floor(profile, end, floor)
@@ -205,7 +217,7 @@ def _first_at_floor(profile: Profile, end: float, floor: float) -> float:
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu, deciding epsilon), mu at most 1e-5 too large, whose delta_mu is over a convex profile to `end`.
+    """Return (mu, deciding epsilon), mu at most 1e-5 too large, with delta_mu over a convex profile to `end`, or floor.
 
     Args:
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
@@ -234,10 +246,16 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
                 mu, decides = max((mu, decides), (gaussian_mu(middle[0], delta=middle[1]), middle[0]))
             intervals += [(left, middle), (middle, right)]
             continue
-        step = 1e-7
-        while not _lies_below(left, right, mu):
-            mu, step = mu * (1 + step), 2 * step
+        mu = _grown_mu(left, right, mu)
     return mu, decides
+
+
+def _grown_mu(left: tuple[float, float], right: tuple[float, float], mu: float) -> float:
+    """Return mu, grown in doubling steps from 1e-7 of it until the chord of (epsilon, delta) `_lies_below` delta_mu."""
+    step = 1e-7
+    while not _lies_below(left, right, mu):
+        mu, step = mu * (1 + step), 2 * step
+    return mu
 
 
 def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float) -> bool:
@@ -260,26 +278,36 @@ def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, 
 
 
 def _regret(mu: float, factor: Array, ahead: Array, back: Array) -> float:
-    """Return half the largest excess of the sum of error rates over that of mu, on a grid of their differences.
+    """Return half the most by which the least sum of both error rates exceeds that of mu at the same difference.
 
-    `factor` is e^epsilon, `ahead` and `back` are 1 - delta there, in D||D' and D'||D.
+    Of the profiles, it is the smaller one of both orders of the pair. `factor` is e^epsilon, `ahead` and `back` are
+    1 - delta there, in D||D' and D'||D.
     """
     # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
-    # s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
-    if math.isfinite(mu):
-        z = np.linspace(-8 - mu / 2, 8 + mu / 2, _TESTS)
-        first, second = ([normal_cdf(sign * x - mu / 2) for x in z] for sign in (-1, 1))
-        t, smallest = np.array(first) - np.array(second), np.array(first) + np.array(second)
-    else:
+    # s, and the two orders of the pair are t and -t.
+    t, smallest = _error_rates_of_mu(mu)
+    lowest = np.minimum(_least_sum(t, factor, ahead, back), _least_sum(-t, factor, ahead, back))
+    return float((lowest - smallest).max()) / 2
+
+
+def _error_rates_of_mu(mu: float) -> tuple[Array, Array]:
+    """Return (difference, sum) of both error rates on the trade-off curve of mu, on a grid; for inf (t, |t|)."""
+    if not math.isfinite(mu):
         t = np.linspace(-1.0, 1.0, _TESTS)
-        smallest = np.abs(t)
+        return t, np.abs(t)
+    z = np.linspace(-8 - mu / 2, 8 + mu / 2, _TESTS)
+    first, second = (np.array([normal_cdf(sign * x - mu / 2) for x in z]) for sign in (-1, 1))
+    return first - second, first + second
 
-    def lowest_sum(t: Array) -> Array:
-        lines = np.maximum(2 * ahead + t * (1 - factor), 2 * back - t * (1 - factor)) / (1 + factor)
-        sums: Array = np.maximum(lines.max(axis=0), np.abs(t))
-        return sums
 
-    return float((np.minimum(lowest_sum(t), lowest_sum(-t)) - smallest).max()) / 2
+def _least_sum(differences: Array, factor: Array, ahead: Array, back: Array) -> Array:
+    """Return the least sum of both error rates at their differences t: over the line of each epsilon, and over |t|."""
+    # Each epsilon of a profile gives a line in each direction that the trade-off curve is above.
+    one_way = 2 * ahead + differences * (1 - factor)
+    other_way = 2 * back - differences * (1 - factor)
+    lines = np.maximum(one_way, other_way) / (1 + factor)
+    sums: Array = np.maximum(lines.max(axis=0), np.abs(differences))
+    return sums
 
 
 def _misfit(mu: float, factor: Array, ahead: Array, back: Array) -> float:

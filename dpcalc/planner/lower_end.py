@@ -67,7 +67,7 @@ class LowerEpsilon(NamedTuple):
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
-    """Return the worst known data set's bound: composed, or by two outcomes if that fails; 0 if no releases; or None.
+    """Return the worst known data set's bound, by two outcomes if composition fails or gives 0; 0 if no release; None.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -97,7 +97,7 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
-    """Return a lower bound on delta at an epsilon, composed or by two outcomes, of the worst known data set; 0 if none.
+    """Return a lower bound on delta, the larger of composed and two outcomes, of the worst known data set; 0 if none.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -130,7 +130,7 @@ class _WorstRun(NamedTuple):
 
 
 def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | None:
-    """Return the data set of largest log moment, lengths improved unless it is tight; None if none or no noise on sums.
+    """Return the run of largest log moment, with best lengths unless it is tight; None if none, or no noise on sums.
 
     It is one of the unit that a direction names, or of the costliest one by the moment bound.
     """
@@ -206,7 +206,7 @@ def _log_moments(counts: dict[Curve, int], orders: Array) -> list[float]:
 
 
 def _with_best_lengths(starts: Sequence[tuple[_Candidate, ...]], delta: float) -> dict[Curve, int]:
-    """Return the steps of the start of largest moment bound, other units' lengths moved while that bound grows.
+    """Return the best start's steps, others' lengths moved while its moment bound gains 0.1 %, as far as work lasts.
 
     What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
     length below 1 they may tell enough and hide less. One level after the other is moved by a step that is doubled
@@ -230,15 +230,22 @@ def _with_best_lengths(starts: Sequence[tuple[_Candidate, ...]], delta: float) -
         while step >= _FINEST_LENGTH:
             is_better = False
             for place, level, move in product(range(len(best)), reversed(range(len(best[0].others))), (-step, step)):
-                moved = _with_other_length(best[place], level, move)
-                if moved is None or moved.counts == best[place].counts:
+                changed = _moved_run(best, place, level, move)
+                if changed is None:
                     continue
-                changed = (*best[:place], moved, *best[place + 1 :])
                 value = moment_bound(changed)
                 if value > _MIN_GAIN_FACTOR * bound:
                     bound, best, is_better = value, changed, True
             step = step * 2 if is_better else step / 2
     return _total_counts(best)
+
+
+def _moved_run(run: tuple[_Candidate, ...], place: int, level: int, move: Fraction) -> tuple[_Candidate, ...] | None:
+    """Return a run with `_with_other_length` of the candidate at `place`; None if that is None or has equal counts."""
+    moved = _with_other_length(run[place], level, move)
+    if moved is None or moved.counts == run[place].counts:
+        return None
+    return (*run[:place], moved, *run[place + 1 :])
 
 
 def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | None:
@@ -252,7 +259,7 @@ def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Ca
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield data sets of distinct curves, random siblings last, both ways; with an allocation in `direction` only.
+    """Yield each phase's data sets of distinct losses, random siblings last, both ways; if allocated only a named way.
 
     With an allocation, whose losses take long, only in the direction that is named, if one is.
     """
@@ -295,7 +302,7 @@ def _phase_data_sets(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseDataSet
 def _steps(
     released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int]:
-    """Return the steps of a data set and how often each occurs; {} if D looks like D'."""
+    """Return the losses of a data set's repetitions and how often each occurs; without those in which P = Q."""
     counts: Counter[Curve] = Counter()
     for part in phase_set.repetitions:
         p, q = part.pair(contributions)

@@ -23,6 +23,7 @@ from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import (
     All,
     AllocatedPass,
+    Allocation,
     BallsInBins,
     CappedPoisson,
     Fixed,
@@ -92,7 +93,7 @@ def drawn_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], cont
 def zero_neighbours_pair(
     co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], contributions: Contributions
 ) -> Pair:
-    """Return (P, Q) of one draw of a data set in which all other units contribute zero; arguments as `drawn_pair`.
+    """Return `drawn_pair` of a data set in which all other units contribute zero, whatever `contributions` says.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -105,7 +106,7 @@ def zero_neighbours_pair(
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return an allocated phase by passes, others zero; `times` > 1: sum of all steps, or None unless Gaussian, whole.
+    """Return an allocated phase's passes, others zero; `times` > 1: sum of all steps, None if not Gaussian or whole.
 
     A unit that is replaced by one of zeros is as good as removed.
 
@@ -114,6 +115,9 @@ def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseB
         phase: one of its phases, with an allocation.
         path: the path to the protected unit in a step that is chosen.
         phase_bound: the upper bound of the phase.
+
+    Returns:
+        None where a unit chooses several steps and a sum of them has another kind of noise, or some steps are missing.
 
     Raises:
         LookupError: the phase has no allocation.
@@ -125,26 +129,37 @@ def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseB
     adjacency = Adjacency.ZERO_OUT if plan.adjacency is Adjacency.REPLACE_ONE else plan.adjacency
     single = replace(plan, group_size=1, adjacency=adjacency)
     pair = cache(partial(zero_neighbours_pair, co_sampled, single, ()))
-    is_gaussian = isinstance(phase.mechanism, Gaussian) and all(
-        len(side) == 1 for side in pair(Contributions((0,) * plan.unit))
-    )
+    is_certain = all(len(side) == 1 for side in pair(Contributions((0,) * plan.unit)))
+    is_gaussian = isinstance(phase.mechanism, Gaussian) and is_certain
     if isinstance(allocation, RandomAllocation) and allocation.times > 1:
         if not is_gaussian or phase.steps < allocation.steps:
             return None
         of_all = _sum_of_all_steps(pair, allocation)
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(of_all,), is_complete=False)
+    return _data_set_of_passes(pair, allocation, phase, phase_bound, is_gaussian=is_gaussian)
+
+
+def _data_set_of_passes(
+    pair: Callable[[Contributions], Pair],
+    allocation: Allocation,
+    phase: Phase,
+    phase_bound: PhaseBound,
+    *,
+    is_gaussian: bool,
+) -> PhaseDataSet:
+    """Return a phase's allocated passes; of a held choice of bins the first pass alone, incomplete, if not Gaussian."""
     # Steps under a choice that is held depend on each other; only a sum of Gaussians is again of the same kind.
     is_cut = isinstance(allocation, BallsInBins) and allocation.is_held and not is_gaussian
     steps = min(phase.steps, allocation.bins) if is_cut and isinstance(allocation, BallsInBins) else phase.steps
-    passes = allocation.passes(steps)
     repetitions = tuple(
-        Repetition(pair=pair, factor=1.0, number=each_pass.number, allocated=each_pass) for each_pass in passes
+        Repetition(pair=pair, factor=1.0, number=each_pass.number, allocated=each_pass)
+        for each_pass in allocation.passes(steps)
     )
     return PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions, is_complete=not is_cut)
 
 
 def _sum_of_all_steps(pair: Callable[[Contributions], Pair], allocation: RandomAllocation) -> Repetition:
-    """Return the sum of all steps of an allocation as one observation: the centers of `pair` times `times`."""
+    """Return the sum of all steps as one observation: centers of `pair` times `times`, noise times sqrt(steps)."""
 
     def sum_of_all(contributions: Contributions) -> Pair:
         p, q = ({center * allocation.times: w for center, w in side.items()} for side in pair(contributions))
@@ -176,22 +191,29 @@ def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound
 
 
 def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return sums of periods, or of passes if shuffled; other noise, late redraws: single steps; None if none known."""
+    """Return single steps if not Gaussian or redrawn within a hold; else sums of passes or periods; None if not known.
+
+    Redrawn within a hold is a level from the clip level down to the last random one that is not held as long as the
+    bound's draw: what the unit contributes changes under one draw.
+    """
     hierarchy, clip = phase.hierarchy, phase.clip
-    periods = [level.redraw_every for level in hierarchy.levels]
     path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
-    if isinstance(phase.mechanism, AdditiveNoise):
+    deciding = hierarchy.levels[min(clip, plan.unit - 1) : _lowest_random(hierarchy, co_sampled)]
+    is_held = all(level.redraw_every == phase_bound.hold for level in deciding)
+    if isinstance(phase.mechanism, AdditiveNoise) or not is_held:
         return _single_steps(plan, phase, co_sampled, path, phase_bound)
-    if not {*periods[min(clip, plan.unit - 1) : _lowest_random(hierarchy, co_sampled)]} <= {phase_bound.hold}:
-        return _single_steps(plan, phase, co_sampled, path, phase_bound)
-    if _max_units_together(co_sampled.path, path, plan.adjacency) < plan.group_size or _is_irregular(
-        hierarchy, plan.unit, clip
-    ):
+    if not _has_known_counts(plan, phase, co_sampled.path, path):
         return None
     if is_shuffled(path):
         # Of vectors clipped above the unit, a removal that shortens a pass may leave one out.
         may_lack_a_vector = clip < plan.unit and _is_shortened(plan, phase)
         return None if may_lack_a_vector else _sums_of_passes(plan, phase, co_sampled, path, phase_bound)
+    return _sums_of_periods(plan, phase, co_sampled, phase_bound)
+
+
+def _sums_of_periods(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet:
+    """Return `_sum_of_a_period` of all whole periods of the outermost draw, and one of the steps that remain."""
+    periods = [level.redraw_every for level in phase.hierarchy.levels]
     whole, remaining = divmod(phase.steps, periods[0])
     repetitions = tuple(
         _sum_of_a_period(co_sampled, plan, [min(period, length) for period in periods[: plan.unit]], number)
@@ -199,6 +221,12 @@ def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: Ph
         if length and number
     )
     return PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions)
+
+
+def _has_known_counts(plan: Plan, phase: Phase, drawn: Path, path: Path) -> bool:
+    """Return True if one parent can hold the protected group, and no draw `_is_irregular`."""
+    can_hold = _max_units_together(drawn, path, plan.adjacency) >= plan.group_size
+    return can_hold and not _is_irregular(phase.hierarchy, plan.unit, phase.clip)
 
 
 def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
@@ -211,9 +239,15 @@ def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
 
 
 def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True for draws whose counts vary in no known way: cut with Poisson or shuffle, Poisson below `at_most`."""
-    # Records are drawn at random below a shuffle in the protected unit, whose last batches hold fewer; or below a draw
-    # of at most a number, of which smaller units have fewer; or below or beside a draw that is cut to a maximum.
+    """Return True for draws whose counts vary in no known way: `_is_cut_irregularly`, or `_has_uneven_parents`."""
+    return _is_cut_irregularly(hierarchy, unit, clip) or _has_uneven_parents(hierarchy, unit)
+
+
+def _is_cut_irregularly(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
+    """Return True if a cut draw is beside a shuffle, or below the clip level over unequal units or Poisson draws.
+
+    Where the unit is above the clip level, unequal units count from the unit down.
+    """
     schemes = [level.scheme for level in hierarchy.levels]
     for at, scheme in enumerate(schemes):
         if not isinstance(scheme, CappedPoisson):
@@ -222,6 +256,13 @@ def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
         is_unequal = at >= min(clip, unit) and not hierarchy.levels[at].is_equal
         if is_unequal or (at >= clip and is_random_below) or any(isinstance(each, Shuffle) for each in schemes):
             return True
+    return False
+
+
+def _has_uneven_parents(hierarchy: Hierarchy, unit: int) -> bool:
+    """Return True for Poisson draws below any `at_most` draw, or with a shuffle both below the unit."""
+    # Smaller units have fewer than an `at_most` draw allows, and the last batches of a shuffle hold fewer.
+    schemes = [level.scheme for level in hierarchy.levels]
     limited = next(
         (at for at, scheme in enumerate(schemes) if isinstance(scheme, Fixed) and scheme.at_most), len(schemes)
     )
@@ -232,7 +273,7 @@ def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> Repetition:
-    """Return the sum of the steps under one outermost draw, of at most 32 draws a level, as one observation.
+    """Return the sum of the steps under one outermost draw as one observation; of over 32 draws under a draw, 32.
 
     Args:
         co_sampled: the protected unit and the units drawn beside it.
@@ -248,31 +289,46 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet:
-    """Return a shuffled phase's observations: sums of aligned whole passes, and that of a begun one if known."""
-    # In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the
-    # company's path has the law. The steps of a pass that is not over draw a fixed number. Under another shuffle a pass
-    # takes as many steps as the passes above it together.
+    """Return a shuffled phase's observations: sums of whole passes if aligned, and of a begun one of a single shuffle.
+
+    Complete only if a pass is one step.
+    """
+    # In a pass every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the
+    # company's path has the law. Under another shuffle a pass takes as many steps as the passes above it together.
     length = steps_of_a_pass(path, Group())
     number, remaining = divmod(phase.steps, length) if _passes_are_aligned(path) else (0, 0)
-    # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
-    drawn_below = any(isinstance(level.scheme, Poisson) for level in phase.hierarchy.levels[phase.clip :])
-    may_be_empty = phase.clip < plan.unit and (drawn_below or not _keeps_a_record(plan, path, phase.clip))
-    pair_of = zero_neighbours_pair if length > 1 and may_be_empty else drawn_pair
-    pair = cache(partial(pair_of, co_sampled, plan, ()))
-    repetitions = [Repetition(pair=pair, factor=math.sqrt(length), number=number)] if number else []
-    ((at, scheme), *others) = ((at, scheme) for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle))
-    if remaining and not others and not _is_shortened(plan, phase):
-        schemes = list(co_sampled.path.schemes)
-        schemes[at] = Fixed(size=remaining * scheme.size)
-        begun = replace(co_sampled, path=replace(co_sampled.path, schemes=tuple(schemes)))
-        repetitions.append(
-            Repetition(pair=cache(partial(pair_of, begun, plan, ())), factor=math.sqrt(remaining), number=1)
-        )
+    is_random = length > 1 and _may_be_empty(plan, phase, path)
+    pair_of = zero_neighbours_pair if is_random else drawn_pair
+    repetitions = []
+    if number:
+        pair = cache(partial(pair_of, co_sampled, plan, ()))
+        repetitions.append(Repetition(pair=pair, factor=math.sqrt(length), number=number))
+    begun = _drawn_in_begun_pass(co_sampled, path, remaining)
+    if begun is not None and not _is_shortened(plan, phase):
+        pair = cache(partial(pair_of, begun, plan, ()))
+        repetitions.append(Repetition(pair=pair, factor=math.sqrt(remaining), number=1))
     return PhaseDataSet(phase_bound=phase_bound, repetitions=tuple(repetitions), is_complete=length == 1)
 
 
+def _may_be_empty(plan: Plan, phase: Phase, path: Path) -> bool:
+    """Return True if vectors clipped above the unit may lack records: Poisson draws below, or not `_keeps_a_record`."""
+    # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
+    drawn_below = any(isinstance(level.scheme, Poisson) for level in phase.hierarchy.levels[phase.clip :])
+    return phase.clip < plan.unit and (drawn_below or not _keeps_a_record(plan, path, phase.clip))
+
+
+def _drawn_in_begun_pass(co_sampled: CoSampled, path: Path, steps: int) -> CoSampled | None:
+    """Return the units drawn in the first steps of a pass: a fixed number; None for 0 steps, or several shuffles."""
+    ((at, scheme), *others) = ((at, scheme) for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle))
+    if not steps or others:
+        return None
+    schemes = list(co_sampled.path.schemes)
+    schemes[at] = Fixed(size=steps * scheme.size)
+    return replace(co_sampled, path=replace(co_sampled.path, schemes=tuple(schemes)))
+
+
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True for replace-one, or if another record is certain in each clipped vector of the protected units.
+    """Return True if no removal empties a clipped vector: replace-one, others of the parent left, or large draws.
 
     Args:
         plan: what is protected, all in one frame.
@@ -316,13 +372,11 @@ def _passes_are_aligned(path: Path) -> bool:
 def _single_steps(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet | None:
-    """Return data sets of one step under each outermost draw; None for passes of several steps, or if none is known."""
+    """Return one step under each outermost draw; None for passes of several steps or unaligned, or counts not known."""
     # For noise other than Gaussian, and for units whose contributions change while their draw is held.
     if not _passes_are_aligned(path) or steps_of_a_pass(path, Group()) > 1:
         return None
-    if _max_units_together(co_sampled.path, path, plan.adjacency) < plan.group_size or _is_irregular(
-        phase.hierarchy, plan.unit, phase.clip
-    ):
+    if not _has_known_counts(plan, phase, co_sampled.path, path):
         return None
     period = max((level.redraw_every for level in phase.hierarchy.levels if not level.is_whole), default=1)
     single = Repetition(
@@ -332,7 +386,7 @@ def _single_steps(
 
 
 def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
-    """Return the most units of one parent protected together: all, or all but a batch if removed from passes.
+    """Return the units of one parent at the lowest level; if removed from passes, less one batch, which must be left.
 
     Args:
         drawn: the way to the protected units, a pass taken as one draw.

@@ -70,7 +70,7 @@ def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: Phase
 
 
 def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release of a phase with Gaussian noise, upper bounds; UnsupportedError for others.
+    """Return (forward, backward) release, upper, of Gaussian noise, allocated or not; UnsupportedError for others.
 
     Args:
         phase: a phase with Gaussian noise.
@@ -97,7 +97,7 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a phase under a black box, those of an allocation for one removed unit; TypeError for others.
+    """Return the steps of a phase under a black box; allocated: group 1, add-remove if `links` has "+"; or TypeError.
 
     Args:
         plan: a training run.
@@ -124,7 +124,7 @@ def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: P
 
 
 def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
-    """Return the bound of least epsilon of the phase alone by moments (allocated: pld); the first if not comparable.
+    """Return the bound of least epsilon of the phase alone, by `_ranking_cost`; the first if not `_is_comparable`.
 
     Args:
         choices: valid bounds of the phase, at least one.
@@ -133,16 +133,17 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
     """
     if len(choices) == 1 or not _is_comparable(choices[0], phase):
         return choices[0]
+    return min(choices, key=lambda bound: _ranking_cost(bound, phase, delta))
 
-    def cost(bound: PhaseBound) -> float:
-        """Return a bound's epsilon in the costlier direction, of joint bounds divided by 1 - MIN_GAIN."""
-        steps = [each for release in _noise_releases(phase, bound) if (each := step_counts(release))]
-        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
-            return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
-        worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
-        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0) / worth
 
-    return min(choices, key=cost)
+def _ranking_cost(bound: PhaseBound, phase: Phase, delta: float) -> float:
+    """Return epsilon in the costlier direction by moments, over 1 - MIN_GAIN of joint bounds; by pld if allocated."""
+    steps = [each for release in _noise_releases(phase, bound) if (each := step_counts(release))]
+    if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
+        return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
+    # A joint bound takes longer to compose: it is chosen only where it gains something.
+    worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
+    return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0) / worth
 
 
 def _is_comparable(first: PhaseBound, phase: Phase) -> bool:
@@ -153,7 +154,7 @@ def _is_comparable(first: PhaseBound, phase: Phase) -> bool:
 
 
 def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bounds valid for the mechanism: all if Gaussian; else first and those with `squared` 1 or revealed.
+    """Return the bounds that hold: all if Gaussian, `_valid_allocated_bounds` if allocated, else first and unsquared.
 
     Args:
         phase: one of a plan's phases.
@@ -161,13 +162,19 @@ def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBo
 
     Returns:
         The bounds in their order. Without Gaussian noise not those of ancestors whose passes are one release of the sum
-        of squared distances; of an allocation the hidden choice of steps, for mechanisms that know their losses and
-        what a missing unit does, and the revealed one.
+        of squared distances; of an allocation those of `_valid_allocated_bounds`.
     """
     if isinstance(phase.mechanism, Gaussian):
         return choices
-    if not phase.hierarchy.allocated:  # the first is that of the unit's own level, whose passes are taken apart
-        return (choices[0], *(bound for bound in choices[1:] if bound.squared == 1))
+    if phase.hierarchy.allocated:
+        return _valid_allocated_bounds(phase, choices)
+    # The first is that of the unit's own level, whose passes are taken apart.
+    return (choices[0], *(bound for bound in choices[1:] if bound.squared == 1))
+
+
+def _valid_allocated_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
+    """Return the first bound, which hides the choice of steps, unless RDP only or randomized response; and revealed."""
+    # The hidden choice needs a mechanism that knows its losses and what a missing unit does.
     first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else choices[:1]
     return tuple(dict.fromkeys((*first, next(bound for bound in choices if bound.is_revealed))))
 
