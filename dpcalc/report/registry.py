@@ -150,7 +150,7 @@ FIELDS = (
 
 
 def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  lines of YAML are not wrapped
-    """Return FIELDS as YAML, nested by their paths, in their order, None left out; InputError if epsilon is infinite.
+    """Return FIELDS as YAML, nested by their paths, without those that are None; raise InputError for infinite epsilon.
 
     Args:
         view: the statement.
@@ -171,7 +171,7 @@ def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: AR
 
 
 def _set_at(entry: dict[str, object], path: str, value: Value) -> None:
-    """Set the value at a dotted path of nested dicts; those that are missing are made."""
+    """Set a value at a dotted path of nested dicts, and make the dicts that are missing."""
     *objects, name = path.split(".")
     for each in objects:
         entry = entry.setdefault(each, {})  # type: ignore[assignment]  # an object of fields
@@ -185,7 +185,7 @@ def _registry_text(text: str) -> str:
 
 
 def registry_notes(view: StatementView) -> tuple[str, ...]:
-    """Return up to three texts "WORDS: PATH, PATH": fields that a person must answer (end in "..."), left out, assumed.
+    """Return "WORDS: PATH, PATH" for fields that a person must answer, for those left out, for those assumed, if any.
 
     Args:
         view: the statement.

@@ -21,7 +21,7 @@ _LAST_LINE = re.compile(r"(?:\A|\n)(?:checked|read|compared) \d+ files?(?:: [^\n
 
 
 def gate_lines(view: GateView) -> str:
-    """Return for each file its verdict, changes and visible findings, then a line that counts the verdicts."""
+    """Return the verdict, changes and visible findings of each file as lines, then a line that counts the verdicts."""
     lines: list[str] = []
     for file in view.files:
         lines += [file.summary, *file.details, *(finding.format() for finding in view.visible_findings(file))]
@@ -35,14 +35,14 @@ def concise_lines(view: GateView) -> str:
 
 
 def _finding_line(finding: Diagnostic) -> str:
-    """Return "PATH:LINE:COLUMN: LEVEL[CODE]: MESSAGE (HINT)", without line and column if the finding has none."""
+    """Return "PATH:LINE:COLUMN: LEVEL[CODE]: MESSAGE (HINT)", without the place or the hint that a finding lacks."""
     place = "" if finding.line is None else f":{finding.line}:{finding.column}"
     hint = f" ({finding.hint})" if finding.hint else ""
     return f"{visible(finding.path)}{place}: {finding.severity}[{finding.code}]: {finding.message}{hint}"
 
 
 def is_log(text: str, _: object) -> bool:
-    """Return True if the last line counts verdicts, as the formats for people end.
+    """Return True if the last line counts verdicts ("checked 3 files: ..."), as text reports of a gate end.
 
     Args:
         text: of the file.
@@ -63,7 +63,7 @@ MAX_FILES = 50  # largest number of files whose findings are written out: a step
 
 
 def markdown_text(view: GateView) -> str:
-    """Return verdict, table of files, a code block for each of the first 50 files with changes or findings, a count."""
+    """Return verdict, table of files, and a code block for each of the first 50 files with changes or findings."""
     rows = [f"| {_inline_code(file.result.path)} | {' | '.join(_result_cells(file))} |" for file in view.files]
     parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
     if rows:
@@ -77,7 +77,7 @@ def markdown_text(view: GateView) -> str:
 
 
 def _result_cells(file: FileView) -> tuple[str, str, str]:
-    """Return (verdict, epsilon rounded up apart from the limit, limit) of a file; "" for what is not known."""
+    """Return (verdict, epsilon rounded up, limit) of a file; epsilon and limit are "" without a guarantee."""
     guarantee, limit = file.result.guarantee, file.result.limit
     if guarantee is None:
         return str(file.result.verdict), "", ""
@@ -101,7 +101,7 @@ def _code_block(lines: list[str]) -> list[str]:
 
 
 def _inline_code(text: str) -> str:
-    """Return text as inline code in a table cell: `visible`, | escaped, a longer fence around backticks."""
+    """Return a text as inline code that is safe in a table cell: bars escaped, the fence longer than its backticks."""
     # A bar ends the cell even in code.
     shown = visible(text).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
@@ -110,7 +110,7 @@ def _inline_code(text: str) -> str:
 
 
 def _is_report(text: str, _: object) -> bool:
-    """Return whether a file begins with the verdict of a command in bold."""
+    """Return True if a text begins with the verdict of a dpcalc command in bold."""
     return re.match(r"\*\*dpcalc \w+: ", text) is not None
 
 
@@ -133,7 +133,7 @@ def github_commands(view: GateView) -> str:
 
 
 def _annotations(view: GateView) -> Iterator[str]:
-    """Yield the commands of visible findings, errors first; of more than ten of a level nine, and one that counts."""
+    """Yield commands of visible findings, errors first; of over ten of a level nine, and one that counts the rest."""
     for level, command in _COMMANDS.items():
         if level not in view.levels:
             continue
@@ -185,7 +185,7 @@ def gitlab_json(view: GateView) -> str:
 
 
 def _gitlab_entry(tracked: TrackedFinding) -> dict[str, object]:
-    """Return one finding for GitLab, its severity by level; an error in a file without a verdict is critical."""
+    """Return a finding for GitLab with a severity by level, "critical" for an error in a file without a verdict."""
     file, finding, fingerprint = tracked
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
@@ -201,7 +201,7 @@ def _gitlab_entry(tracked: TrackedFinding) -> dict[str, object]:
 
 
 def _is_gitlab(_: str, content: object) -> bool:
-    """Return True for a list, maybe empty, of objects with `check_name` and `fingerprint`; the text is ignored."""
+    """Return True if a JSON document is a list, maybe empty, of objects with `check_name` and `fingerprint`."""
     return isinstance(content, list) and all(
         isinstance(entry, dict) and {"check_name", "fingerprint"} <= entry.keys() for entry in content
     )
@@ -218,7 +218,7 @@ _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def junit_xml(view: GateView) -> str:
-    """Return JUnit XML, a test case a file: failed files are failures, invalid and undecided ones errors; counts."""
+    """Return JUnit XML with counts and a test case a file: a failure if it failed, an error if invalid or undecided."""
     # JUnit knows two ways not to pass: a failure is an answer, an error is the lack of one.
     failed = sum(file.result.verdict is Verdict.FAILED for file in view.files)
     broken = sum(file.result.verdict in {Verdict.INVALID, Verdict.UNDECIDED} for file in view.files)
@@ -233,22 +233,26 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append a file's test case: lines as output; findings in a `failure` if failed, an `error` if it has no answer."""
+    """Append a file's test case; findings are in a `failure` if it failed, an `error` if invalid or undecided."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )
-    # The attribute is one line of an overview: the first error, or warning, stands for all.
-    causes = [each for level in (Severity.ERROR, Severity.WARNING) for each in file.findings if each.severity is level]
     texts = [finding.format() for finding in view.visible_findings(file)]
     if file.result.verdict is not Verdict.PASSED:
-        attributes = {"type": causes[0].code, "message": _xml_text(causes[0].message)} if causes else {}
         kind = "failure" if file.result.verdict is Verdict.FAILED else "error"
-        ET.SubElement(case, kind, attributes).text = _xml_text("\n".join(texts))
+        ET.SubElement(case, kind, _cause_attributes(file)).text = _xml_text("\n".join(texts))
     ET.SubElement(case, "system-out").text = _xml_text("\n".join([file.summary, *file.details, *texts]))
 
 
+def _cause_attributes(file: FileView) -> dict[str, str]:
+    """Return code and message of a file's first error, or else first warning, shown or not; {} without either."""
+    # The attribute is one line of an overview: one finding stands for all.
+    causes = [each for level in (Severity.ERROR, Severity.WARNING) for each in file.findings if each.severity is level]
+    return {"type": causes[0].code, "message": _xml_text(causes[0].message)} if causes else {}
+
+
 def _xml_text(text: str) -> str:
-    """Return a text as `visible` shows it, line breaks kept, with escapes for the characters that XML still lacks."""
+    """Return a text as `visible` shows its lines, with U+FFFE and U+FFFF of every plane, which XML lacks, escaped."""
     # XML 1.0 has neither U+FFFE nor U+FFFF, on no plane; `visible` leaves them, for a terminal shows them.
     return "\n".join(
         "".join(char if ord(char) & 0xFFFE != 0xFFFE else f"\\U{ord(char):08x}" for char in visible(line))
@@ -257,7 +261,7 @@ def _xml_text(text: str) -> str:
 
 
 def _is_junit(text: str, _: object) -> bool:
-    """Return whether a file begins with the suites of dpcalc."""
+    """Return True if a text begins with the test suites of dpcalc."""
     return text.startswith(f'{_XML}<testsuites name="dpcalc" ')
 
 
@@ -275,7 +279,7 @@ _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 
 
 def sarif_json(view: GateView) -> str:
-    """Return all findings as SARIF with the rules they name; `executionSuccessful` is false without a verdict."""
+    """Return all findings as SARIF with the rules they name; `executionSuccessful` is false if there is no verdict."""
     findings = tuple(tracked_findings(view))
     codes = sorted({each.finding.code for each in findings})
     driver = {
@@ -293,7 +297,7 @@ def sarif_json(view: GateView) -> str:
 
 
 def _sarif_rule(code: str) -> dict[str, object]:
-    """Return a rule for SARIF: id, title as CamelCase name and text, condition, reason and fix as help; KeyError."""
+    """Return the SARIF rule of a known code: title, also as CamelCase name, condition, reason and fix."""
     # A name without blanks, as SARIF asks for; the title is for people.
     rule = RULES[code]
     return {
@@ -306,7 +310,7 @@ def _sarif_rule(code: str) -> dict[str, object]:
 
 
 def _sarif_result(tracked: TrackedFinding, codes: list[str]) -> dict[str, object]:
-    """Return a finding as SARIF: rule, its index in `codes`, level, message and hint, place, fingerprint."""
+    """Return a finding as SARIF: rule, its index in `codes`, level, message and hint, place or "stdin", fingerprint."""
     file, finding, fingerprint = tracked
     location, line, column = file.place(finding)
     # A file name is bytes: those that are no UTF-8 are surrogates, which `quote` would refuse.
@@ -330,7 +334,7 @@ def _sarif_result(tracked: TrackedFinding, codes: list[str]) -> dict[str, object
 
 
 def _is_sarif(_: str, content: object) -> bool:
-    """Return True for SARIF whose first run is of a tool named dpcalc; the text is ignored."""
+    """Return True if a JSON document is SARIF whose first run is of a tool named dpcalc."""
     match content:
         case {"runs": [{"tool": {"driver": {"name": "dpcalc"}}}, *_]}:
             return True

@@ -17,7 +17,7 @@ _MAX_DIGITS = 7  # digits before the point from which on a number is written wit
 
 
 def rounded_up(value: float | Fraction, *, digits: int = DIGITS, apart_from: float | None = None) -> str:
-    """Return a number rounded up to some significant digits, never below it; "inf" and "-inf"; ValueError for NaN.
+    """Return a number rounded up, with more than `digits` digits if it is near `apart_from`; raise ValueError for NaN.
 
     Args:
         value: the number, exact if it is a fraction; `inf` gives "inf".
@@ -40,7 +40,7 @@ def rounded_up(value: float | Fraction, *, digits: int = DIGITS, apart_from: flo
         '0.333334'
     """
     if not math.isfinite(value):
-        return _infinite(value)
+        return _infinity_text(value)
     exact = _exact(value, ROUND_CEILING)
     if apart_from is None or not math.isfinite(apart_from):
         return _text(_rounded(exact, digits, ROUND_CEILING))
@@ -48,7 +48,7 @@ def rounded_up(value: float | Fraction, *, digits: int = DIGITS, apart_from: flo
 
 
 def rounded_down(value: float | Fraction, *, digits: int = DIGITS) -> str:
-    """Return a number rounded down to some significant digits, never above it; "inf" and "-inf"; ValueError for NaN.
+    """Return a number rounded down to `digits` significant digits, infinity as "inf"; raise ValueError for NaN.
 
     Args:
         value: the number, exact if it is a fraction; `inf` gives "inf".
@@ -65,7 +65,7 @@ def rounded_down(value: float | Fraction, *, digits: int = DIGITS) -> str:
         '0.946'
     """
     if not math.isfinite(value):
-        return _infinite(value)
+        return _infinity_text(value)
     return _text(_rounded(_exact(value, ROUND_FLOOR), digits, ROUND_FLOOR))
 
 
@@ -89,7 +89,7 @@ def rounded_up_within(value: float, limit: float) -> str:
 
 
 def percent_up(part: float, whole: float) -> str:
-    """Return 100 part / whole as text without "%", rounded up, with digits enough to show the side of 100.
+    """Return part / whole in percent, without the sign, rounded up with digits enough to show its side of 100.
 
     Args:
         part: finite, >= 0.
@@ -120,22 +120,22 @@ def as_given(value: float) -> str:
     return repr(float(value)) if exact.adjusted() < _MAX_DIGITS else format(exact.normalize(), "e")
 
 
-def _infinite(value: float | Fraction) -> str:
-    """Return "inf" or "-inf"; raise ValueError for NaN."""
+def _infinity_text(value: float | Fraction) -> str:
+    """Return "inf" or "-inf" for an infinite number; raise ValueError for NaN."""
     if math.isnan(value):
         raise ValueError("expected a number to print, got NaN")
     return "inf" if value > 0 else "-inf"
 
 
 def _exact(value: float | Fraction, rounding: str = ROUND_CEILING) -> Decimal:
-    """Return the shortest decimal that denotes a float; of a fraction 100 digits, rounded in a direction."""
+    """Return a float as its shortest decimal, a fraction as a decimal of 100 digits rounded in the given direction."""
     if isinstance(value, Fraction):
         return Context(prec=100, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator))
     return Decimal(repr(float(value)))
 
 
 def _rounded(exact: Decimal, digits: int, rounding: str) -> Decimal:
-    """Return a decimal rounded to some significant digits in the direction of `decimal`'s constant `rounding`."""
+    """Return a decimal rounded to `digits` significant digits by a rounding mode of `decimal`; zero stays zero."""
     if not exact:
         return Decimal(0)
     quantum = Decimal(1).scaleb(exact.adjusted() - digits + 1)
@@ -146,7 +146,8 @@ def _rounded(exact: Decimal, digits: int, rounding: str) -> Decimal:
 
 
 def _rounded_apart(exact: Decimal, limit: Decimal, digits: int) -> Decimal:
-    """Return a decimal rounded up to `digits` digits, or as many more as make it move less than the limit is away."""
+    """Round up to `digits` digits, or to more that move it less than the limit is away; at the limit it stays exact."""
+    # Moved by less than the distance, a number stays on its side; this ends, for a decimal has finitely many digits.
     distance = abs(exact - limit)
     candidates = (_rounded(exact, count, ROUND_CEILING) for count in itertools.count(digits))
     return next(up for up in candidates if up == exact or up - exact < distance)

@@ -269,7 +269,7 @@ def rules_list() -> str:
 
 
 def rules_page() -> str:
-    """Return the text of docs/rules.md: each rule's code, title, condition, reason and fix."""
+    """Return the text of docs/rules.md: an introduction, then code, title, condition, reason and fix of each rule."""
     lines = [
         "# Rules",
         "",

@@ -41,7 +41,7 @@ _FULL_DIGITS = 17  # significant digits that identify every float
 def with_safe_decimal(
     solution: Solution, before: Plan, measure_plan: Callable[[Plan], tuple[float, Guarantee]]
 ) -> Solution:
-    """Return a solution at the shortest of its 6-, 9- and 17-digit decimals within the target; if an int, unchanged.
+    """Return a solution at its first decimal of 6, 9 or 17 digits within the target; unchanged if an int or if none is.
 
     Args:
         solution: result of a solver.
@@ -65,7 +65,7 @@ def with_safe_decimal(
 
 
 def _cheaper_decimal(value: float | Fraction, digits: int) -> float | Fraction:
-    """Return a value with that many significant digits, on the side with less epsilon: noise up, a rate down."""
+    """Return a value rounded to `digits` digits toward less epsilon: noise (a float) up, a rate (a Fraction) down."""
     if isinstance(value, Fraction):
         return Fraction(rounded_down(value, digits=digits))
     return float(rounded_up(value, digits=digits))
@@ -83,7 +83,7 @@ def _plan_at(value: float | Fraction, solution: Solution, before: Plan) -> Plan:
 
 
 def _plan_with_rate(solution: Solution, rate: Fraction) -> Plan:
-    """Return the solved plan with another Poisson rate, the phase's steps set anew where its epochs are fixed."""
+    """Return the solved plan with another Poisson rate, plain, capped or cyclic; steps follow if epochs are fixed."""
     phase = solution.plan.phases[solution.phase]
     level = phase.hierarchy.levels[solution.level]
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
@@ -107,7 +107,7 @@ def _exact(value: float | Fraction) -> Fraction:
 
 
 def solution_output(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> Output:
-    """Return a solver's result: fields on the value, its guarantee and the solved plan; quiet text the value alone.
+    """Return the result of a solver: the value, its guarantee and the solved plan; the quiet text is the value alone.
 
     Args:
         command: name of the solver.
@@ -140,7 +140,7 @@ def _reached_text(solution: Solution) -> str:
 
 
 def _solution_headline(solution: Solution) -> str:
-    """Return "KEY >= VALUE   gives MEASURE <= REACHED (fails at X)", or "(nothing beyond it fails)"."""
+    """Return "KEY >= VALUE   gives MEASURE <= REACHED (fails at X)" of a solution; KEY <= VALUE unless it is noise."""
     fails, relation = _failing_value_text(solution), relation_to_solution(solution.name)
     return (
         f"{label(solution)} {relation} {value_text(solution.value)}   gives {solution.goal.name} <= "
@@ -149,7 +149,7 @@ def _solution_headline(solution: Solution) -> str:
 
 
 def _solution_fields(solution: Solution) -> Fields:
-    """Return a solution's name, value, measure reached, target, `fails_at` (None: no value), key, goal, `held`."""
+    """Return `solution`: name, key, value, what it reaches, target, goal, where it fails (None: nowhere), `held`."""
     goal, fails_at = solution.goal, solution.fails_at
     return (
         Field("name", solution.name, section=Section.RUN),
@@ -164,7 +164,7 @@ def _solution_fields(solution: Solution) -> Fields:
 
 
 def _solution_rows(solution: Solution) -> Fields:
-    """Return a terminal's rows: unit, delta, `held`, accountant, lower bound, target; epsilon if another goal."""
+    """Return terminal rows: unit, delta, `held`, accountant, lower bound, target, and epsilon unless it is the goal."""
     guarantee, goal, lower = solution.guarantee, solution.goal, solution.guarantee.epsilon_lower
     epsilon, measured = ("", "") if _limits_epsilon(goal) else (rounded_up(guarantee.epsilon), f"{goal.name} <= ")
     return (
@@ -179,7 +179,7 @@ def _solution_rows(solution: Solution) -> Fields:
 
 
 def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
-    """Return the result of a failed search: `solution` and plan null, the target, the nearest value as `best`.
+    """Return the result of a failed search: no `solution`, guarantee or plan, but the target and the nearest value.
 
     Args:
         command: name of the solver.
@@ -212,29 +212,29 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
     )
 
 
-def _best_fields(answer: NoSolution, reached: str, others: str) -> Fields:
-    """Return the nearest value's fields: name, value, measure as text `reached`, target, goal, `held` (`others`)."""
+def _best_fields(answer: NoSolution, reached_text: str, unchanged_noise: str) -> Fields:
+    """Return `best`: the nearest value, what it reaches (`epsilon` only if that is the goal), target, goal, `held`."""
     return (
         json_only("name", answer.name),
         Field("value", _number(answer.best_value)),
-        *_reached_fields(answer.goal, answer.best_reached if _limits_epsilon(answer.goal) else None, reached),
+        *_reached_fields(answer.goal, answer.best_reached if _limits_epsilon(answer.goal) else None, reached_text),
         json_only("target", answer.goal.limit),
         json_only("goal", _goal_fields(answer.goal, answer.best_reached)),
-        json_only("held", others or None),
+        json_only("held", unchanged_noise or None),
     )
 
 
-def _reached_fields(goal: Goal, epsilon: float | None, reached: str) -> Fields:
-    """Return `epsilon` for JSON and one plain line "MEASURE: REACHED", named after what the goal limits."""
+def _reached_fields(goal: Goal, epsilon: float | None, reached_text: str) -> Fields:
+    """Return the JSON field `epsilon`, and a plain line "MEASURE: REACHED" named after what the goal limits."""
     is_epsilon = _limits_epsilon(goal)
     return (
-        Field("epsilon", epsilon, plain=reached if is_epsilon else ""),
-        plain_only(measure(goal), "" if is_epsilon else reached),
+        Field("epsilon", epsilon, plain=reached_text if is_epsilon else ""),
+        plain_only(measure(goal), "" if is_epsilon else reached_text),
     )
 
 
 def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: Sequence[str]) -> Fields:
-    """Return config, outcome, the solved plan's steps, phases and hash (None, [], None without one), keys written."""
+    """Return config, outcome, steps, phases and hash of the solved plan (None or [] without one), and keys written."""
     # Steps, phases and hash of the solved plan, which `--write` makes of the file: the hash can be checked afterwards.
     return (
         config_field(loaded, has_row=plan is not None),
@@ -248,7 +248,7 @@ def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: 
 
 
 def _phases_field(phases: Sequence[Phase]) -> Field:
-    """Return `phases`: JSON dicts, "NAME: STEPS, NOISE; DRAWS" as plain lines and rows, without NAME in a sole row."""
+    """Return `phases`: JSON dicts, and "NAME: STEPS, NOISE; DRAWS" of each; the row of a single phase omits NAME."""
     texts = [_phase_text(phase) for phase in phases]
     named = tuple(f"{visible(phase.name)}: {text}" for phase, text in zip(phases, texts, strict=True))
     rows = tuple(map(with_thousands_separators, named if len(phases) > 1 else texts))
@@ -266,7 +266,7 @@ def _phases_field(phases: Sequence[Phase]) -> Field:
 
 
 def _goal_fields(goal: Goal, reached: float) -> Fields:
-    """Return a goal's measure as a key, its words, the limit, and the upper bound reached, as fields."""
+    """Return four fields of a goal: its measure as a key, its name in words, its limit, and the upper bound reached."""
     return (
         Field("measure", measure(goal)),
         Field("words", goal.name),
@@ -276,7 +276,7 @@ def _goal_fields(goal: Goal, reached: float) -> Fields:
 
 
 def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc delta`: bounds on delta, epsilon, unit, accountant, steps; quiet text delta alone.
+    """Return the result of `dpcalc delta`: bounds on delta at a given epsilon; the quiet text is the upper bound alone.
 
     Args:
         answer: delta at a given epsilon.
@@ -302,7 +302,7 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
 
 
 def _delta_fields(answer: DeltaResult, plan: Plan) -> Fields:
-    """Return the parts of a guarantee with a given epsilon: both bounds on delta, kind, unit, method, notes."""
+    """Return the parts of a guarantee at a given epsilon: bounds on delta, unit, accountant, direction, notes."""
     return (
         Field("delta", answer.delta, rounding=rounded_up),
         Field("delta_lower", answer.delta_lower, rounding=rounded_down),
@@ -342,7 +342,7 @@ def value_text(value: Value) -> str:
 
 
 def _failing_value_text(solution: Solution) -> str:
-    """Return the value that misses the target: a rate rounded up, noise down, a whole number as it is; "" for None."""
+    """Return the value that misses the target, a rate rounded up, noise rounded down; "" if there is none."""
     fails = solution.fails_at
     if fails is None:
         return ""
@@ -353,7 +353,7 @@ def _failing_value_text(solution: Solution) -> str:
 
 
 def _unchanged_noise_text(name: str, plan: Plan) -> str:
-    """Return words on the noise of other sums, which a search for noise leaves as it is; "" for others, or no sums."""
+    """Return words on the noise of other sums, which a search for noise leaves unchanged; "" in any other search."""
     # Whoever turns this knob should know that the noise of the other sums stays as it is.
     others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
     if not others or not name.startswith(NOISE):
@@ -378,7 +378,7 @@ _FEW = 5e-4  # misses of a true positive rate that is rounded to 1.00
 
 
 def risk_output(risk: Risk, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc risk`: the advantage as headline, `_risk_fields`, unit and attacker as rows.
+    """Return the result of `dpcalc risk`: the advantage as headline and bounds on attacks as fields; no quiet text.
 
     Args:
         risk: bounds on the success of membership inference.
@@ -400,7 +400,7 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
 
 
 def _risk_fields(risk: Risk, plan: Plan) -> Fields:
-    """Return advantage, kind, unit, prior, detections with two rows each, belief, mu-GDP and reconstructions."""
+    """Return the fields of `risk`: advantage, prior, detections (two rows each), belief, mu-GDP, reconstructions."""
     # An advantage is hard to read: the share of right guesses among equally likely worlds is (1 + advantage) / 2.
     guessing = f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
     return (
@@ -422,7 +422,7 @@ def _risk_fields(risk: Risk, plan: Plan) -> Fields:
 
 
 def _belief_field(risk: Risk) -> Field:
-    """Return `belief`: to what the belief in the truth rises from the prior, rounded up, and the exception's chance."""
+    """Return `belief`: an upper bound on the belief in the truth, and the probability with which it may be exceeded."""
     exception = as_given(risk.exception)
     rise = f"in the truth rises from {100 * risk.prior:g}% to at most {_percent(risk.belief)}"
     return Field(
@@ -435,7 +435,7 @@ def _belief_field(risk: Risk) -> Field:
 
 
 def _reconstructions_field(pairs: Sequence[tuple[float, float]]) -> Field:
-    """Return `reconstructions` of (baseline, bound on success): JSON dicts, a plain line and a row "inference" each."""
+    """Return `reconstructions`: for each (baseline, bound on success) a JSON dict, a plain line and a terminal row."""
     return Field(
         "reconstructions",
         [{"baseline": baseline, "success": success} for baseline, success in pairs],
@@ -450,7 +450,7 @@ def _reconstructions_field(pairs: Sequence[tuple[float, float]]) -> Field:
 
 
 def _detection_entry(detection: Detection) -> dict[str, float]:
-    """Return a detection for JSON: its rates; `true_positive_rate` is the larger, `false_negative_rate` the smaller."""
+    """Return a detection for JSON: its rates, and of both attacks the larger true positive and smaller miss rate."""
     return {
         "false_positive_rate": detection.false_positive_rate,
         "true_positive_rate": max(detection.present, detection.absent),
@@ -462,7 +462,7 @@ def _detection_entry(detection: Detection) -> dict[str, float]:
 
 
 def _detection_row(detection: Detection) -> Field:
-    """Return the terminal's row "N% false alarms": true positive rates of calling units present, and absent."""
+    """Return the row "N% false alarms": bounds on the true positive rates of calling units present and absent."""
     present = _detected_text(detection.present, detection.present_missed)
     absent = _detected_text(detection.absent, detection.absent_missed)
     # Two attacks: an alarm says "present" or "absent". The bound of one says nothing about the other.
@@ -477,7 +477,7 @@ def _posterior_row(detection: Detection, prior: float) -> Field:
 
 
 def _detection_text(detection: Detection) -> str:
-    """Return "fpr F: tpr T (absent A), posterior P", rounded up, with "missed at least M", rounded down, if M < 5e-4.
+    """Return "fpr F: tpr T (absent A), missed at least M, posterior P"; M, the smaller miss rate, only if 0 < M < 5e-4.
 
     T is of attackers who call a unit present, A of those who call it absent; M is the smaller miss rate of both.
     """

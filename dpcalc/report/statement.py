@@ -102,7 +102,7 @@ class StatementView:
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
-    """Return a statement's title, sections, JSON fields; no attackers, groups and coverage if epsilon is infinite.
+    """Return title, sections and JSON fields; the sections on attackers, groups and coverage need a finite epsilon.
 
     Args:
         statement: evaluation, attack success and groups of one plan.
@@ -130,21 +130,21 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
 
 
 def _not_covered(plan: Plan) -> tuple[str, ...]:
-    """Return NOT_COVERED; for a plan with `tuning` without the tuning, whose cost is then in epsilon."""
+    """Return NOT_COVERED; if the plan has `tuning`, which epsilon covers, the point on tuning names only other runs."""
     if plan.tuning is None:
         return NOT_COVERED
     return tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in NOT_COVERED)
 
 
 def _deployment(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return DEPLOYMENT, the last pair (tuning) in the words of a plan with `tuning`."""
+    """Return DEPLOYMENT; for a plan with `tuning` the last pair says that it is covered, in the words of the plan."""
     if plan.tuning is None:
         return DEPLOYMENT
     return (*DEPLOYMENT[:-1], ("tuning", TUNED.format(plan.tuning.words)))
 
 
 def _guarantee_section(statement: Statement, budget: Budget | None) -> StatementSection:
-    """Return the section with the guarantee in one sentence, or that there is none, and its parts as rows."""
+    """Return the section with the guarantee in a sentence, or that there is none if infinite, and its parts as rows."""
     guarantee = statement.evaluation.guarantee
     promise = "There is no guarantee: no finite epsilon is known for this run."
     if guarantee.finite:
@@ -153,7 +153,7 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Statement
 
 
 def _promise_text(guarantee: Guarantee, budget: Budget | None) -> str:
-    """Return a finite guarantee as a sentence on probabilities: changed at most by the factor e^epsilon, plus delta."""
+    """Return a sentence: what is protected changes any probability by at most a factor e^epsilon, and delta on top."""
     factor = _factor_text(_epsilon_text(guarantee, budget))
     difference = PROMISES[guarantee.adjacency].format(protected_text(guarantee))
     return (
@@ -168,7 +168,7 @@ def _epsilon_text(guarantee: Guarantee, budget: Budget | None) -> str:
 
 
 def _factor_text(epsilon: str) -> str:
-    """Return "e^EPSILON (FACTOR)" for a printed epsilon, the factor rounded up; without it beyond MAX_EXPONENT."""
+    """Return "e^EPSILON (FACTOR)" for a printed epsilon, the factor rounded up; "e^EPSILON" from MAX_EXPONENT on."""
     # From the printed epsilon, not the exact one: a reader who recomputes the factor must find the same number.
     printed = float(epsilon)
     figures = f" ({rounded_up(math.exp(printed))})" if printed < MAX_EXPONENT else ""
@@ -176,7 +176,7 @@ def _factor_text(epsilon: str) -> str:
 
 
 def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of the guarantee's parts; if finite also kind, mu-GDP, accountant; of the budget if any."""
+    """Yield (label, text) of a guarantee and the budget, if any; kind, mu-GDP and accountant only if it is finite."""
     guarantee = statement.evaluation.guarantee
     yield "epsilon", f"at most {_epsilon_text(guarantee, budget)}" if guarantee.finite else "infinite"
     if guarantee.epsilon_lower is not None:
@@ -195,7 +195,7 @@ def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tup
 
 
 def _attack_section(statement: Statement) -> StatementSection:
-    """Return the section on the best attacker: advantage, right guesses, true positive rates; %, rounded up."""
+    """Return the section on the best attacker: bounds on advantage, right guesses and detections, in percent."""
     # In percent and with what guessing gains beside it: the reader decides by the difference.
     attack, unit = statement.attack, protected_text(statement.evaluation.guarantee)
     rows = [("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms")]
@@ -215,7 +215,7 @@ def _attack_section(statement: Statement) -> StatementSection:
 
 
 def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
-    """Yield one section: epsilon without amplification, if larger, and of each group; no section if that is empty."""
+    """Yield the section on epsilon without amplification, if larger, and of each group, unless there is neither."""
     unit = visible(statement.evaluation.guarantee.unit)
     prose = (
         "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, "
@@ -237,7 +237,7 @@ def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
 
 
 def _group_text(epsilon: float | None) -> str:
-    """Return "epsilon at most X" of a group, or that it is infinite (inf) or unknown (None)."""
+    """Return "epsilon at most X" of a group, or that there is no finite epsilon (inf) or no known bound (None)."""
     if epsilon is None:
         return "no bound is known"
     return f"epsilon at most {rounded_up(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon"
@@ -250,7 +250,7 @@ def _training_section(statement: Statement) -> StatementSection:
 
 
 def _origin_section(loaded: Loaded, published: str) -> StatementSection:
-    """Return the section with the config's path and hash, the version of dpcalc and the date of the release, if any."""
+    """Return the section with path and hash of the config, version of dpcalc and, if given, date of the release."""
     path = visible(loaded.path)
     rows = [
         ("config", path if not loaded.section else f"{path}, section {visible(loaded.section)}"),
@@ -262,7 +262,7 @@ def _origin_section(loaded: Loaded, published: str) -> StatementSection:
 
 
 def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
-    """Return a statement's fields for JSON: config, guarantee, mu, attacks, groups, phases, claims, deployment."""
+    """Return a statement for JSON: config, guarantee, attack, groups, phases, coverage, deployment, assumptions."""
     evaluation, attack = statement.evaluation, statement.attack
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
     groups = [
@@ -315,7 +315,7 @@ def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001
 
 
 def statement_text(view: StatementView, width: int = 80) -> str:
-    """Return a statement as plain text: title, underlined, and sections, wrapped between words to the width.
+    """Return a statement as plain text: an underlined title, then sections whose text wraps between words at `width`.
 
     Args:
         view: the statement.
@@ -331,7 +331,7 @@ def statement_text(view: StatementView, width: int = 80) -> str:
 
 
 def _section_lines(section: StatementSection, width: int) -> Iterator[str]:
-    """Yield the indented lines below a heading: paragraphs, then rows, then the list."""
+    """Yield the lines below a heading, indented and wrapped: paragraphs, labelled rows, then points with hyphens."""
     for paragraph in section.prose:
         yield from _wrapped(paragraph, width, "  ", "  ")
     for label, text in section.rows:
@@ -340,15 +340,20 @@ def _section_lines(section: StatementSection, width: int) -> Iterator[str]:
         yield from _wrapped(point, width, "  - ", "    ")
 
 
-def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
-    """Return a paragraph as lines with one indent for the first line and one for the others; no word is cut."""
+def _wrapped(text: str, width: int, first_indent: str, other_indent: str) -> list[str]:
+    """Return a paragraph wrapped without cutting words; if it is empty, one line with the stripped first indent."""
     return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
-    ) or [first.rstrip()]
+        text,
+        width,
+        initial_indent=first_indent,
+        subsequent_indent=other_indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first_indent.rstrip()]
 
 
 def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  Markdown is not wrapped
-    """Return a statement as Markdown, never wrapped: title, sections of prose, rows and points, every text escaped.
+    """Return a statement as unwrapped Markdown: title, then sections of paragraphs, tables and lists, all text escaped.
 
     Args:
         view: the statement.
@@ -401,7 +406,7 @@ _HEAD = r"""\documentclass{article}
 
 
 def statement_latex(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  LaTeX breaks lines itself
-    """Return a statement as a LaTeX document, `width` ignored; letters that are not Latin need XeLaTeX or LuaLaTeX.
+    """Return a statement as a LaTeX document, all text escaped; non-Latin letters need XeLaTeX or LuaLaTeX.
 
     Args:
         view: the statement.
@@ -414,7 +419,7 @@ def statement_latex(view: StatementView, width: int = 80) -> str:  # noqa: ARG00
 
 
 def _latex_section(section: StatementSection) -> Iterator[str]:
-    """Yield the lines below a heading: paragraphs, a description list of the rows, an itemized list of the points."""
+    """Yield the escaped lines below a heading: paragraphs, a description list of rows, an itemized list of points."""
     for paragraph in section.prose:
         yield latex_escaped(paragraph)
         yield ""

@@ -21,7 +21,7 @@ _TRAILING = re.compile(r"\s+((?:\x1b\[[0-9;]*m)*)$")
 
 
 def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = False) -> str:
-    """Return a result as its table, else headline and labelled rows (more if verbose), wrapped, 1,000s separated.
+    """Return the table of a result, or else its headline and labelled rows, wrapped and with thousands separators.
 
     Args:
         output: the result.
@@ -44,7 +44,7 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
 
 
 def _table_parts(table: Table, width: int) -> list[RenderableType]:
-    """Return headline, table and `_notes` of the last column; `_stacked_rows` if the columns exceed the width."""
+    """Return a headline, then the table with its last column as notes below, or the rows stacked if it is too wide."""
     titles = ["lower" if column == "epsilon_lower" else column for column in table.columns]
     rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
     headline = Text(with_thousands_separators(table.headline), style="bold")
@@ -52,16 +52,21 @@ def _table_parts(table: Table, width: int) -> list[RenderableType]:
     widths = _column_widths([titles[:-1], *(row[:-1] for row in rows)], width)
     if widths is None:
         return [headline, *_stacked_rows(titles, rows, width)]
+    return [headline, _grid_without_notes(titles, rows, widths), *_notes(rows)]
+
+
+def _grid_without_notes(titles: Sequence[str], rows: Iterable[Sequence[str]], widths: Iterable[int]) -> RichTable:
+    """Return a table of all columns but the last, which holds notes, with these widths and bold titles."""
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for title, size in zip(titles, widths, strict=False):
         grid.add_column(Text(title), width=size)
     for *texts, _ in rows:
         grid.add_row(*map(Text, texts))
-    return [headline, grid, *_notes(rows)]
+    return grid
 
 
 def _notes(rows: Iterable[Sequence[str]]) -> list[RenderableType]:
-    """Return "notes" and a line for each row with a note, the last cell, after the first two cells; [] for none."""
+    """Return the heading "notes" and a line with the first two cells and note of each row that has one; [] if none."""
     notes = RichTable.grid(padding=(0, _GAP))
     for *texts, note in rows:
         if note:
@@ -97,7 +102,7 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
 
 
 def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Return column widths, grown until no cell wraps or the width is used; None if words or three lines do not fit."""
+    """Return widths that cut no word, the tallest column widened first; None if over `width` or three lines a cell."""
     columns = list(zip(*rows, strict=True))
     widths = [max(len(word) for text in texts for word in (text.split() or [""])) for texts in columns]
     room = width - _GAP * len(widths)
@@ -113,14 +118,14 @@ def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | Non
 
 
 def _stacked_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[RenderableType]:
-    """Yield, for each row, its first cell and a labelled line for each other cell that is not empty."""
+    """Yield the first cell of each row as a line, and below it its other cells with their titles, if not empty."""
     for first, *cells in rows:
         yield Text(first, style="bold")
         yield from _labelled([pair for pair in zip(titles[1:], cells, strict=True) if pair[1]], width)
 
 
 def _labelled(rows: Iterable[tuple[str, str]], width: int) -> Iterator[RenderableType]:
-    """Yield rows of (label, text), texts aligned; on a terminal of under 40 columns each text below its label."""
+    """Yield (label, text) rows as a grid with aligned texts; under 40 columns, yield each text below its label."""
     # Beside a label so little room is left that words would stand one below the other.
     if width < _NARROW:
         for label, text in rows:
@@ -137,7 +142,7 @@ def _labelled(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Renderabl
 
 
 def _rendered(parts: Sequence[RenderableType], *, width: int, styled: bool) -> str:
-    """Return what rich prints for the parts, one below the other, without trailing spaces; escapes only if styled."""
+    """Return the parts as rich prints them below one another, without trailing spaces; with escapes only if styled."""
     # Texts hold names of the user: markup, emoji codes and highlights in them are not for rich to interpret.
     console = Console(
         file=io.StringIO(),
