@@ -134,7 +134,7 @@ def _repeated_event(event: Call) -> tuple[Call, str]:
 
 
 def _data_size(releases: Sequence[_Release], terms: Terms) -> int | None:
-    """Return the size of the data that draws or the user state; None if neither does; InputError for different sizes."""
+    """Return the size of the data that draws or terms state; None if neither does; InputError for different sizes."""
     # A config has one data set; events that state several sizes are of several runs.
     sizes = {release.draw.examples for release in releases if release.draw.examples is not None}
     if terms.examples is not None:
@@ -166,7 +166,7 @@ def _needs_replace_one(parts: Sequence[Part]) -> bool:
 
 
 def _unknown(releases: Sequence[_Release]) -> tuple[str, ...]:
-    """Return sentences on the adjacency (replace-one or zero-out explained), the loader if sampled, and the clip norm."""
+    """Return sentences on the adjacency and its reason, on the loader of a sampled event, and on the clip norm."""
     parts = [release.part for release in releases]
     scheme = "Poisson" if any("poisson" in part.sampling for part in parts) else "fixed-size"
     is_sampled = any(release.draw.event_name for release in releases)
@@ -180,7 +180,7 @@ def _unknown(releases: Sequence[_Release]) -> tuple[str, ...]:
 
 
 def _releases(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[_Release]:
-    """Yield the releases of an event inside `draw`, steps times `count`; InputError for events without such a config."""
+    """Yield an event's releases inside `draw`, their steps times `count`; InputError for events without a config."""
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name = _field_values(event), event.name
@@ -213,7 +213,7 @@ def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call
 
 
 def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_Release]:
-    """Yield one release that lists all noises of a composition on one sample, none for no noise; InputError if refused."""
+    """Yield one release with all noises of a composition of Gaussians on one sample, none for no noise; InputError."""
     noises = _noises_on_one_sample(event, draw.event_name)
     if noises:
         also = ", ".join(f"{{noise_multiplier: {noise}}}" for noise in noises[1:])
@@ -322,7 +322,7 @@ _WITH_OWN_DRAW: dict[str, Callable[[dict[str, Any], int], _Release]] = {
 
 
 def _mechanism(name: str, fields: dict[str, Any]) -> str:
-    """Return the content of `mechanism:` in braces; InputError for an event without one or a sensitivity other than 1."""
+    """Return the content of `mechanism:` in braces; InputError for an event without one or a sensitivity not 1."""
     if fields.get("sensitivity", 1) != 1:
         raise InputError(
             f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
@@ -372,7 +372,7 @@ def _zcdp_keys(fields: dict[str, Any]) -> str:
 
 
 def _randomized_response_keys(fields: dict[str, Any]) -> str:
-    """Return the config keys of randomized response; its truth probability 1 - noise + noise / buckets is rounded up."""
+    """Return the keys of randomized response; its truth probability 1 - noise + noise / buckets is rounded up."""
     noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
     # With probability `noise` the answer is uniform over all buckets, the true one among them.
     buckets = whole_number(fields["num_buckets"], "RandomizedResponseDpEvent num_buckets", low=2)
@@ -401,16 +401,19 @@ _MECHANISMS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def _tuning(fields: dict[str, Any]) -> str:
-    """Return the content of `tuning:`, Poisson for an infinite shape, else (truncated) negative binomial; InputError."""
+    """Return the content of `tuning:` in braces, the mean and law of the number of runs; InputError if out of range."""
     mean = number_text(finite_number(fields["mean"], "RepeatAndSelectDpEvent mean"))
-    shape = fields["shape"]
+    return f"{{mean: {mean}, distribution: {_tuning_law(fields['shape'])}}}"
+
+
+def _tuning_law(shape: Any) -> str:  # noqa: ANN401  a value of the file
+    """Return the law for a shape: infinite Poisson, 1 geometric, 0 logarithmic, else negative binomial; InputError."""
     if shape == math.inf:
-        return f"{{mean: {mean}, distribution: poisson}}"
-    shape = finite_number(shape, "RepeatAndSelectDpEvent shape")
+        return "poisson"
+    number = finite_number(shape, "RepeatAndSelectDpEvent shape")
     # The truncated negative binomial distribution of Papernot and Steinke 2022, by its shape.
     names = {Fraction(1): "geometric", Fraction(0): "logarithmic"}
-    kind = names.get(shape) or f"negative-binomial, shape: {number_text(shape)}"
-    return f"{{mean: {mean}, distribution: {kind}}}"
+    return names.get(number) or f"negative-binomial, shape: {number_text(number)}"
 
 
 def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
@@ -426,7 +429,7 @@ def _inner_event(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the
 
 
 def _field_values(event: Call) -> dict[str, Any]:
-    """Return an event's fields by name, with defaults; InputError for an unknown event, or unknown or missing fields."""
+    """Return an event's fields by name, with defaults; InputError for an unknown event or field or a missing field."""
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
     names = _FIELDS[event.name]
