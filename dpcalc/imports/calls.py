@@ -156,7 +156,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
 
 def _named_arguments(call: Call) -> dict[str, Any]:
-    """Return all arguments by dpcalc's names; InputError for more positional ones than read (none for Opacus)."""
+    """Return a call's arguments by dpcalc's names; InputError for more positional ones than read (Opacus: none)."""
     names = _SIGNATURES[call.name]
     if len(call.arguments) > len(names):
         raise InputError(
@@ -195,7 +195,7 @@ def _refuse_arguments_without_place(name: str, added: Mapping[str, Fraction]) ->
 
 
 def _delta(name: str, given: Mapping[str, Any], *, is_replaced: bool) -> str:
-    """Return a call's own delta, rounded down, "" if it is no number; InputError if it is code and not replaced."""
+    """Return a call's delta, rounded down, or "" for no number; InputError if it is code that no option replaces."""
     delta = given.get("delta")
     # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
     if not is_replaced and isinstance(delta, (Expression, Call)):
@@ -231,7 +231,7 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
 
 
 def _tensorflow_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
-    """Return a call's noise multiplier, halved if `_has_halved_noise`; None if compute_noise is to solve for it."""
+    """Return a call's noise multiplier, halved for microbatches; None if compute_noise has to solve for it."""
     if name == "compute_noise" and "noise_multiplier" not in given:
         return None
     noise = _noise_multiplier(given, name)
@@ -270,7 +270,7 @@ def _require_poisson(name: str, given: Mapping[str, Any]) -> None:
 
 
 def _opacus_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
-    """Return a call's noise multiplier; None if it has a target epsilon instead (not make_private); else InputError."""
+    """Return a call's noise multiplier; None if only a target epsilon is stated (not for make_private); InputError."""
     if name == "make_private" or "noise_multiplier" in given:
         return _noise_multiplier(given, name)
     _required(given, "target_epsilon", name)

@@ -101,7 +101,7 @@ def _release(draw: _Draw, mechanism: str, steps: int) -> _Release:
 
 
 def event_run(event: Call, terms: Terms) -> ImportedRun:
-    """Return the run of an event, its equal releases merged and its tuning apart; InputError if it cannot be expressed.
+    """Return the run of an event, RepeatAndSelect as tuning and equal releases merged; InputError if it has no config.
 
     Args:
         event: the event.
@@ -125,7 +125,7 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
 
 
 def _repeated_event(event: Call) -> tuple[Call, str]:
-    """Return (event of one run, content of `tuning:`): the inner event of RepeatAndSelect; (`event`, "") of others."""
+    """Return (the event that RepeatAndSelect repeats, content of `tuning:`); (`event`, "") for any other event."""
     if event.name != "RepeatAndSelectDpEvent":
         return event, ""
     fields = _field_values(event)
@@ -213,7 +213,7 @@ def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call
 
 
 def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_Release]:
-    """Yield one release with all noises of a composition of Gaussians on one sample, none for no noise; InputError."""
+    """Yield one release with all noises of a Gaussian composition on one sample, or none for no noise; InputError."""
     noises = _noises_on_one_sample(event, draw.event_name)
     if noises:
         also = ", ".join(f"{{noise_multiplier: {noise}}}" for noise in noises[1:])
@@ -256,7 +256,7 @@ def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
 
 
 def _sized_draw(name: str, fields: dict[str, Any]) -> _Draw:
-    """Return the draw of `sample_size` records without replacement, or with it by the event's name; InputError."""
+    """Return the draw of `sample_size` records, with or without replacement by the event's name; InputError if no count."""
     examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
     size = whole_number(fields["sample_size"], "sample_size")
     scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"
@@ -285,7 +285,7 @@ def _capped_poisson_release(fields: dict[str, Any], count: int) -> _Release:
 
 
 def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return a mixture of sensitivities 0 and 1 as a Poisson draw at the probability of 1; InputError for others."""
+    """Return a mixture of sensitivities 0 and 1 as a Poisson draw with the probability of 1; InputError for others."""
     name = "MixtureOfGaussiansDpEvent"
     sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
     if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
@@ -299,7 +299,7 @@ def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
 
 
 def _tree_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return a tree release of each record once, in any order, over the largest step count; InputError if repeated."""
+    """Return the release of a tree over the largest step count, each record once, in any order; InputError if twice."""
     name = "SingleEpochTreeAggregationDpEvent"
     counts = fields["step_counts"]
     # Each record is in one of the trees, and the tree with most steps costs most.

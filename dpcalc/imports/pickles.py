@@ -94,7 +94,7 @@ def _check_directory(stream: BinaryIO) -> None:
 
 
 def _directory_size(tail: bytes) -> int:
-    """Return the size of a zip's list of files by its end record, over the limit if ZIP64 states none; 0 without."""
+    """Return the bytes of a zip's file list by its end record, 0 without one; too many if a ZIP64 record is missing."""
     # `zipfile` would read the whole list of files into memory. Its length is in the end record, or that of ZIP64.
     at, at_64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
     size = struct.unpack_from("<I", tail, at + 12)[0] if 0 <= at <= len(tail) - 16 else 0
@@ -194,7 +194,7 @@ class _Machine:
         self.stack.append(Opaque(name, is_class=True))
 
     def push_result(self) -> None:
-        """Pop a class and its arguments and push `_result_without_call` of them; ValueError if it is no class.
+        """Pop a class and its arguments, push what `_result_without_call` gives for them; ValueError if it is no class.
 
         Raises:
             ValueError: there is no class to make it of.
@@ -264,7 +264,7 @@ def _ordered_dict(arguments: Any) -> dict[Any, Any]:  # noqa: ANN401  of a pickl
 
 
 def _result_without_call(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
-    """Return the dict, bytes or number that calling a class or function would give, else an Opaque; nothing is called."""
+    """Return the dict, bytes or number that calling a class or function would give, else an Opaque; nothing is run."""
     match name.rpartition(".")[2], arguments:
         case "OrderedDict", _:
             return _ordered_dict(arguments)

@@ -46,7 +46,7 @@ _KINDS = (
 
 
 def read_run(path: str, terms: Terms) -> ImportedRun:
-    """Return the run that a checkpoint, pickle or text describes, by its first bytes; ConfigError or InputError.
+    """Return the run of a checkpoint or pickle, by its first bytes, or of text; ConfigError if unreadable; InputError.
 
     Args:
         path: file name; "-" is standard input, which has to be text.
@@ -85,7 +85,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run of JSON or a Python literal, or of the only event or known call among Python code; else InputError."""
+    """Return the run of JSON or a Python literal, or of the only event or known call among code; else InputError."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return _value_run(json_value(text), terms)
@@ -98,7 +98,7 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
 
 
 def _only_call(tree: ast.Module) -> ast.Call:
-    """Return the only event, OrderedDict or call of CALLS in a script, skipping others; InputError for none or several."""
+    """Return the only event, OrderedDict or call of CALLS among a script's calls; InputError for none or several."""
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
     if len(calls) != 1:
@@ -110,7 +110,7 @@ def _only_call(tree: ast.Module) -> ast.Call:
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
-    """Return the run of a known call, an event, a state or its history; InputError for others, or terms only for calls."""
+    """Return the run of a known call, event, state or history; InputError for others, or terms that only calls take."""
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
@@ -127,7 +127,7 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
 
 
 def _state_run(entries: dict[str, Any]) -> ImportedRun:
-    """Return the run of a dict with `history`, else of the only state nested in it; InputError for a state of dpcalc."""
+    """Return the run of a dict with `history`, or of the only state nested in it; InputError for dpcalc's states."""
     if str(entries.get("format", "")).startswith("dpcalc."):
         raise InputError("expected a file of another library, got a state of dpcalc.Accountant, which has a config")
     return accountant_run(entries if "history" in entries else _only_state(entries))
@@ -148,7 +148,7 @@ def _refuse_terms_of_calls(terms: Terms) -> None:
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
-    """Return the only dict with history and mechanism, nested in 10,000 dicts at most; InputError for none or several."""
+    """Return the only dict with history and mechanism within 10,000 nested dicts; InputError for none or several."""
     # Nothing is expanded: a pickle may hold the same dictionary in a million places.
     pending, seen, states = [value], set[int](), []
     while pending and len(seen) < _MAX_SEARCHED:
@@ -188,7 +188,7 @@ class Import:
 
 
 def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
-    """Return a run with the user's terms first, its noise if solved for, and its config; InputError if delta is missing.
+    """Return a run with its config, the terms' delta and adjacency first, noise solved for; InputError without delta.
 
     Args:
         run: the run.
@@ -207,7 +207,7 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
 
 
 def _with_delta_and_adjacency(run: ImportedRun, terms: Terms, path: str) -> ImportedRun:
-    """Return the run with delta and adjacency of the terms, else its own, and all unknowns; InputError for no delta."""
+    """Return the run with delta and adjacency of the terms or its own, and all unknowns; InputError without delta."""
     delta = terms.delta or run.delta
     if not delta:
         raise InputError(f"{visible(path)}: expected a delta, got none; give --delta, e.g. --delta 1e-5")
@@ -215,7 +215,7 @@ def _with_delta_and_adjacency(run: ImportedRun, terms: Terms, path: str) -> Impo
 
 
 def _solved_noise(run: ImportedRun, path: str) -> str:
-    """Return the least noise multiplier for the target epsilon, as a short decimal above it; "" without a target."""
+    """Return the least noise multiplier for the target epsilon, rounded up to a short decimal; "" without a target."""
     if run.target_epsilon is None:
         return ""
     # Any noise will do for a start: the search sets it.
@@ -227,7 +227,7 @@ def _solved_noise(run: ImportedRun, path: str) -> str:
 
 
 def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
-    """Return the output of `epsilon` on the run, then the file and its kind, the unknowns, and the config in the JSON.
+    """Return the output of `epsilon` for the run with its file, kind and unknowns, and in JSON the config's text.
 
     Args:
         result: the imported run.
@@ -245,7 +245,7 @@ def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield the run's unknowns, less the adjacency if in the terms, then those of the number of examples and delta."""
+    """Yield the run's unknowns, except an adjacency in the terms, then examples and delta if they are not stated."""
     for sentence in run.unknown:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence
@@ -256,7 +256,7 @@ def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
 
 
 def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
-    """Return the run's config, loaded but not yet accepted; InputError that names the imported file, not config lines."""
+    """Return the run's config, loaded but not yet accepted; InputError names the imported file, not config lines."""
     try:
         return load_text(_config_text(run, noise, path), path="imported config")
     except InputError as error:
@@ -279,7 +279,7 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
 
 
 def _phase_lines(parts: Sequence[Part], noise: str) -> list[str]:
-    """Return the sections of a single part at the top level; those of several parts as `phases:`, named part-N."""
+    """Return the sections of a single part, or `phases:` with those of each of several parts, named part-1, part-2."""
     sections = [_part_sections(part, noise) for part in parts]
     if len(sections) == 1:
         return sections[0]
@@ -297,7 +297,7 @@ def _examples_to_write(run: ImportedRun) -> int:
 
 
 def _part_sections(part: Part, noise: str) -> list[str]:
-    """Return the lines `sampling:`, `mechanism:` with "{noise}" replaced, and `training:`, by default the steps."""
+    """Return the lines `sampling:`, `mechanism:` ("{noise}" replaced) and `training:`, the steps unless stated."""
     mechanism = part.mechanism.replace(_NOISE, noise)
     training = f"{{{part.training or f'steps: {part.steps}'}}}"
     return [f"sampling: {part.sampling}", f"mechanism: {mechanism}", f"training: {training}"]

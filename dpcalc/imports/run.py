@@ -77,7 +77,7 @@ def json_value(text: str) -> Any:  # noqa: ANN401  a value
 
 
 def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
-    """Return a value with exact numbers (0.1 is 1/10), lists, and dicts or Calls; others as Expressions; InputError.
+    """Return a Python value with exact numbers, Calls for dicts with a class name, Expressions for others; InputError.
 
     Args:
         value: None, bool, int, float, str, list, tuple or dict; anything else becomes an Expression of its repr.
@@ -99,7 +99,7 @@ def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
 
 
 def number_value(number: float | Fraction) -> Fraction | float:
-    """Return a number exactly, floats by their digits (0.1 as 1/10) but for infinity; InputError for NaN or huge ones.
+    """Return a number exactly, a float by its digits (0.1 is 1/10), infinity as it is; InputError for NaN or huge ones.
 
     Raises:
         InputError: it is NaN, has too many digits, or is above the largest float.
@@ -352,7 +352,7 @@ class ImportedRun:
 
 
 def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the different parts in order with the sums of their steps, if not 0; InputError for none or over 500.
+    """Return the different parts in order with their total steps, without those of 0; InputError for none or over 500.
 
     Raises:
         InputError: there is none, or there are too many different ones.
@@ -380,7 +380,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.inf) -> Fraction:  # noqa: ANN401
-    """Return `value` if it is a Fraction in [low, high]; InputError naming `where` for anything else, int or float too.
+    """Return `value` if it is a Fraction in [low, high]; InputError naming `where` for all else, even an int or float.
 
     Args:
         value: a value of the file.
@@ -446,7 +446,7 @@ def decimal_down(number: Fraction) -> str:
 
 
 def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
-    """Return a rate in (0, 1], made exactly 1/n if it is a long decimal of that float; InputError for other values.
+    """Return a rate in (0, 1], as exactly 1/n if a long decimal is the float of 1/n; InputError for other values.
 
     Args:
         value: a value of the file.
