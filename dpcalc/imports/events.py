@@ -256,7 +256,7 @@ def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
 
 
 def _sized_draw(name: str, fields: dict[str, Any]) -> _Draw:
-    """Return the draw of `sample_size` records, with or without replacement by the event's name; InputError if no count."""
+    """Return the draw of a fixed number of records, with or without replacement by the event's name; InputError."""
     examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
     size = whole_number(fields["sample_size"], "sample_size")
     scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"

@@ -217,7 +217,7 @@ def _call_value(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
     if name in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], (Fraction, float)):
         return _converted(name, arguments[0])
     keywords = {str(each.arg): literal_value(each.value, depth) for each in node.keywords}
-    # Some versions of dp_accounting print an event as a call with the name of its class among the keywords.
+    # dp_accounting prints a named tuple of an event as a call with the name of the class among its keywords.
     event = call_if_class_named(keywords)
     if isinstance(event, Call):
         return Call(event.name, arguments, event.keywords, node.lineno)
