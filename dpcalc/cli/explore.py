@@ -279,8 +279,8 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
     from dpcalc.sweep.points import dask, in_process, processes
 
     if executor is Executor.DASK:
-        return partial(dask, scheduler=scheduler, memory=memory)
-    return in_process if points <= FEW else partial(processes, jobs=jobs, memory=memory)
+        return partial(dask, scheduler=scheduler, memory_per_process=memory)
+    return in_process if points <= FEW else partial(processes, jobs=jobs, memory_per_process=memory)
 
 
 def _write_sweep_picture(

@@ -77,7 +77,7 @@ _OPTIONS = {
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of an Opacus accountant's state, equal entries merged; InputError: malformed, no steps, too many.
+    """Return the run in an Opacus accountant's state, equal entries merged; InputError if malformed or without steps.
 
     Args:
         state: with the keys "history" (a list of noise multiplier, rate and steps) and, if it is the whole state,
@@ -97,31 +97,31 @@ def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
         raise InputError(f"history: expected a list of at most {_MAX_ENTRIES:,} entries, got something else")
     return ImportedRun(
         origin=f"the state of an Opacus accountant{f' ({mechanism})' if mechanism else ''}",
-        parts=merged_parts([_entry_part(entry, at) for at, entry in enumerate(history)]),
+        parts=merged_parts([_entry_part(entry, index) for index, entry in enumerate(history)]),
         unknown=(_ADJACENCY, _OPACUS_SAMPLING, _ACCUMULATION, _CLIP, _UNIT),
     )
 
 
-def _entry_part(entry: Any, at: int) -> Part:  # noqa: ANN401  of a pickle or JSON
-    """Return history[at], (noise, rate in (0, 1], whole steps >= 0), as a part of Poisson draws; or InputError."""
+def _entry_part(entry: Any, index: int) -> Part:  # noqa: ANN401  of a pickle or JSON
+    """Return history[index], a list of noise, rate and steps >= 0, as Poisson draws; InputError if it is malformed."""
     if not isinstance(entry, (list, tuple)) or len(entry) != 3:
-        raise InputError(f"history[{at}]: expected noise multiplier, rate and steps, got {shown(entry)}")
+        raise InputError(f"history[{index}]: expected noise multiplier, rate and steps, got {shown(entry)}")
     # Of a pickle the numbers are those of Python, of JSON they are fractions already; a bool is no number.
     noise, rate, steps = (
         number_value(each) if isinstance(each, (int, float, Fraction)) and not isinstance(each, bool) else each
         for each in entry
     )
-    chance = rate_of(rate, f"history[{at}] rate")
+    chance = rate_of(rate, f"history[{index}] rate")
     return _poisson_part(
-        finite_number(noise, f"history[{at}] noise multiplier"),
+        finite_number(noise, f"history[{index}] noise multiplier"),
         chance,
-        whole_number(steps, f"history[{at}] steps", low=0),
+        whole_number(steps, f"history[{index}] steps", low=0),
     )
 
 
-def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int, norm: Fraction | None = None) -> Part:
-    """Return Poisson draws with Gaussian noise, and the clip `norm` if stated; noise as `_noise_text`."""
-    clip = "" if norm is None else f", max_grad_norm: {number_text(norm)}"
+def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int, clip_norm: Fraction | None = None) -> Part:
+    """Return steps of Poisson draws with a clip norm, if given, and noise, "{noise}" for None, to be solved for."""
+    clip = "" if clip_norm is None else f", max_grad_norm: {number_text(clip_norm)}"
     return Part(
         sampling=f"{{scheme: poisson, rate: {number_text(rate)}}}",
         mechanism=f"{{noise_multiplier: {_noise_text(noise)}{clip}}}",
@@ -136,7 +136,7 @@ def _noise_text(noise: Fraction | None) -> str:
 
 
 def call_run(call: Call, terms: Terms) -> ImportedRun:
-    """Return the run of a call, terms in the place of its arguments; InputError for what cannot be read or expressed.
+    """Return the run of a call, in which terms replace arguments; InputError if a number is missing or unusable.
 
     Args:
         call: of one of `CALLS`.
@@ -145,18 +145,18 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     Raises:
         InputError: a number is missing, no literal or out of range, or the call cannot be expressed.
     """
-    given = _with_terms(call.name, _arguments(call), terms)
+    given = _with_terms(call.name, _named_arguments(call), terms)
     read = _tensorflow_run if _SIGNATURES[call.name] else _opacus_run
     return replace(
         read(call.name, given),
         origin=f"a call of {call.name} on line {call.line}",
-        delta=_delta(call.name, given, terms),
+        delta=_delta(call.name, given, is_replaced=terms.delta is not None),
         target_epsilon=_target_epsilon(given),
     )
 
 
-def _arguments(call: Call) -> dict[str, Any]:
-    """Return a call's arguments by `_OUR_NAMES`; InputError for more without names than its signature has."""
+def _named_arguments(call: Call) -> dict[str, Any]:
+    """Return a call's arguments by dpcalc's names; InputError for more positional ones than read (Opacus: none)."""
     names = _SIGNATURES[call.name]
     if len(call.arguments) > len(names):
         raise InputError(
@@ -167,8 +167,8 @@ def _arguments(call: Call) -> dict[str, Any]:
 
 
 def _with_terms(name: str, given: Mapping[str, Any], terms: Terms) -> dict[str, Any]:
-    """Return arguments with the terms in their place, epochs for steps or the reverse; InputError: no place for it."""
-    added = {
+    """Return the arguments, replaced by those of the terms; epochs of the terms also remove steps, and the reverse."""
+    of_terms = {
         "n": terms.examples,
         "batch_size": terms.batch_size,
         "epochs": terms.epochs,
@@ -176,45 +176,47 @@ def _with_terms(name: str, given: Mapping[str, Any], terms: Terms) -> dict[str, 
         "sample_rate": terms.sample_rate,
         "noise_multiplier": terms.noise_multiplier,
     }
-    for argument in ("steps", "sample_rate") if _SIGNATURES[name] else ("batch_size",):
-        if added[argument] is not None:
-            raise InputError(f"{_OPTIONS[argument]}: expected what {name} takes, got a number that it has no place for")
-    replaced = {**given, **{argument: value for argument, value in added.items() if value is not None}}
+    added = {argument: value for argument, value in of_terms.items() if value is not None}
+    _refuse_arguments_without_place(name, added)
+    replaced = {**given, **added}
     # Length is stated once: epochs of the user take the place of steps of the call, and the reverse.
-    if terms.epochs is not None and terms.steps is None:
+    if "epochs" in added and "steps" not in added:
         replaced.pop("steps", None)
-    if terms.steps is not None and terms.epochs is None:
+    if "steps" in added and "epochs" not in added:
         replaced.pop("epochs", None)
     return replaced
 
 
-def _delta(name: str, given: Mapping[str, Any], terms: Terms) -> str:
-    """Return a call's delta, rounded down, or ""; InputError if it is a name or a call and the terms have none."""
+def _refuse_arguments_without_place(name: str, added: Mapping[str, Fraction]) -> None:
+    """Raise InputError for steps or a sampling rate added to a TF-Privacy call, or a batch size to an Opacus call."""
+    for argument in ("steps", "sample_rate") if _SIGNATURES[name] else ("batch_size",):
+        if argument in added:
+            raise InputError(f"{_OPTIONS[argument]}: expected what {name} takes, got a number that it has no place for")
+
+
+def _delta(name: str, given: Mapping[str, Any], *, is_replaced: bool) -> str:
+    """Return a call's delta, rounded down, or "" for no number; InputError if it is code that no option replaces."""
     delta = given.get("delta")
     # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
-    if terms.delta is None and isinstance(delta, (Expression, Call)):
+    if not is_replaced and isinstance(delta, (Expression, Call)):
         _required(given, "delta", name)
     return decimal_down(delta) if isinstance(delta, Fraction) else ""
 
 
 def _target_epsilon(given: Mapping[str, Any]) -> float | None:
-    """Return a call's target epsilon, None without one or with a noise multiplier; InputError for one below 1e-9."""
+    """Return the target epsilon if the noise is to be solved for, else None; InputError for a target below 1e-9."""
     # With a noise multiplier nothing is solved for: the target of the call is then no part of the run.
     target = given.get("target_epsilon") if "noise_multiplier" not in given else None
     return None if target is None else float(finite_number(target, "target_epsilon", low=1e-9))
 
 
 def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of a TF-Privacy call, a user's examples as group, without origin, delta, target; or InputError."""
+    """Return the run of a TF-Privacy call, without origin, delta and target epsilon; InputError if it is incomplete."""
     examples = whole_number(_required(given, "n", name), "number of examples")
     batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
     epochs = finite_number(_required(given, "epochs", name), "epochs")
-    is_solved = name == "compute_noise" and "noise_multiplier" not in given
-    noise = None if is_solved else _noise_multiplier(given, name)
-    unknown = [_ADJACENCY, _TF_SAMPLING, _CLIP]
-    if noise is not None and _has_halved_noise(name, given):
-        noise /= 2
-        unknown.append(_MICROBATCHES)
+    noise = _tensorflow_noise(name, given)
+    unknown = [_ADJACENCY, _TF_SAMPLING, _CLIP, *([_MICROBATCHES] if _has_halved_noise(name, given) else [])]
     group = given.get("max_examples_per_user")
     size = 1 if group is None else whole_number(group, "max_examples_per_user")
     part = Part(
@@ -228,8 +230,16 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
     return ImportedRun(origin="", parts=(part,), unknown=tuple(unknown), examples=examples, group_size=size)
 
 
+def _tensorflow_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
+    """Return a call's noise multiplier, halved for microbatches; None if compute_noise has to solve for it."""
+    if name == "compute_noise" and "noise_multiplier" not in given:
+        return None
+    noise = _noise_multiplier(given, name)
+    return noise / 2 if _has_halved_noise(name, given) else noise
+
+
 def _has_halved_noise(name: str, given: Mapping[str, Any]) -> bool:
-    """Return True for a privacy statement unless used_microbatching=False; InputError if that is no bool."""
+    """Return True for a privacy statement unless it has used_microbatching=False; InputError if that is no bool."""
     if name != "compute_dp_sgd_privacy_statement":
         return False
     has_microbatches = given.get("used_microbatching", True)
@@ -239,27 +249,36 @@ def _has_halved_noise(name: str, given: Mapping[str, Any]) -> bool:
 
 
 def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of an Opacus call, without origin, delta, target; InputError if incomplete or not Poisson."""
-    if given.get("poisson_sampling", True) is not True:
-        raise InputError(
-            f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "
-            "Opacus counts as if it were; write a config with `scheme: shuffle`"
-        )
+    """Return the run of an Opacus call, without origin, delta and target; InputError if incomplete or not Poisson."""
+    _require_poisson(name, given)
     rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
     steps = _opacus_steps(name, given, rate)
-    noise = None
-    if name == "make_private" or "noise_multiplier" in given:
-        noise = _noise_multiplier(given, name)
-    else:
-        _required(given, "target_epsilon", name)
+    noise = _opacus_noise(name, given)
     norm = given.get("max_grad_norm")
     part = _poisson_part(noise, rate, steps, norm if isinstance(norm, Fraction) else None)
     clip = () if isinstance(norm, Fraction) else (_CLIP,)
     return ImportedRun(origin="", parts=(part,), unknown=(_ADJACENCY, _OPACUS_SAMPLING, *clip, _UNIT))
 
 
+def _require_poisson(name: str, given: Mapping[str, Any]) -> None:
+    """Raise InputError if a call states any `poisson_sampling` but True, even a name that may stand for True."""
+    if given.get("poisson_sampling", True) is not True:
+        raise InputError(
+            f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "
+            "Opacus counts as if it were; write a config with `scheme: shuffle`"
+        )
+
+
+def _opacus_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
+    """Return a call's noise multiplier; None if only a target epsilon is stated (not for make_private); InputError."""
+    if name == "make_private" or "noise_multiplier" in given:
+        return _noise_multiplier(given, name)
+    _required(given, "target_epsilon", name)
+    return None
+
+
 def _opacus_steps(name: str, given: Mapping[str, Any], rate: Fraction) -> int:
-    """Return a call's steps, else epochs / rate, rounded down for get_noise_multiplier, up for engines; InputError."""
+    """Return stated steps, else epochs / rate, rounded down for get_noise_multiplier, else up; InputError for none."""
     if given.get("steps") is not None:
         return whole_number(_required(given, "steps", name), "steps")
     epochs = finite_number(_required(given, "epochs", name), "epochs")
@@ -273,7 +292,7 @@ def _noise_multiplier(given: Mapping[str, Any], name: str) -> Fraction:
 
 
 def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:  # noqa: ANN401  a value of the file
-    """Return an argument of call `name`; InputError with the option to give it by, if missing, None or no literal."""
+    """Return an argument of a call; InputError, naming the option to give it by, if it is missing, None or code."""
     value = given.get(argument)
     if value is not None and not isinstance(value, (Expression, Call)):
         return value

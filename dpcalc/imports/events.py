@@ -7,7 +7,7 @@ PermuteAndFlip are of later versions.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpcalc.errors import InputError
 from dpcalc.imports.run import (
@@ -67,13 +67,13 @@ class _Draw:
         sampling: content of `sampling:` without braces; "" for a Poisson draw, whose rate says all.
         rate: inclusion probability, 1 without sampling.
         examples: size of the data, where the event states it.
-        words: name of the event, for messages; "" without sampling.
+        event_name: class of the event that draws, for messages; "" without sampling.
     """
 
     sampling: str = ""
     rate: Fraction = Fraction(1)
     examples: int | None = None
-    words: str = ""
+    event_name: str = ""
 
     @property
     def text(self) -> str:
@@ -84,11 +84,24 @@ class _Draw:
 _ALL = _Draw(sampling="scheme: all")
 
 
-_Release = tuple[_Draw, Part]
+class _Release(NamedTuple):
+    """Steps of one mechanism, with the draw that `part.sampling` states.
+
+    Attributes:
+        draw: draw of the records.
+        part: the steps.
+    """
+
+    draw: _Draw
+    part: Part
+
+
+def _release(draw: _Draw, mechanism: str, steps: int) -> _Release:
+    return _Release(draw, Part(sampling=draw.text, mechanism=mechanism, steps=steps, rate=draw.rate))
 
 
 def event_run(event: Call, terms: Terms) -> ImportedRun:
-    """Return the run of an event: its releases merged, the adjacency that they need; InputError for other events.
+    """Return the run of an event, RepeatAndSelect as tuning and equal releases merged; InputError if it has no config.
 
     Args:
         event: the event.
@@ -97,29 +110,33 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
     Raises:
         InputError: an event is of an unknown kind or cannot be expressed, or a number is out of range.
     """
-    tuning = ""
-    if event.name == "RepeatAndSelectDpEvent":
-        fields = _field_values(event)
-        tuning = _tuning(fields)
-        event = _inner_event(fields["event"], event.name)
-    releases = list(_releases(event, _ALL, 1, 0))
-    examples = _examples(releases, terms)
-    parts = [part for _, part in releases]
-    needs_replace_one, is_tree = _needs_replace_one(parts), any("strategy: tree" in part.mechanism for part in parts)
+    repeated, tuning = _repeated_event(event)
+    releases = list(_releases(repeated, _ALL, 1, 0))
+    examples = _data_size(releases, terms)
+    parts = [release.part for release in releases]
     return ImportedRun(
         origin="a dp_accounting DpEvent",
         parts=merged_parts(parts),
-        unknown=_unknown(releases, needs_replace_one=needs_replace_one, is_tree=is_tree),
-        adjacency="replace-one" if needs_replace_one else "zero-out" if is_tree else "add-remove",
+        unknown=_unknown(releases),
+        adjacency=_adjacency(parts),
         examples=examples,
         tuning=tuning,
     )
 
 
-def _examples(releases: Sequence[_Release], terms: Terms) -> int | None:
-    """Return the size of the data that draws and terms state, None if none does; InputError for different ones."""
+def _repeated_event(event: Call) -> tuple[Call, str]:
+    """Return (the event that RepeatAndSelect repeats, content of `tuning:`); (`event`, "") for any other event."""
+    if event.name != "RepeatAndSelectDpEvent":
+        return event, ""
+    fields = _field_values(event)
+    tuning = _tuning(fields)
+    return _inner_event(fields["event"], event.name), tuning
+
+
+def _data_size(releases: Sequence[_Release], terms: Terms) -> int | None:
+    """Return the size of the data that draws or terms state; None if neither does; InputError for different sizes."""
     # A config has one data set; events that state several sizes are of several runs.
-    sizes = {draw.examples for draw, _ in releases if draw.examples is not None}
+    sizes = {release.draw.examples for release in releases if release.draw.examples is not None}
     if terms.examples is not None:
         sizes.add(whole_number(terms.examples, "--dataset-size"))
     if len(sizes) > 1:
@@ -129,34 +146,46 @@ def _examples(releases: Sequence[_Release], terms: Terms) -> int | None:
     return next(iter(sizes), None)
 
 
+def _adjacency(parts: Sequence[Part]) -> str:
+    """Return "replace-one" if a part needs it, else "zero-out" if a part is a tree, else "add-remove"."""
+    if _needs_replace_one(parts):
+        return "replace-one"
+    return "zero-out" if _has_tree(parts) else "add-remove"
+
+
+def _has_tree(parts: Sequence[Part]) -> bool:
+    return any("strategy: tree" in part.mechanism for part in parts)
+
+
 def _needs_replace_one(parts: Sequence[Part]) -> bool:
-    """Return True if a part draws a fixed size or with replacement, or answers by randomized response."""
+    """Return True if a part draws a fixed size or with replacement, or if its mechanism is randomized response."""
     return any(
         "fixed" in part.sampling or "replacement" in part.sampling or "randomized-response" in part.mechanism
         for part in parts
     )
 
 
-def _unknown(releases: Sequence[_Release], *, needs_replace_one: bool, is_tree: bool) -> tuple[str, ...]:
-    """Return sentences on what an event does not state: adjacency and why, the loader's draws if any, clip norm."""
-    scheme = "Poisson" if any("poisson" in part.sampling for _, part in releases) else "fixed-size"
-    is_sampled = any(draw.words for draw, _ in releases)
+def _unknown(releases: Sequence[_Release]) -> tuple[str, ...]:
+    """Return sentences on the adjacency and its reason, on the loader of a sampled event, and on the clip norm."""
+    parts = [release.part for release in releases]
+    scheme = "Poisson" if any("poisson" in part.sampling for part in parts) else "fixed-size"
+    is_sampled = any(release.draw.event_name for release in releases)
     return (
         "adjacency: an event does not say it, its accountant does"
-        + (" (fixed-size draws and randomized response: replace-one)" if needs_replace_one else "")
-        + (" (trees: zero-out, since removing a record would shift all later ones)" if is_tree else ""),
+        + (" (fixed-size draws and randomized response: replace-one)" if _needs_replace_one(parts) else "")
+        + (" (trees: zero-out, since removing a record would shift all later ones)" if _has_tree(parts) else ""),
         *([f"sampling: {scheme} draws are stated; check that the loader draws so"] if is_sampled else []),
         "clip norm: epsilon does not depend on it; the noise must be relative to it",
     )
 
 
 def _releases(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[_Release]:
-    """Yield (draw, part) of an event's releases, steps times `count`, one for a composition in a draw; InputError."""
+    """Yield an event's releases inside `draw`, their steps times `count`; InputError for events without a config."""
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name = _field_values(event), event.name
     if name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
-        if draw.words:
+        if draw.event_name:
             # Within a draw the parts share one sample: as draws of their own they would cost less than they do.
             yield from _gaussians_on_one_sample(event, draw, count)
             return
@@ -165,15 +194,15 @@ def _releases(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[_Rel
     elif "Sampled" in name and "event" in fields:
         yield from _releases(_inner_event(fields["event"], name), _draw_within(name, fields, draw), count, depth + 1)
     elif name in _WITH_OWN_DRAW:
-        if draw.words:
-            raise InputError(f"{name}: expected it on all records, got it within {draw.words}")
+        if draw.event_name:
+            raise InputError(f"{name}: expected it on all records, got it within {draw.event_name}")
         yield _WITH_OWN_DRAW[name](fields, count)
     elif name != "NoOpDpEvent":
-        yield draw, Part(sampling=draw.text, mechanism=_mechanism(name, fields), steps=count, rate=draw.rate)
+        yield _release(draw, _mechanism(name, fields), count)
 
 
 def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
-    """Yield (event, how often) for the direct parts of a (self-)composition; InputError if one is no event."""
+    """Yield (event, how often) for the direct parts of a (self-)composition; InputError for a part that is no event."""
     if event.name == "SelfComposedDpEvent":
         yield _inner_event(fields["event"], event.name), whole_number(fields["count"], f"{event.name} count", low=0)
         return
@@ -184,9 +213,18 @@ def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call
 
 
 def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_Release]:
-    """Yield one (draw, part) for all of 1 to 100 Gaussian releases in a composition, none for 0; else InputError."""
+    """Yield one release with all noises of a Gaussian composition on one sample, or none for no noise; InputError."""
+    noises = _noises_on_one_sample(event, draw.event_name)
+    if noises:
+        also = ", ".join(f"{{noise_multiplier: {noise}}}" for noise in noises[1:])
+        text = f"{{noise_multiplier: {noises[0]}{f', also: [{also}]' if also else ''}}}"
+        yield _release(draw, text, count)
+
+
+def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
+    """Return the noise of each Gaussian in a nested composition; InputError for other mechanisms or over 100."""
     noises: list[str] = []
-    pending = [(event, 1)]
+    pending = [(composition, 1)]
     while pending:
         inner, times = pending.pop()
         fields = _field_values(inner)
@@ -196,27 +234,29 @@ def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_
             noises += [decimal_down(finite_number(fields["noise_multiplier"], "noise_multiplier"))] * times
         elif inner.name != "NoOpDpEvent":
             raise InputError(
-                f"{draw.words}: expected one mechanism, or at most {_MAX_SUMS} Gaussian ones, on one sample, got "
+                f"{draw_name}: expected one mechanism, or at most {_MAX_SUMS} Gaussian ones, on one sample, got "
                 f"{inner.name} beside others; sample for each of them, or state a phase by hand"
             )
         if len(pending) > _MAX_SUMS:
-            raise InputError(f"{draw.words}: expected at most {_MAX_SUMS} mechanisms on one sample, got more")
-    if noises:
-        also = ", ".join(f"{{noise_multiplier: {noise}}}" for noise in noises[1:])
-        text = f"{{noise_multiplier: {noises[0]}{f', also: [{also}]' if also else ''}}}"
-        yield draw, Part(sampling=draw.text, mechanism=text, steps=count, rate=draw.rate)
+            raise InputError(f"{draw_name}: expected at most {_MAX_SUMS} mechanisms on one sample, got more")
+    return noises
 
 
 def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
-    """Return an event's draw: Poisson, in Poisson the product of rates; fixed size if outermost; else InputError."""
+    """Return the draw of a sampling event: nested Poisson rates multiply; InputError for any other nested draw."""
     # A Poisson draw of a Poisson draw is one at the product of the rates; no other pair of draws is a single draw.
-    if name == "PoissonSampledDpEvent" and (not outer.words or not outer.sampling):
+    if name == "PoissonSampledDpEvent" and (not outer.event_name or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
-        return _Draw(rate=rate * outer.rate, words=name)
-    if outer.words:
+        return _Draw(rate=rate * outer.rate, event_name=name)
+    if outer.event_name:
         raise InputError(
-            f"{name}: expected a draw from all records, got one within {outer.words}; state levels by hand"
+            f"{name}: expected a draw from all records, got one within {outer.event_name}; state levels by hand"
         )
+    return _sized_draw(name, fields)
+
+
+def _sized_draw(name: str, fields: dict[str, Any]) -> _Draw:
+    """Return the draw of a fixed number of records, with or without replacement by the event's name; InputError."""
     examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
     size = whole_number(fields["sample_size"], "sample_size")
     scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"
@@ -224,12 +264,12 @@ def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
         sampling=f"scheme: {scheme}, size: {size}",
         rate=min(Fraction(1), Fraction(size, examples)),
         examples=examples,
-        words=name,
+        event_name=name,
     )
 
 
-def _cut_poisson_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return (draw, part of `count` steps) of Poisson batches cut to a maximum; InputError for numbers out of range."""
+def _capped_poisson_release(fields: dict[str, Any], count: int) -> _Release:
+    """Return `count` steps of Gaussian noise on Poisson batches of a largest size; InputError for invalid numbers."""
     name = "TruncatedSubsampledGaussianDpEvent"
     rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
     cap = whole_number(fields["truncated_batch_size"], "truncated_batch_size")
@@ -238,14 +278,14 @@ def _cut_poisson_release(fields: dict[str, Any], count: int) -> _Release:
         sampling=f"scheme: poisson, rate: {number_text(rate)}, max_batch_size: {cap}",
         rate=rate,
         examples=examples,
-        words=name,
+        event_name=name,
     )
     noise = decimal_down(finite_number(fields["noise_multiplier"], "noise_multiplier"))
-    return draw, Part(sampling=draw.text, mechanism=f"{{noise_multiplier: {noise}}}", steps=count, rate=rate)
+    return _release(draw, f"{{noise_multiplier: {noise}}}", count)
 
 
 def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return (draw, part) of a mixture of sensitivities 0 and 1: Poisson at the probability of 1; else InputError."""
+    """Return a mixture of sensitivities 0 and 1 as a Poisson draw with the probability of 1; InputError for others."""
     name = "MixtureOfGaussiansDpEvent"
     sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
     if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
@@ -253,13 +293,13 @@ def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
             f"{name}: expected the sensitivities 0 and 1, which are one draw of one example, got others; a user with "
             "several examples is two levels, user and example, with `clip: example`"
         )
-    draw = _Draw(rate=rate_of(chances[sensitivities.index(1)], f"{name} sampling_probs"), words=name)
+    draw = _Draw(rate=rate_of(chances[sensitivities.index(1)], f"{name} sampling_probs"), event_name=name)
     noise = decimal_down(finite_number(fields["standard_deviation"], "standard_deviation"))
-    return draw, Part(sampling=draw.text, mechanism=f"{{noise_multiplier: {noise}}}", steps=count, rate=draw.rate)
+    return _release(draw, f"{{noise_multiplier: {noise}}}", count)
 
 
 def _tree_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return (draw of all records, part) of the tree with most steps of step_counts; InputError unless `count` is 1."""
+    """Return the release of a tree over the largest step count, each record once, in any order; InputError if twice."""
     name = "SingleEpochTreeAggregationDpEvent"
     counts = fields["step_counts"]
     # Each record is in one of the trees, and the tree with most steps costs most.
@@ -270,11 +310,11 @@ def _tree_release(fields: dict[str, Any], count: int) -> _Release:
     if count != 1:
         raise InputError(f"{name}: expected one epoch, got {count}; state `max_participations` by hand")
     text = f"{{type: matrix-factorization, strategy: tree, noise_multiplier: {noise}, max_participations: 1}}"
-    return _ALL, Part(sampling="{scheme: any-order}", mechanism=text, steps=steps)
+    return _Release(_ALL, Part(sampling="{scheme: any-order}", mechanism=text, steps=steps))
 
 
 _WITH_OWN_DRAW: dict[str, Callable[[dict[str, Any], int], _Release]] = {
-    "TruncatedSubsampledGaussianDpEvent": _cut_poisson_release,
+    "TruncatedSubsampledGaussianDpEvent": _capped_poisson_release,
     "MixtureOfGaussiansDpEvent": _mixture_release,
     "SingleEpochTreeAggregationDpEvent": _tree_release,
 }
@@ -282,7 +322,7 @@ _WITH_OWN_DRAW: dict[str, Callable[[dict[str, Any], int], _Release]] = {
 
 
 def _mechanism(name: str, fields: dict[str, Any]) -> str:
-    """Return the `mechanism:` section "{...}" of an event; InputError for kinds without one or a sensitivity not 1."""
+    """Return the content of `mechanism:` in braces; InputError for an event without one or a sensitivity not 1."""
     if fields.get("sensitivity", 1) != 1:
         raise InputError(
             f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
@@ -305,7 +345,7 @@ def _inverse_noise_key(value: Any) -> str:  # noqa: ANN401  a value of the file
 
 
 def _discrete_gaussian_keys(fields: dict[str, Any]) -> str:
-    """Return the keys of discrete Gaussian noise on one number; InputError unless the dimension is stated as 1."""
+    """Return the config keys of discrete Gaussian noise `sigma`; InputError unless the dimension is stated as 1."""
     if fields["dimension"] != 1:
         raise InputError(
             f"DiscreteGaussianDpEvent dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number"
@@ -314,7 +354,7 @@ def _discrete_gaussian_keys(fields: dict[str, Any]) -> str:
 
 
 def _epsilon_delta_keys(fields: dict[str, Any]) -> str:
-    """Return the keys of `approximate-dp`, or of `pure-dp` if delta is 0; InputError for numbers out of range."""
+    """Return the config keys of `approximate-dp`, or `pure-dp` if delta is 0; InputError for numbers out of range."""
     epsilon = number_text(finite_number(fields["epsilon"], "epsilon"))
     delta = finite_number(fields["delta"], "delta", high=1)
     return (
@@ -325,14 +365,14 @@ def _epsilon_delta_keys(fields: dict[str, Any]) -> str:
 
 
 def _zcdp_keys(fields: dict[str, Any]) -> str:
-    """Return the keys of a zCDP mechanism; InputError unless its curve starts at 0 (xi = 0)."""
+    """Return the config keys of a zCDP mechanism with `rho`; InputError unless `xi`, where its curve starts, is 0."""
     if fields["xi"] != 0:
         raise InputError(f"ZCDpEvent xi: expected 0, got {shown(fields['xi'])}; state the curve as `rdp-curve`")
     return f"type: zcdp, rho: {number_text(finite_number(fields['rho'], 'rho'))}"
 
 
 def _randomized_response_keys(fields: dict[str, Any]) -> str:
-    """Return the keys of randomized response; truth_probability, 1 - noise + noise / buckets, is rounded up if long."""
+    """Return the keys of randomized response; its truth probability 1 - noise + noise / buckets is rounded up."""
     noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
     # With probability `noise` the answer is uniform over all buckets, the true one among them.
     buckets = whole_number(fields["num_buckets"], "RandomizedResponseDpEvent num_buckets", low=2)
@@ -361,16 +401,19 @@ _MECHANISMS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def _tuning(fields: dict[str, Any]) -> str:
-    """Return the YAML of `tuning:` (mean, law by shape: inf Poisson, 1 geometric, 0 logarithmic, negative binomial)."""
+    """Return the content of `tuning:` in braces, the mean and law of the number of runs; InputError if out of range."""
     mean = number_text(finite_number(fields["mean"], "RepeatAndSelectDpEvent mean"))
-    shape = fields["shape"]
+    return f"{{mean: {mean}, distribution: {_tuning_law(fields['shape'])}}}"
+
+
+def _tuning_law(shape: Any) -> str:  # noqa: ANN401  a value of the file
+    """Return the law for a shape: infinite Poisson, 1 geometric, 0 logarithmic, else negative binomial; InputError."""
     if shape == math.inf:
-        return f"{{mean: {mean}, distribution: poisson}}"
-    shape = finite_number(shape, "RepeatAndSelectDpEvent shape")
+        return "poisson"
+    number = finite_number(shape, "RepeatAndSelectDpEvent shape")
     # The truncated negative binomial distribution of Papernot and Steinke 2022, by its shape.
     names = {Fraction(1): "geometric", Fraction(0): "logarithmic"}
-    kind = names.get(shape) or f"negative-binomial, shape: {number_text(shape)}"
-    return f"{{mean: {mean}, distribution: {kind}}}"
+    return names.get(number) or f"negative-binomial, shape: {number_text(number)}"
 
 
 def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
@@ -379,14 +422,14 @@ def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of t
 
 
 def _inner_event(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the file
-    """Return `value`, what the event `name` holds, if it is a call of any name; else InputError."""
+    """Return `value` if it is a call, of any name; InputError with the name of the event that should hold an event."""
     if not isinstance(value, Call):
         raise InputError(f"{name}: expected an event in it, got {shown(value)}")
     return value
 
 
 def _field_values(event: Call) -> dict[str, Any]:
-    """Return an event's fields by name, defaults filled in; InputError for unknown events, other or missing fields."""
+    """Return an event's fields by name, with defaults; InputError for an unknown event or field or a missing field."""
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
     names = _FIELDS[event.name]

@@ -32,7 +32,6 @@ _HARMLESS = re.compile(
 )
 _ARCHIVE_ERRORS = zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, OSError, EOFError, KeyError
 _WAY_OUT = "save the state as JSON instead: json.dump(accountant.state_dict(), file)"
-_ORDERED = "collections.OrderedDict"
 _NUMBERS = {"f8": "<d", "f4": "<f", "i8": "<q", "i4": "<i"}  # numpy's names of the types that a state may have
 
 
@@ -63,7 +62,7 @@ _MARK = _Mark()
 
 
 def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what the only data.pkl in a torch checkpoint (a zip) holds, as `pickle_value` does; or InputError.
+    """Return what the only data.pkl of a torch checkpoint (a zip) holds, read by `pickle_value`; InputError for others.
 
     Args:
         stream: a zip archive as `torch.save` writes it; only its list of files and `data.pkl` are read.
@@ -85,22 +84,27 @@ def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle 
 
 
 def _check_directory(stream: BinaryIO) -> None:
-    """Raise InputError if a zip's end record states a file list over 16 MiB; else only rewind the stream."""
+    """Raise InputError for a zip whose end record states a file list of over 16 MiB; rewind any other stream."""
     stream.seek(0, 2)
     stream.seek(max(0, stream.tell() - _TAIL))
     tail = stream.read()
-    # `zipfile` would read the whole list of files into memory. Its length is in the end record, or that of ZIP64.
-    at, at_64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
-    size = struct.unpack_from("<I", tail, at + 12)[0] if 0 <= at <= len(tail) - 16 else 0
-    if size == 2**32 - 1:
-        size = struct.unpack_from("<Q", tail, at_64 + 40)[0] if 0 <= at_64 <= len(tail) - 48 else _MAX_DIRECTORY + 1
-    if size > _MAX_DIRECTORY:
+    if _directory_size(tail) > _MAX_DIRECTORY:
         raise InputError(f"expected a checkpoint of at most some 100,000 tensors, got a larger one; {_WAY_OUT}")
     stream.seek(0)
 
 
+def _directory_size(tail: bytes) -> int:
+    """Return the bytes of a zip's file list by its end record, 0 without one; too many if a ZIP64 record is missing."""
+    # `zipfile` would read the whole list of files into memory. Its length is in the end record, or that of ZIP64.
+    at, at_64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
+    size = struct.unpack_from("<I", tail, at + 12)[0] if 0 <= at <= len(tail) - 16 else 0
+    if size != 2**32 - 1:
+        return int(size)
+    return int(struct.unpack_from("<Q", tail, at_64 + 40)[0]) if 0 <= at_64 <= len(tail) - 48 else _MAX_DIRECTORY + 1
+
+
 def pickle_value(data: bytes) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what a pickle holds, nothing run, allowed classes as `Opaque`; InputError for other names or damage.
+    """Return what a pickle holds, with allowed classes as Opaque and nothing run; InputError for other names or damage.
 
     Args:
         data: a pickle of protocol 2 or later.
@@ -132,7 +136,7 @@ class _Machine:
         self.steps = 0
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401  as pickletools decodes it
-        """Perform one opcode on stack and memo; InputError if it is not of plain data, or after a million of them.
+        """Perform one opcode on the stack and memo; InputError if plain data does not need it, or after a million.
 
         Args:
             name: of the opcode, as pickletools has it.
@@ -154,7 +158,7 @@ class _Machine:
             raise InputError(f"expected a pickle of plain data, got the opcode {name}; {_WAY_OUT}")
 
     def pop_since_mark(self) -> list[Any]:
-        """Pop the last mark and all above it; return what was above, the oldest first; ValueError without a mark.
+        """Pop the last mark and all above it, and return what was above, the oldest first; ValueError without a mark.
 
         Raises:
             ValueError: there is no mark.
@@ -179,7 +183,7 @@ class _Machine:
         return values
 
     def push_name(self, name: str) -> None:
-        """Push the name "module.name" of an allowed class or function as Opaque, not imported; InputError for others.
+        """Push "module.name" as an Opaque class, without importing it; InputError if a checkpoint may not hold it.
 
         Raises:
             InputError: checkpoints hold no such.
@@ -190,7 +194,7 @@ class _Machine:
         self.stack.append(Opaque(name, is_class=True))
 
     def push_result(self) -> None:
-        """Pop (class, arguments), call nothing, push `_result_without_call`, of OrderedDict with items; or ValueError.
+        """Pop a class and its arguments, push what `_result_without_call` gives for them; ValueError if it is no class.
 
         Raises:
             ValueError: there is no class to make it of.
@@ -200,11 +204,9 @@ class _Machine:
         if not (isinstance(called, Opaque) and called.is_class):
             raise ValueError("what is called is no class")
         self.stack.append(_result_without_call(called.name, arguments))
-        for key, value in arguments[0] if called.name == _ORDERED and arguments else ():
-            self.set_item(key, value)
 
     def drop_attributes(self) -> None:
-        """Pop and drop an object's attributes; ValueError for big-endian numpy types, whose numbers would be misread.
+        """Pop an object's attributes without using them; ValueError if they make a numpy type on the stack big-endian.
 
         Raises:
             ValueError: a numpy type has another order of its bytes than the numbers here are read by.
@@ -215,7 +217,7 @@ class _Machine:
             raise ValueError("numbers whose first byte is the largest")
 
     def set_item(self, key: Any, value: Any) -> None:  # noqa: ANN401  of the pickle
-        """Set an entry of the dict on top; ignore keys but str, int, float, bytes, and Opaque holders; else TypeError.
+        """Set an entry of the dict on top, if its key is a text, number or bytes; ignore it for Opaque; else TypeError.
 
         Args:
             key: of the entry.
@@ -225,10 +227,9 @@ class _Machine:
             TypeError: there is no dictionary.
         """
         holder = self.stack[-1]
-        # Other keys belong to tensors and optimizers, which are skipped; a state has texts for keys.
-        if isinstance(holder, dict) and isinstance(key, (str, int, float, bytes)):
-            holder[key] = value
-        elif not isinstance(holder, (dict, Opaque)):
+        if isinstance(holder, dict):
+            _set_plain_key(holder, key, value)
+        elif not isinstance(holder, Opaque):
             raise TypeError("entries belong to a dictionary")
 
     def set_items(self, items: list[Any]) -> None:
@@ -247,11 +248,26 @@ class _Machine:
         self.stack[-1].extend(items)
 
 
+def _set_plain_key(entries: dict[Any, Any], key: Any, value: Any) -> None:  # noqa: ANN401  of a pickle
+    """Set an entry in place if its key is a text, number or bytes; drop it otherwise."""
+    # Other keys belong to tensors and optimizers, which are skipped; a state has texts for keys.
+    if isinstance(key, (str, int, float, bytes)):
+        entries[key] = value
+
+
+def _ordered_dict(arguments: Any) -> dict[Any, Any]:  # noqa: ANN401  of a pickle
+    """Return the dict of OrderedDict(*arguments) from the pairs in its first argument, plain keys only; {} for ()."""
+    entries: dict[Any, Any] = {}
+    for key, value in arguments[0] if arguments else ():
+        _set_plain_key(entries, key, value)
+    return entries
+
+
 def _result_without_call(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
-    """Return {}, bytes, a number, or Opaque (of a dtype: with kind), by the last part of a class's name alone."""
+    """Return the dict, bytes or number that calling a class or function would give, else an Opaque; nothing is run."""
     match name.rpartition(".")[2], arguments:
         case "OrderedDict", _:
-            return {}
+            return _ordered_dict(arguments)
         case "encode", (str() as text, "latin1"):
             return text.encode("latin1")
         case "dtype", (str() as kind, *_):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import Any
@@ -46,7 +46,7 @@ _KINDS = (
 
 
 def read_run(path: str, terms: Terms) -> ImportedRun:
-    """Return the run of a checkpoint or pickle, as its first bytes tell, else of text; ConfigError or InputError.
+    """Return the run of a checkpoint or pickle, by its first bytes, or of text; ConfigError if unreadable; InputError.
 
     Args:
         path: file name; "-" is standard input, which has to be text.
@@ -72,7 +72,7 @@ def read_run(path: str, terms: Terms) -> ImportedRun:
 
 
 def _first_bytes(path: str) -> bytes:
-    """Return the first four bytes of a regular file, fewer if it is shorter; ConfigError if it cannot be read."""
+    """Return the first four bytes of a regular file, all of a shorter one; ConfigError if it cannot be read."""
     try:
         with open_regular(path) as stream:
             return stream.read(len(_ZIP))
@@ -85,7 +85,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run of JSON, of a Python literal, or of the only event or known call in a script; else InputError."""
+    """Return the run of JSON or a Python literal, or of the only event or known call among code; else InputError."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return _value_run(json_value(text), terms)
@@ -98,7 +98,7 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
 
 
 def _only_call(tree: ast.Module) -> ast.Call:
-    """Return the only event or call of CALLS in a script, other calls passed over; InputError for none or several."""
+    """Return the only event, OrderedDict or call of CALLS among a script's calls; InputError for none or several."""
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
     if len(calls) != 1:
@@ -110,7 +110,7 @@ def _only_call(tree: ast.Module) -> ast.Call:
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
-    """Return the run of a call, event, state or history; InputError for others, or terms that only calls take."""
+    """Return the run of a known call, event, state or history; InputError for others, or terms that only calls take."""
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
@@ -118,18 +118,23 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
     match value:
         case Call(name=name) if name.endswith("DpEvent"):
             return event_run(value, terms)
-        case dict() if str(value.get("format", "")).startswith("dpcalc."):
-            raise InputError("expected a file of another library, got a state of dpcalc.Accountant, which has a config")
         case dict():
-            return accountant_run(value if "history" in value else _only_state(value))
+            return _state_run(value)
         case [[_, _, _], *_]:
             return accountant_run({"history": value})
         case _:
             raise InputError(f"expected {_KINDS}, got {shown(value)}")
 
 
+def _state_run(entries: dict[str, Any]) -> ImportedRun:
+    """Return the run of a dict with `history`, or of the only state nested in it; InputError for dpcalc's states."""
+    if str(entries.get("format", "")).startswith("dpcalc."):
+        raise InputError("expected a file of another library, got a state of dpcalc.Accountant, which has a config")
+    return accountant_run(entries if "history" in entries else _only_state(entries))
+
+
 def _refuse_terms_of_calls(terms: Terms) -> None:
-    """Raise InputError for the first term, but delta, adjacency and examples, that the user gives."""
+    """Raise InputError for a batch size, rate, epochs, steps or noise multiplier of the user, which only calls take."""
     # Everything but a call says these itself. An option that had no effect would be taken for one that had.
     for option, number in {
         "--batch-size": terms.batch_size,
@@ -143,7 +148,7 @@ def _refuse_terms_of_calls(terms: Terms) -> None:
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
-    """Return the only accountant's state in the first 10,000 nested dicts (not lists); InputError: none, several."""
+    """Return the only dict with history and mechanism within 10,000 nested dicts; InputError for none or several."""
     # Nothing is expanded: a pickle may hold the same dictionary in a million places.
     pending, seen, states = [value], set[int](), []
     while pending and len(seen) < _MAX_SEARCHED:
@@ -183,7 +188,7 @@ class Import:
 
 
 def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
-    """Return a run with its config, terms in place of the file's, `_solved_noise`; InputError if delta is missing.
+    """Return a run with its config, the terms' delta and adjacency first, noise solved for; InputError without delta.
 
     Args:
         run: the run.
@@ -195,21 +200,22 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
         NoSolution: no noise keeps to the target of the run.
         ConvergenceError: there is no certified answer.
     """
-    run = replace(
-        run,
-        delta=terms.delta or run.delta,
-        adjacency=terms.adjacency or run.adjacency,
-        unknown=(*_unknown(run, terms),),
-    )
-    if not run.delta:
+    complete = _with_delta_and_adjacency(run, terms, path)
+    noise = _solved_noise(complete, path)
+    loaded = _load(complete, noise, path).accepted()
+    return Import(run=complete, loaded=loaded, text=_config_text(complete, noise, path))
+
+
+def _with_delta_and_adjacency(run: ImportedRun, terms: Terms, path: str) -> ImportedRun:
+    """Return the run with delta and adjacency of the terms or its own, and all unknowns; InputError without delta."""
+    delta = terms.delta or run.delta
+    if not delta:
         raise InputError(f"{visible(path)}: expected a delta, got none; give --delta, e.g. --delta 1e-5")
-    noise = _solved_noise(run, path)
-    loaded = _load(run, noise, path).accepted()
-    return Import(run=run, loaded=loaded, text=_config_text(run, noise, path))
+    return replace(run, delta=delta, adjacency=terms.adjacency or run.adjacency, unknown=(*_unknown(run, terms),))
 
 
 def _solved_noise(run: ImportedRun, path: str) -> str:
-    """Return the least noise multiplier for the run's target epsilon, "" without one; NoSolution, ConvergenceError."""
+    """Return the least noise multiplier for the target epsilon, rounded up to a short decimal; "" without a target."""
     if run.target_epsilon is None:
         return ""
     # Any noise will do for a start: the search sets it.
@@ -221,7 +227,7 @@ def _solved_noise(run: ImportedRun, path: str) -> str:
 
 
 def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
-    """Return the JSON and text of `import`: those of `epsilon`, the file's kind, what it does not say, and the config.
+    """Return the output of `epsilon` for the run with its file, kind and unknowns, and in JSON the config's text.
 
     Args:
         result: the imported run.
@@ -239,7 +245,7 @@ def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield the run's unknowns, no adjacency if in the terms, then sentences on examples and delta not in the file."""
+    """Yield the run's unknowns, except an adjacency in the terms, then examples and delta if they are not stated."""
     for sentence in run.unknown:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence
@@ -250,7 +256,7 @@ def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
 
 
 def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
-    """Return a run's config, loaded, not yet accepted; InputError names `path`, not lines of the unwritten config."""
+    """Return the run's config, loaded but not yet accepted; InputError names the imported file, not config lines."""
     try:
         return load_text(_config_text(run, noise, path), path="imported config")
     except InputError as error:
@@ -258,17 +264,11 @@ def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
 
 
 def _config_text(run: ImportedRun, noise: str, path: str) -> str:
-    """Return a run's config as YAML below comments with its origin and unknowns; `noise` in the place of "{noise}"."""
+    """Return the run's config as YAML: comments with origin and unknowns, data, parts, privacy, tuning and budget."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
-    lines += ["version: 1", f"data: {{examples: {_examples(run)}}}"]
-    sections = [_part_sections(part, noise) for part in run.parts]
-    if len(sections) == 1:
-        lines += sections[0]
-    else:
-        lines.append("phases:")
-        for number, own in enumerate(sections, start=1):
-            lines += [f"  - name: part-{number}", *(f"    {line}" for line in own)]
+    lines += ["version: 1", f"data: {{examples: {_examples_to_write(run)}}}"]
+    lines += _phase_lines(run.parts, noise)
     group = f", group_size: {run.group_size}" if run.group_size > 1 else ""
     lines.append(f"privacy: {{adjacency: {run.adjacency}, delta: {run.delta}{group}}}")
     if run.tuning:
@@ -278,15 +278,26 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _examples(run: ImportedRun) -> int:
-    """Return the file's number of examples, else the smallest that fits the rates and the group, at most MAX_COUNT."""
+def _phase_lines(parts: Sequence[Part], noise: str) -> list[str]:
+    """Return the sections of a single part, or `phases:` with those of each of several parts, named part-1, part-2."""
+    sections = [_part_sections(part, noise) for part in parts]
+    if len(sections) == 1:
+        return sections[0]
+    lines = ["phases:"]
+    for number, own in enumerate(sections, start=1):
+        lines += [f"  - name: part-{number}", *(f"    {line}" for line in own)]
+    return lines
+
+
+def _examples_to_write(run: ImportedRun) -> int:
+    """Return the run's number of examples; if unknown, the smallest for its rates and group, at most MAX_COUNT."""
     # Where the file has no number of examples, epsilon does not depend on it.
     smallest = max(ceil(1 / part.rate) for part in run.parts)
     return run.examples or min(MAX_COUNT, max(smallest, run.group_size))
 
 
 def _part_sections(part: Part, noise: str) -> list[str]:
-    """Return the lines `sampling:`, `mechanism:`, `training:` of a part, `noise` in the place of "{noise}"."""
+    """Return the lines `sampling:`, `mechanism:` ("{noise}" replaced) and `training:`, the steps unless stated."""
     mechanism = part.mechanism.replace(_NOISE, noise)
     training = f"{{{part.training or f'steps: {part.steps}'}}}"
     return [f"sampling: {part.sampling}", f"mechanism: {mechanism}", f"training: {training}"]

@@ -60,7 +60,7 @@ class Call:
 
 
 def json_value(text: str) -> Any:  # noqa: ANN401  a value
-    """Return the value of JSON, as `plain_value` does (0.1 is 1/10); NoJsonError: no JSON; InputError: NaN, too deep.
+    """Return the value of JSON text as `plain_value` does; NoJsonError for other text, InputError if NaN or too deep.
 
     Raises:
         NoJsonError: it is no JSON.
@@ -77,7 +77,7 @@ def json_value(text: str) -> Any:  # noqa: ANN401  a value
 
 
 def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
-    """Return a value: numbers as fractions, tuples as lists, dicts with class_name as Calls, others as Expressions.
+    """Return a Python value with exact numbers, Calls for dicts with a class name, Expressions for others; InputError.
 
     Args:
         value: None, bool, int, float, str, list, tuple or dict; anything else becomes an Expression of its repr.
@@ -92,19 +92,14 @@ def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
         return [plain_value(each, depth + 1) for each in value]
     if isinstance(value, dict):
         # The file decides how deep this recursion goes, so that MAX_DEPTH has to stop it before the stack does.
-        inner = {str(key): plain_value(each, depth + 1) for key, each in value.items()}
-        name = inner.pop("class_name", None)
-        if not isinstance(name, str):
-            return inner
-        inner.pop("module_name", None)
-        return Call(name, (), inner)
+        return call_if_class_named({str(key): plain_value(each, depth + 1) for key, each in value.items()})
     if value is None or isinstance(value, (bool, str)):
         return value
     return number_value(value) if isinstance(value, (int, float)) else Expression(repr(value)[:80])
 
 
 def number_value(number: float | Fraction) -> Fraction | float:
-    """Return an exact fraction, 0.1 as 1/10, infinity as a float; InputError for NaN, over 4096 bits, or no float.
+    """Return a number exactly, a float by its digits (0.1 is 1/10), infinity as it is; InputError for NaN or huge ones.
 
     Raises:
         InputError: it is NaN, has too many digits, or is above the largest float.
@@ -123,7 +118,7 @@ def number_value(number: float | Fraction) -> Fraction | float:
 
 
 def python_tree(text: str) -> ast.Module:
-    """Return the syntax tree of Python text, of which nothing is run; InputError for other texts or deep nesting.
+    """Return the syntax tree of Python text, of which nothing is run; InputError if it is no Python or nested too deep.
 
     Raises:
         InputError: it is no Python, or nested too deep.
@@ -142,7 +137,7 @@ def python_tree(text: str) -> ast.Module:
 
 
 def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[ast.Call]:
-    """Yield, in the order of the text, the calls whose name `is_meant` accepts, none that is within another such call.
+    """Yield the calls whose name `is_meant` accepts, in the order of the text, but none inside another one of them.
 
     Args:
         tree: a syntax tree.
@@ -159,7 +154,7 @@ def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[
 
 
 def called_name(node: ast.Call) -> str:
-    """Return the last part of the name of what is called, without the affixes of an event's named tuple; "" for none.
+    """Return the last dotted name of a call, less "_" before it and "NamedTupleWrapper" after; "" if it calls no name.
 
     Example:
         >>> called_name(ast.parse("dp._GaussianDpEventNamedTupleWrapper(1)", mode="eval").body)
@@ -171,7 +166,7 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911  a value, of as many kinds
-    """Return the value of a literal or arithmetic, of a call `_call_value`, else an Expression; InputError: NaN, depth.
+    """Return the value of a literal, arithmetic or `_call_value`, else an Expression; InputError if NaN or too deep.
 
     Args:
         node: the part.
@@ -191,8 +186,9 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
         case ast.List() | ast.Tuple():
             return [literal_value(each, deeper) for each in node.elts]
         case ast.Dict() if all(isinstance(key, ast.Constant) for key in node.keys):
-            pairs = zip(node.keys, node.values, strict=True)
-            return dict_or_event({str(key.value): literal_value(each, deeper) for key, each in pairs})  # type: ignore[union-attr]
+            keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
+            pairs = zip(keys, node.values, strict=True)
+            return call_if_class_named({key: literal_value(each, deeper) for key, each in pairs})
         case ast.UnaryOp(op=ast.USub()):
             inner = literal_value(node.operand, deeper)
             return -inner if isinstance(inner, (Fraction, float)) else _expression(node)
@@ -205,8 +201,8 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
             return _expression(node)
 
 
-def dict_or_event(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
-    """Return entries with a text "class_name" as its Call, without this and "module_name"; all others as they are."""
+def call_if_class_named(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
+    """Return a dict with a text "class_name" as the Call of that class, less "module_name"; other dicts unchanged."""
     name = entries.get("class_name")
     if not isinstance(name, str):
         return entries
@@ -214,24 +210,34 @@ def dict_or_event(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
 
 
 def _call_value(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
-    """Return the dict of OrderedDict(x), x of float(x), x truncated of int(x); else a Call, by class_name if given."""
-    arguments = tuple(literal_value(each, depth) for each in node.args)
-    if called_name(node) == ORDERED and len(arguments) == 1:
-        items = arguments[0]
-        is_list = isinstance(items, list) and all(isinstance(each, list) and len(each) == 2 for each in items)
-        return {str(key): value for key, value in items} if is_list else items
-    if called_name(node) in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], (Fraction, float)):
-        (value,) = arguments
-        is_cut = called_name(node) in _TRUNCATING and (isinstance(value, Fraction) or math.isfinite(value))
-        return Fraction(int(value)) if is_cut else value
+    """Return the dict of OrderedDict(x), the number of float(x) or int(x), or any other call as a Call, not run."""
+    arguments, name = tuple(literal_value(each, depth) for each in node.args), called_name(node)
+    if name == ORDERED and len(arguments) == 1:
+        return _dict_of_pairs(arguments[0])
+    if name in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], (Fraction, float)):
+        return _converted(name, arguments[0])
     keywords = {str(each.arg): literal_value(each.value, depth) for each in node.keywords}
-    named = dict_or_event(keywords)
-    own = named.name if isinstance(named, Call) else called_name(node)
-    return Call(own, arguments, named.keywords if isinstance(named, Call) else keywords, node.lineno)
+    # dp_accounting prints a named tuple of an event as a call with the name of the class among its keywords.
+    event = call_if_class_named(keywords)
+    if isinstance(event, Call):
+        return Call(event.name, arguments, event.keywords, node.lineno)
+    return Call(name, arguments, keywords, node.lineno)
+
+
+def _dict_of_pairs(items: Any) -> Any:  # noqa: ANN401  values
+    """Return a list of [key, value] lists as a dict with text keys; anything else, such as a dict, unchanged."""
+    is_list = isinstance(items, list) and all(isinstance(each, list) and len(each) == 2 for each in items)
+    return {str(key): value for key, value in items} if is_list else items
+
+
+def _converted(type_name: str, number: Fraction | float) -> Fraction | float:
+    """Return a finite number truncated toward 0 for int and int64; infinity, and any for float types, unchanged."""
+    is_cut = type_name in _TRUNCATING and math.isfinite(number)
+    return Fraction(int(number)) if is_cut else number
 
 
 def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401  values
-    """Return +, -, *, / or ** of two fractions, else (also x / 0) an Expression; InputError if too many digits."""
+    """Return the value of +, -, *, / or **, or an Expression for x / 0 or other operands; InputError if too large."""
     if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
         return _expression(node)
     if isinstance(node.op, ast.Pow):
@@ -244,7 +250,7 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401 
 
 
 def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa: ANN401  a value
-    """Return a power: exact for whole exponents up to 64, by floats for a base > 0; otherwise an Expression."""
+    """Return a power, exact for whole exponents within 64, by floats for others if base > 0; else an Expression."""
     try:
         # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
         if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
@@ -255,7 +261,7 @@ def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa:
 
 
 def _expression(node: ast.expr) -> Expression:
-    """Return the first 80 characters of a part of Python text as an Expression; InputError if nested too deep."""
+    """Return a part of Python text, cut to 80 characters, as an Expression; InputError if it is nested too deep."""
     try:
         return Expression(ast.unparse(node)[:80])
     except RecursionError:
@@ -346,7 +352,7 @@ class ImportedRun:
 
 
 def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return parts as first met, steps of equal ones added, those of 0 steps left out; InputError for none or over 500.
+    """Return the different parts in order with their total steps, without those of 0; InputError for none or over 500.
 
     Raises:
         InputError: there is none, or there are too many different ones.
@@ -374,7 +380,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.inf) -> Fraction:  # noqa: ANN401
-    """Return `value` if it is a Fraction in [low, high]; InputError naming `where` for anything else, int or float too.
+    """Return `value` if it is a Fraction in [low, high]; InputError naming `where` for all else, even an int or float.
 
     Args:
         value: a value of the file.
@@ -408,7 +414,7 @@ def whole_number(value: Any, where: str, *, low: int = 1) -> int:  # noqa: ANN40
 
 
 def shown(value: Any) -> str:  # noqa: ANN401  a value
-    """Return a value in words: numbers, texts cut to 60 characters, Calls and Expressions with "which is not run"."""
+    """Return a value for a message: numbers exactly, code marked "which is not run", others cut to 60 characters."""
     match value:
         case Fraction():
             return number_text(value)
@@ -419,9 +425,14 @@ def shown(value: Any) -> str:  # noqa: ANN401  a value
         case None:
             return "none"
         case _:
-            is_plain = isinstance(value, (str, int, float, bool))
-            text = repr(value) if is_plain else getattr(value, "name", f"a {type(value).__name__}")
-            return text if len(text) <= 60 else f"{text[:57]}..."
+            return _short_text(value)
+
+
+def _short_text(value: object) -> str:
+    """Return the repr of a text, number or bool, else the value's `name` or "a TYPE", cut to 60 characters."""
+    is_plain = isinstance(value, (str, int, float, bool))
+    text = repr(value) if is_plain else getattr(value, "name", f"a {type(value).__name__}")
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def number_text(number: Fraction) -> str:
@@ -430,12 +441,12 @@ def number_text(number: Fraction) -> str:
 
 
 def decimal_down(number: Fraction) -> str:
-    """Return a noise multiplier or delta as a decimal; one that is none is rounded down, to a larger epsilon."""
+    """Return a noise multiplier or delta as an exact decimal, else as a float below it, which makes epsilon larger."""
     return decimal_text(number) or repr(math.nextafter(float(number), 0.0))
 
 
 def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
-    """Return a rate in (0, 1], as 1/n if it is a decimal of over 8 characters that equals float(1/n); else InputError.
+    """Return a rate in (0, 1], as exactly 1/n if a long decimal is the float of 1/n; InputError for other values.
 
     Args:
         value: a value of the file.
@@ -448,6 +459,11 @@ def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the
     if not 0 < rate <= 1:
         more = "; Opacus multiplies it by the accumulated batches: state what one step draws" if rate > 1 else ""
         raise InputError(f"{where}: expected a probability above 0 and at most 1, got {number_text(rate)}{more}")
+    return _quotient_of_batches(rate)
+
+
+def _quotient_of_batches(rate: Fraction) -> Fraction:
+    """Return 1/n exactly for a rate > 0 of over 8 characters whose float is that of 1/n; any other rate unchanged."""
     # A loader of 97 batches has the rate 1/97, which a file holds as 0.010309278350515464.
     batches = round(1 / rate)
     is_quotient = len(number_text(rate)) > DECIMAL_LENGTH and float(Fraction(1, batches)) == float(rate)

@@ -11,7 +11,7 @@ _FORMS = "A:B:N (N numbers from A to B), A:B:N:log (by equal factors) or A,B,C"
 
 
 def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
-    """Return the numbers of `A,B,C` as written, or of the range `A:B:N[:log]` (`_range_numbers`); else InputError.
+    """Return the numbers of a list `A,B,C`, or of a range `A:B:N[:log]` with both ends; InputError for other text.
 
     Args:
         text: `A:B:N`, `A:B:N:log` or `A,B,C`.
@@ -42,7 +42,7 @@ def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
 
 
 def _range_numbers(first: str, last: str, count: int, *, is_log: bool) -> tuple[str, ...]:
-    """Return `count` numbers by equal steps or factors: the ends as written, six digits between; (first,) for 1."""
+    """Return `count` numbers in equal steps or factors: ends as written, six digits between; (first,) if count is 1."""
     # The ends stay as they were written (1_000, 1e-5); between them six digits are what a person would write.
     if count == 1:
         return (first,)
@@ -58,7 +58,7 @@ def whole_numbers(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _checked_number(part: str, text: str, option: str) -> str:
-    """Return `part` stripped, a finite decimal; else InputError with the whole `text` of the option."""
+    """Return `part` stripped if it is a finite number; InputError with the whole `text` of the option otherwise."""
     try:
         number = float(part)
     except ValueError:

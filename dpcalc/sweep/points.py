@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dpcalc.config.files import config_folder, refuse_outward_link
 from dpcalc.config.load import load_from_flags, load_text
@@ -80,7 +80,7 @@ class SweptConfig:
     overrides: Overrides
 
     def plan(self, assignments: Iterable[str]) -> Plan:
-        """Return the plan of the config (of options alone if text is None), with "key=value" texts set; or InputError.
+        """Return the plan of the config (of options if text is None) with "key=value" texts set; InputError if invalid.
 
         Raises:
             InputError: the config is not valid with them.
@@ -157,7 +157,7 @@ class Chunk:
 
 
 def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config to sweep, read once (None: options alone, "-": stdin); InputError: unreadable, a link outwards.
+    """Return the config to sweep, read once (None: options alone, "-": stdin); InputError if it may not be read.
 
     Args:
         path: the file, "-" for standard input, None for a run given by options alone.
@@ -176,7 +176,7 @@ def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptCon
 
 
 def parse_axis(text: str) -> GridAxis:
-    """Return the axis of `KEY=VALUES`, a key as for `--set` and `_axis_values`; InputError for another form.
+    """Return the axis of `KEY=VALUES`, a list (words too) or a range; InputError for a malformed key or empty value.
 
     Raises:
         InputError: the text is no KEY=A:B:N, KEY=A:B:N:log or KEY=A,B,C.
@@ -192,7 +192,7 @@ def parse_axis(text: str) -> GridAxis:
 
 
 def _axis_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
-    """Return values of `A,B,C` (words too) or of the range `A:B:N[:log]` (rounded if `is_whole`) once; InputError."""
+    """Return values of a list (words too) or range, rounded if `is_whole`, each once; InputError for a wrong range."""
     if ":" not in text:  # words are allowed; the config refuses those that it does not know
         return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     values = parse_numbers(text, option=f"--over {key}")
@@ -202,7 +202,7 @@ def _axis_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return each grid point's outcome, failed ones too, the last axis fastest; InputError if all configs are invalid.
+    """Return the outcome of each grid point, failed ones too; InputError if all failed and the first config is wrong.
 
     Args:
         base: the config.
@@ -235,7 +235,7 @@ def sweep(
 
 
 def _grid_points(axes: Sequence[GridAxis]) -> tuple[tuple[str, ...], ...]:
-    """Return the values of each point, the last axis fastest; InputError for a key twice or over 1,000,000 points."""
+    """Return the values of each point, last axis fastest; InputError for a repeated key or over 1,000,000 points."""
     keys = [axis.key for axis in axes]
     if len(set(keys)) < len(keys):
         raise InputError(f"--over: expected every key once, got {', '.join(keys)}")
@@ -246,7 +246,7 @@ def _grid_points(axes: Sequence[GridAxis]) -> tuple[tuple[str, ...], ...]:
 
 
 def _chunks(base: SweptConfig, keys: tuple[str, ...], points: tuple[tuple[str, ...], ...]) -> list[Chunk]:
-    """Return the points as chunks of 1/200 of them each, rounded down, but of at least 1 and at most 50."""
+    """Return the points in order, in chunks of a 200th of them, but of at least 1 and at most 50 points."""
     # Large enough that starting a task costs little beside its points, small enough that progress is seen and that a
     # fast process takes over what a slow one has not begun.
     size = min(_MAX_CHUNK, max(1, len(points) // _MIN_CHUNKS))
@@ -259,7 +259,7 @@ def _in_order(chunks: Sequence[Chunk], answers: Mapping[int, "tuple[Outcome, ...
 
 
 def _outcomes_of(chunk: Chunk, answer: "tuple[Outcome, ...] | Exception") -> Iterator[Outcome]:
-    """Yield the outcomes of a chunk; if its task raised, that error with exit code 3 for each point."""
+    """Yield the outcomes of a chunk; if its task raised, that error with exit code 3 for each of its points."""
     if isinstance(answer, Exception):
         yield from (Outcome(values=values, error=str(answer), code=NO_VERDICT) for values in chunk.points)
     else:
@@ -276,11 +276,11 @@ def _point_plan(chunk: Chunk, values: tuple[str, ...]) -> Plan:
 
 
 def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
-    """Return a point's outcome; ConfigError (first finding), InputError: code 2; ConvergenceError: 3; raise others."""
+    """Return a point's outcome, with code 2 for a wrong config and 3 for ConvergenceError; raise all other errors."""
     # What is wrong with one point is its outcome: the other points of the grid are computed all the same.
     try:
         plan = _point_plan(chunk, values)
-        epsilon, kind, method = estimate_or_bound(plan)
+        result = estimate_or_bound(plan)
     except ConfigError as error:
         return Outcome(values=values, error=error.diagnostics[0].message, code=FIX_INPUT)
     except InputError as error:
@@ -288,11 +288,25 @@ def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
     except ConvergenceError as error:
         return Outcome(values=values, error=str(error), code=NO_VERDICT)
     budget = None if plan.budget is None else plan.budget.epsilon
-    return Outcome(values=values, epsilon=epsilon, kind=kind, method=method, budget=budget)
+    return Outcome(values=values, epsilon=result.epsilon, kind=result.kind, method=result.method, budget=budget)
 
 
-def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
-    """Return (epsilon, kind, method): of `_inversion_estimate`; without one, or within 1% of the budget, of the bound.
+class EpsilonAndKind(NamedTuple):
+    """Epsilon of one point, and the claim that it makes.
+
+    Attributes:
+        epsilon: infinite without noise.
+        kind: ESTIMATE, or UPPER for a certified upper bound.
+        method: "inversion" or the name of the accountant.
+    """
+
+    epsilon: float
+    kind: Kind
+    method: str
+
+
+def estimate_or_bound(plan: Plan) -> EpsilonAndKind:
+    """Return the inversion estimate; the certified bound if there is none, or it is within 1% of the budget.
 
     Raises:
         ConvergenceError: the certified bound does not converge either.
@@ -301,13 +315,13 @@ def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
     composition = composed(plan)
     estimate = _inversion_estimate(plan, composition)
     if estimate is not None and not _is_near_budget(estimate, plan):
-        return estimate, Kind.ESTIMATE, "inversion"
+        return EpsilonAndKind(estimate, Kind.ESTIMATE, "inversion")
     main = guarantee(composition)
-    return main.epsilon, main.kind, main.method
+    return EpsilonAndKind(main.epsilon, main.kind, main.method)
 
 
 def _inversion_estimate(plan: Plan, composition: Composition) -> float | None:
-    """Return epsilon by inversion; None: other method than auto or pld, no noise, it fails, 1.5 s are not enough."""
+    """Return epsilon by inversion; None for methods but auto and pld, without noise, or if 1.5 s are not enough."""
     if plan.method not in {"auto", "pld"} or is_noiseless(plan):
         return None
     with allowance(_ESTIMATE_WORK):
@@ -319,7 +333,7 @@ def _is_near_budget(epsilon: float, plan: Plan) -> bool:
 
 
 def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
-    """Return "NAME: FACTS" for a chart, facts that the first and last valid points share; "" if none is valid.
+    """Return "NAME: FACTS" with facts that the first and last valid points share; "" if there is no valid point.
 
     Args:
         base: the config.
@@ -358,40 +372,40 @@ def in_process(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple
 
 
 def processes(
-    function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory: int | None
+    function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) from processes as they finish; an exception also after an hour.
+    """Yield (task number from 0, result or exception) of processes as they finish; an exception for one over an hour.
 
     Args:
         function: pure, importable by its name.
         tasks: its arguments.
         jobs: number of processes; None for one for each processor.
-        memory: bytes that a process may allocate after its start; None for no limit.
+        memory_per_process: bytes that a process may allocate after its start; None for no limit.
 
     Yields:
         Results; exceptions in their place, also for a task that takes more than TASK_SECONDS.
     """
     # Workers can be ended one by one: a task that takes too long does not end the sweep.
-    with Workers(function, processes=jobs or _processors(), memory=memory) as workers:
+    with Workers(function, processes=jobs or _processors(), memory=memory_per_process) as workers:
         yield from workers.finished(tasks, seconds=TASK_SECONDS)
 
 
 def dask(
-    function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory: int | None
+    function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) as tasks finish on `_dask_client`'s cluster; InputError if none.
+    """Yield (task number from 0, result or exception) as tasks finish on a Dask cluster; InputError if there is none.
 
     Args:
         function: pure, importable by its name.
         tasks: its arguments.
         scheduler: address of the cluster, such as "tcp://host:8786"; None starts one on this machine.
-        memory: bytes for each process of a cluster that is started; None for no limit.
+        memory_per_process: bytes for each process of a cluster that is started; None for no limit.
 
     Raises:
         InputError: distributed is not installed, there is no cluster at the address, or a cluster would have to be
             started from a Python that was started with `-E` alone.
     """
-    with _dask_client(scheduler, memory) as client:
+    with _dask_client(scheduler, memory_per_process) as client:
         from distributed import as_completed
 
         numbers = {future: number for number, future in enumerate(client.map(function, tasks, pure=False))}
@@ -400,14 +414,14 @@ def dask(
             yield numbers[future], future.exception() or future.result()
 
 
-def _dask_client(scheduler: str | None, memory: int | None) -> "Client":
-    """Return a client of the cluster at `scheduler`, or (None) of a new local one; InputError if there is none."""
+def _dask_client(scheduler: str | None, memory_per_process: int | None) -> "Client":
+    """Return a client of the cluster at `scheduler`, or of a new local one for None; InputError if there is none."""
     try:
         from distributed import Client
     except ImportError as error:
         extra = "run `pip install distributed`, or leave --executor out"
         raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
-    local = {} if scheduler else _local_cluster_options(memory)
+    local = {} if scheduler else _local_cluster_options(memory_per_process)
     try:
         # Not the default: a Python program that calls dpcalc may have a client of its own.
         return Client(scheduler, timeout=10, set_as_default=False, **local)
@@ -415,8 +429,8 @@ def _dask_client(scheduler: str | None, memory: int | None) -> "Client":
         raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error
 
 
-def _local_cluster_options(memory: int | None) -> dict[str, object]:
-    """Return options of a Dask cluster of this machine, and set PYTHONSAFEPATH=1; InputError for `python -E` alone."""
+def _local_cluster_options(memory_per_process: int | None) -> dict[str, object]:
+    """Return options of a local Dask cluster, and set PYTHONSAFEPATH for its processes; InputError under `-E` alone."""
     # Dask starts its processes, and later replacements of dead ones, with this process's environment: there is no
     # argument for `-P`, so that the variable is the only way.
     if sys.flags.ignore_environment and not sys.flags.safe_path:
@@ -425,12 +439,12 @@ def _local_cluster_options(memory: int | None) -> dict[str, object]:
             "directory; add -P"
         )
     os.environ["PYTHONSAFEPATH"] = "1"
-    limits = {} if memory is None else {"memory_limit": memory}
+    limits = {} if memory_per_process is None else {"memory_limit": memory_per_process}
     return {"n_workers": _processors(), "threads_per_worker": 1, "dashboard_address": None, **limits}
 
 
 def _processors() -> int:
-    """Return the number of processors that this process may use (its affinity), else of the machine."""
+    """Return the number of processors that this process may use, or of the machine if the system does not say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

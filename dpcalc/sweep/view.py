@@ -23,6 +23,7 @@ from dpcalc.sweep.points import GridAxis, Outcome
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as DrawnAxis
+    from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
     from dpcalc.arrays import Array
@@ -35,7 +36,7 @@ _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithm
 
 
 def point_fields(outcome: Outcome) -> Fields:
-    """Return fields epsilon (in texts rounded up, apart from the budget), finite, kind, method, budget, fits, error."""
+    """Return epsilon (texts round it up, not onto a budget), finite, kind, method, budget, fits and error as fields."""
     is_known = outcome.epsilon is not None
     return (
         Field("epsilon", outcome.epsilon, rounding=partial(rounded_up, apart_from=outcome.budget)),
@@ -49,7 +50,7 @@ def point_fields(outcome: Outcome) -> Fields:
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
-    """Return an aligned table of the points: for a pipe errors behind their rows, for a terminal of `width` below it.
+    """Return an aligned table of the points, with errors behind their rows for a pipe, below it for a terminal.
 
     Args:
         axes: axes of the grid.
@@ -80,7 +81,7 @@ def _short_keys(keys: Sequence[str]) -> Sequence[str]:
 
 
 def _error_lines(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
-    """Yield the lines of "ERROR (N points)" for each different error, wrapped to `width` columns."""
+    """Yield each different error, with "(N points)", once, wrapped to `width` columns."""
     errors = Counter(visible(outcome.error) for outcome in outcomes if outcome.error)
     for error, count in errors.items():
         yield from textwrap.wrap(f"{error} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
@@ -103,7 +104,7 @@ def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
 
 
 def _csv_text(value: object) -> str:
-    """Return a value as a CSV cell: yes or no, a float in full, other words safe for spreadsheets; "" for None."""
+    """Return a CSV cell: "" for None, yes or no for a bool, a float in full, other text made safe for spreadsheets."""
     match value:
         case None:
             return ""
@@ -116,7 +117,7 @@ def _csv_text(value: object) -> str:
 
 
 def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path: str, is_complete: bool) -> Output:
-    """Return the JSON result of `sweep`: config, axes, if it is complete, each finished point's values and fields.
+    """Return the JSON of `sweep`: config, axes, `is_complete`, and the values and fields of each finished point.
 
     Args:
         axes: axes of the grid.
@@ -148,7 +149,7 @@ def _number_or_word(text: str) -> float | str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return "N points, N by estimate, N certified"; then N within and over the budget, N unanswered, if any are."""
+    """Return "N points, N by estimate, N certified"; then, if any, N within and over the budget, and N unanswered."""
     fits = Counter(outcome.fits for outcome in outcomes)
     kinds = Counter(outcome.kind for outcome in outcomes if outcome.epsilon is not None)
     unknown = sum(outcome.epsilon is None for outcome in outcomes)
@@ -163,7 +164,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
-    """Return the chart of epsilon over one key, sorted: a line for each kind, a limit for a budget common to all.
+    """Return the chart of epsilon over one key, sorted: a line for each kind, and the budget if all points share it.
 
     Args:
         axis: the axis; all its values are numbers.
@@ -185,7 +186,7 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
 
 
 def _kind_series(xs: tuple[float, ...], outcomes: Sequence[Outcome]) -> tuple[Series, ...]:
-    """Return the lines "inversion" of estimates and "certified" of bounds that have points; else "no answer", empty."""
+    """Return a line "inversion" for estimates and "certified" for bounds, if any; else an empty "no answer"."""
     # Near the budget certified bounds take the place of estimates: one line of both would mix two claims.
     series = []
     for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
@@ -219,7 +220,7 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 def heat_text(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
-    """Return a grid over two keys as a table thinned to 40 rows and `width`, marked over budget; notes, no errors.
+    """Return a table of epsilon thinned to 40 rows and `width`; notes below explain "*" (over budget) and the thinning.
 
     Args:
         axes: (vertical axis, horizontal axis).
@@ -258,7 +259,7 @@ def heat_text(
 
 
 def _tick(text: str, number: float | str) -> str:
-    """Return an axis value for people: whole numbers below 1e7 with separators, others with four digits, or a word."""
+    """Return an axis value for people: whole numbers below 1e7 with separators, others to four digits, words."""
     if isinstance(number, str):
         return text
     return f"{number:,.0f}" if float(number).is_integer() and abs(number) < _PLAIN else f"{number:.4g}"
@@ -281,7 +282,7 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
 def heat_picture(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = ""
 ) -> bytes:
-    """Return the bytes of a picture file (`ending`) with the heat map of `_draw_heat_map`.
+    """Return the SVG, PNG or PDF file of a heat map of epsilon over two keys, the same bytes for equal arguments.
 
     Args:
         axes: (vertical axis, upwards; horizontal axis).
@@ -297,19 +298,14 @@ def heat_picture(
 
 
 def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], subtitle: str) -> None:
-    """Draw the coloured cells of a grid (up, across), colour bar, numbers, border of the budget, title and ticks."""
-    import numpy as np
+    """Draw a grid as coloured cells with colour bar, title and ticks, numbers if they fit, and the budget's border."""
     from matplotlib.collections import LineCollection
-    from matplotlib.colors import LogNorm
 
     up, across = axes
     epsilons = _epsilon_grid(outcomes, len(across.values))
-    # Logarithmic colours: epsilon often spans decades. Without two different numbers there is nothing to scale by.
-    shown = epsilons[np.isfinite(epsilons)]
-    # A cell without a finite epsilon has no colour, and must not stretch the scale of the others.
-    norm = LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None
     plot = figure.add_subplot()
-    mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=norm, gid="heat")
+    scale = _colour_scale(epsilons)
+    mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=scale, gid="heat")
     kinds = {each.kind for each in outcomes if each.epsilon is not None}
     label = "epsilon: " + " or ".join(KINDS[kind] for kind in KINDS if kind in kinds)
     figure.colorbar(mesh, label=label, format=lambda number, _: tick_text(number)).ax.yaxis.set_minor_formatter("")
@@ -325,6 +321,17 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
     plot.set_ylabel(plain_text(up.key))
 
 
+def _colour_scale(epsilons: Array) -> LogNorm | None:
+    """Return logarithmic colours from the smallest to the largest finite epsilon; None unless two are different."""
+    import numpy as np
+    from matplotlib.colors import LogNorm
+
+    # Logarithmic colours: epsilon often spans decades. Without two different numbers there is nothing to scale by.
+    shown = epsilons[np.isfinite(epsilons)]
+    # A cell without a finite epsilon has no colour, and must not stretch the scale of the others.
+    return LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None
+
+
 def _epsilon_grid(outcomes: Sequence[Outcome], width: int) -> Array:
     """Return the epsilons in rows of `width`; NaN, for an empty cell, where epsilon is None, 0 or infinite."""
     import numpy as np
@@ -335,7 +342,7 @@ def _epsilon_grid(outcomes: Sequence[Outcome], width: int) -> Array:
 
 
 def _write_numbers(plot: Axes, epsilons: Array) -> None:
-    """Write each finite epsilon, rounded up, into its cell, on white."""
+    """Write each finite epsilon, rounded up, on white into the middle of its cell."""
     import numpy as np
 
     style = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 1.0}
@@ -345,7 +352,7 @@ def _write_numbers(plot: Axes, epsilons: Array) -> None:
 
 
 def _budget_note(outcomes: Sequence[Outcome], *, has_edges: bool) -> str:
-    """Return "; line: budget B" ("; budget B" without edges) for the title; "" unless one budget is common to all."""
+    """Return "; line: budget B", or "; budget B" without edges; "" unless all points with an epsilon share a budget."""
     budgets = {each.budget for each in outcomes if each.epsilon is not None}
     # A budget that is swept itself has no single border to name.
     budget = next(iter(budgets)) if len(budgets) == 1 else None
@@ -359,7 +366,7 @@ def _set_ticks(drawn: DrawnAxis, axis: GridAxis) -> None:
 
 
 def _budget_edges(fits: Sequence[Sequence[bool | None]]) -> list[list[tuple[float, float]]]:
-    """Return edges ((x, y), (x, y)) between cells within (True) and over (False) the budget; none next to None."""
+    """Return the edges ((x, y), (x, y)) between neighbouring cells, one within the budget and the other over it."""
     # Cell (row, column) is centred at (column, row); beside a cell that is not known (None) there is no edge.
     edges = []
     for row, columns in enumerate(fits):

@@ -127,7 +127,10 @@ def test_processes_tell_the_same():
     told = []
     axis = GridAxis(key="training.steps", values=tuple(map(str, range(100, 160))))
     beside = sweep(
-        BASE, (axis,), lambda function, chunks: points.processes(function, chunks, jobs=2, memory=None), told.append
+        BASE,
+        (axis,),
+        lambda function, chunks: points.processes(function, chunks, jobs=2, memory_per_process=None),
+        told.append,
     )
     assert beside[:2] == sweep(BASE, (GridAxis(key="training.steps", values=("100", "101")),), points.in_process)
     assert told[-1] == 1
@@ -144,7 +147,7 @@ def test_a_dask_cluster_tells_the_same():
         there = sweep(
             BASE,
             (axis,),
-            lambda function, chunks: points.dask(function, chunks, scheduler=address, memory=None),
+            lambda function, chunks: points.dask(function, chunks, scheduler=address, memory_per_process=None),
             told.append,
         )
     assert there == here
@@ -158,7 +161,9 @@ def test_ten_thousand_flat_configs_within_a_minute_of_two_processors():
         GridAxis(key="training.steps", values=whole_numbers(parse_numbers("100:20000:100:log", option=""))),
     )
     before = os.times()
-    found = sweep(BASE, axes, lambda function, chunks: points.processes(function, chunks, jobs=2, memory=None))
+    found = sweep(
+        BASE, axes, lambda function, chunks: points.processes(function, chunks, jobs=2, memory_per_process=None)
+    )
     after = os.times()
     assert len(found) == 10_000
     assert not any(one.code for one in found)
