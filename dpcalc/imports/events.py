@@ -429,7 +429,7 @@ def _inner_event(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the
 
 
 def _field_values(event: Call) -> dict[str, Any]:
-    """Return an event's fields by name, with defaults; InputError for an unknown event or field or a missing field."""
+    """Return an event's fields by name, with defaults; InputError: unknown event; unknown, missing, repeated field."""
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
     names = _FIELDS[event.name]
@@ -437,7 +437,9 @@ def _field_values(event: Call) -> dict[str, Any]:
     if len(event.arguments) > len(names) or extra:
         got = ", ".join(extra) or f"{len(event.arguments)} values"
         raise InputError(f"{event.name}: expected the fields {', '.join(names) or '(none)'}, got {got[:80]}")
-    # Fields may stand without names, in the order of the class, or with them.
+    # Fields may stand without names, in the order of the class, or with them; Python refuses a field given both ways.
+    if twice := [name for name in names[: len(event.arguments)] if name in event.keywords]:
+        raise InputError(f"{event.name}: expected {', '.join(twice)} once, got two values")
     given = dict(zip(names, event.arguments, strict=False)) | dict(event.keywords)
     values = {name: given.get(name, _OPTIONAL.get(name)) for name in names}
     if missing := [name for name in names if name not in given and name not in _OPTIONAL]:

@@ -236,6 +236,7 @@ def test_too_many_phases_are_refused_with_a_way_out(tmp_path):
     [
         ("MysteryDpEvent(1)", "MysteryDpEvent"),
         ("UnsupportedDpEvent()", "UnsupportedDpEvent"),
+        ("GaussianDpEvent(2, noise_multiplier=1)", "expected noise_multiplier once"),
         ("SelfComposedDpEvent(event=RandomAllocationDpEvent(1, 2), count=2)", "RandomAllocationDpEvent"),
         ('{"class_name": "MysteryDpEvent", "x": 1}', "MysteryDpEvent"),
         ("PoissonSampledDpEvent(0.1, SampledWithoutReplacementDpEvent(10, 2, GaussianDpEvent(1)))", "levels by hand"),
