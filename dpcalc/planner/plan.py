@@ -11,7 +11,16 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
+from dpcalc.sampling.schemes import (
+    All,
+    AnyOrder,
+    BallsInBins,
+    CappedPoisson,
+    CyclicPoisson,
+    Poisson,
+    RandomAllocation,
+    Scheme,
+)
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.accountants.result import StepCounts
@@ -92,7 +101,7 @@ class Phase:
         return self.mechanism.is_correlated
 
     def independent(self, *, attained: bool) -> "Phase":
-        """Return the phase as independent steps that cost as much, or itself; KeyedInputError if none are proved.
+        """Return itself, or if steps are tied independent ones that bound their cost; KeyedInputError if unproved.
 
         Args:
             attained: True for one that costs at most what an actual data set costs, False for an upper bound.
@@ -181,7 +190,7 @@ class Plan:
             self._refuse_parts()
 
     def _refuse_parts(self) -> None:
-        """Raise InputError for a part that is unknown, or not covered with this group, tuning, adjacency or phase."""
+        """Raise InputError: unknown part, group, tuning, over 16 parts if outermost units are replaced, bad phase."""
         names = () if self.partition is None else self.partition.parts
         unknown = next((part for part in self.parts if part not in names), None)
         if unknown is not None:
@@ -214,7 +223,7 @@ class Plan:
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
-        """Return the plan with correlated noise as independent steps, or itself; UnsupportedError if a group may part.
+        """Return itself, or if steps are tied with each phase `independent`; UnsupportedError then if a group may part.
 
         Args:
             attained: as for `Phase.independent`.
@@ -229,7 +238,7 @@ class Plan:
 
     @property
     def parting(self) -> str:
-        """Why a group may part ("with scheme ..."): cyclic draws, correlated bins, any-order with clip batch; or ""."""
+        """Why a group may part ("with scheme ..."): cyclic draws, overlapping bins, any-order and clip batch; or ""."""
         for phase in self.phases:
             scheme = phase.hierarchy.allocation or phase.hierarchy.level(1).scheme
             if isinstance(scheme, CyclicPoisson):
@@ -274,21 +283,32 @@ class Plan:
 
 
 def _refuse_beside_parts(phase: Phase, *, is_moved: bool) -> None:
-    """Raise InputError for unequal sizes, and on a part for an outermost draw or a mechanism that is not covered.
+    """Raise InputError for unequal sizes; on a part for its outermost draw; if units move, for its mechanism too.
 
     A replaced unit can move to another part (`is_moved`): then fewer draws are covered, and noise on sums alone.
     """
-    levels, outermost = phase.hierarchy.levels, phase.hierarchy.level(1).scheme
-    schemes = (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation)
-    if phase.hierarchy.tree is not None or not all(level.is_equal for level in levels):
+    if phase.hierarchy.tree is not None or not all(level.is_equal for level in phase.hierarchy.levels):
         raise InputError("part: expected units of one size with parts of the data, got several sizes")
-    if phase.part and (phase.hierarchy.episodes is not None or not isinstance(outermost, schemes)):
+    if phase.part:
+        _refuse_draw_of_part(phase, (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation))
+        if is_moved:
+            _refuse_mechanism_of_moved(phase)
+
+
+def _refuse_draw_of_part(phase: Phase, allowed: tuple[type[Scheme], ...]) -> None:
+    """Raise InputError unless the outermost level is drawn by one of the allowed schemes, and no tasks are built."""
+    outermost = phase.hierarchy.level(1)
+    if phase.hierarchy.episodes is not None or not isinstance(outermost.scheme, allowed):
         raise InputError(
-            f"part: expected {listed(tuple(scheme.name for scheme in schemes))} at level {levels[0].name} of a "
-            f"part, whose size is not known, got {outermost.name}"
-            f"{' with max_batch_size' if isinstance(outermost, CappedPoisson) else ''}"
+            f"part: expected {listed(tuple(scheme.name for scheme in allowed))} at level {outermost.name} of a "
+            f"part, whose size is not known, got {outermost.scheme.name}"
+            f"{' with max_batch_size' if isinstance(outermost.scheme, CappedPoisson) else ''}"
         )
-    if phase.part and is_moved and (not phase.clips or phase.is_correlated):
+
+
+def _refuse_mechanism_of_moved(phase: Phase) -> None:
+    """Raise InputError unless a step adds noise to a sum of clipped vectors, independently of other steps."""
+    if not phase.clips or phase.is_correlated:
         raise InputError(
             f"part: expected noise on sums of clipped vectors in parts with replace-one, got {phase.mechanism.name}"
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 from dpcalc.accountants.basic import best_fraction
 from dpcalc.accountants.pld import auto, worst_direction
@@ -221,7 +222,7 @@ GROUP_AS_ONE = "group as one"
 
 
 def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return rows of the group mixture and of all k at once, bounds for Poisson draws but replace-one; () if not flat.
+    """Return rows of a group's mixture and of all k as one, valid if Poisson, not replace-one; () if not flat Gaussian.
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
@@ -261,7 +262,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
 
 def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribution, float, int]] | None:
-    """Return (law of the members in a batch, noise, steps) of each phase; None for one unit, several levels, no law."""
+    """Return (law of members in a batch, noise, steps) of each phase; None for one unit, levels above, or no `_law`."""
     flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
     if plan.group_size == 1 or not flat:
         return None
@@ -319,7 +320,7 @@ class PublishedRdpBound:
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return general Renyi bounds, upper (fixed draws: valid if replaced) and lower, of one flat phase; or ().
+    """Return Renyi bounds, upper then lower, of one flat phase with fixed or Poisson (not replace-one) draws; else ().
 
     Returns:
         For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3
@@ -330,26 +331,49 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
         Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Theorem 9 for draws of a fixed size under replacement and
         Proposition 11; Zhu, Wang 2019 (PMLR 97), Theorems 5 and 6 for Poisson draws.
     """
+    phase = _flat_phase(plan)
+    if phase is None:
+        return ()
+    bounds = (_published(phase, theorem) for theorem in _theorems(phase, plan.adjacency))
+    return tuple(bound for bound in bounds if bound is not None)
+
+
+def _flat_phase(plan: Plan) -> Phase | None:
+    """Return the only releasing phase of one level, clipped and redrawn each step, if it protects one unit; or None."""
     phases = releasing_phases(plan)
     if len(phases) != 1 or plan.unit != 1 or plan.group_size != 1:
-        return ()
+        return None
     (phase,) = phases
-    level, mechanism = phase.hierarchy.level(1), phase.mechanism
-    if phase.hierarchy.depth != 1 or phase.clip != 1 or level.redraw_every != 1:
-        return ()
-    match level.scheme:
+    is_flat = phase.hierarchy.depth == 1 and phase.clip == 1 and phase.hierarchy.level(1).redraw_every == 1
+    return phase if is_flat else None
+
+
+class _Theorem(NamedTuple):
+    """A published bound: its name and kind, its formula, and the distance at which it takes the batch's divergence."""
+
+    name: str
+    kind: Kind
+    bound: Bound
+    shift: int
+
+
+def _theorems(phase: Phase, adjacency: Adjacency) -> list[_Theorem]:
+    """Return theorems on fixed (UPPER if replace-one) or Poisson (not replace-one) draws; no lower one for RdpOnly."""
+    match phase.hierarchy.level(1).scheme:
         case Fixed(at_most=False):
-            kind = Kind.UPPER if plan.adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
-            shift = 1 if plan.adjacency is Adjacency.ZERO_OUT else 2
-            lines = [(UPPER, kind, fixed_size_upper, 2), (LOWER, Kind.LOWER, fixed_size_lower, shift)]
-        case Poisson() if plan.adjacency is not Adjacency.REPLACE_ONE:
-            lines = [(UPPER, Kind.UPPER, poisson_upper, 1), (LOWER, Kind.LOWER, fixed_size_lower, 1)]
-            if _signs_known(mechanism):
-                lines.insert(1, (SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
+            kind = Kind.UPPER if adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
+            theorems = [_Theorem(UPPER, kind, fixed_size_upper, 2)]
+            lower_shift = 1 if adjacency is Adjacency.ZERO_OUT else 2
+        case Poisson() if adjacency is not Adjacency.REPLACE_ONE:
+            theorems = [_Theorem(UPPER, Kind.UPPER, poisson_upper, 1)]
+            if _signs_known(phase.mechanism):
+                theorems.append(_Theorem(SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
+            lower_shift = 1
         case _:
-            return ()
-    bounds = (_published(phase, *line) for line in lines if line[0] != LOWER or not isinstance(mechanism, RdpOnly))
-    return tuple(bound for bound in bounds if bound is not None)
+            return []
+    if not isinstance(phase.mechanism, RdpOnly):  # of which upper bounds alone are known
+        theorems.append(_Theorem(LOWER, Kind.LOWER, fixed_size_lower, lower_shift))
+    return theorems
 
 
 def _signs_known(mechanism: Mechanism) -> bool:
@@ -359,17 +383,17 @@ def _signs_known(mechanism: Mechanism) -> bool:
     return isinstance(mechanism, (Gaussian, Laplace))
 
 
-def _published(phase: Phase, name: str, kind: Kind, bound: Bound, shift: int) -> PublishedRdpBound | None:
-    """Return one general bound for the steps of a phase; None where the mechanism has no known divergences."""
-    rate, base = float(phase.hierarchy.level(1).rate), phase.mechanism.batch_rdp(shift)
+def _published(phase: Phase, theorem: _Theorem) -> PublishedRdpBound | None:
+    """Return a theorem's bound for a phase, >= 0; without sampling at rate 1 or if that is inf; None if unknown."""
+    rate, base = float(phase.hierarchy.level(1).rate), phase.mechanism.batch_rdp(theorem.shift)
     if base is None:
         return None
 
     def step(order: int) -> float:
         whole = base(float(order))
-        return whole if rate == 1 or math.isinf(whole) else max(0.0, bound(base, rate, order))
+        return whole if rate == 1 or math.isinf(whole) else max(0.0, theorem.bound(base, rate, order))
 
-    return PublishedRdpBound(name=name, kind=kind, step=step, steps=phase.steps)
+    return PublishedRdpBound(name=theorem.name, kind=theorem.kind, step=step, steps=phase.steps)
 
 
 def general_rdp_row(plan: Plan) -> Row | None:

@@ -73,7 +73,7 @@ class Profiles:
         )
 
     def _max_detected(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return the smallest upper bound on the true positive rate of one direction, between the rate and 1."""
+        """Return the least over epsilons of `_by_own_profile` and 1 - `_by_opposite_profile`, clipped to [rate, 1]."""
         a = rates[:, None]
         ahead, back = self._by_own_profile(a, own).min(axis=1), 1 - self._by_opposite_profile(a, other).max(axis=1)
         lowest: Array = np.clip(np.minimum(ahead, back), rates, 1.0)
@@ -93,7 +93,7 @@ class Profiles:
         )
 
     def _min_missed(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return the largest lower bound on the false negative rate of one direction, between 0 and 1 - rate."""
+        """Return the most over epsilons of 1 - `_by_own_profile` and `_by_opposite_profile`, within [0, 1 - rate]."""
         a = rates[:, None]
         ahead = 1 - self._by_own_profile(a, own).min(axis=1) - 4 * UNIT_ROUNDOFF
         missed: Array = np.clip(np.maximum(ahead, self._by_opposite_profile(a, other).max(axis=1)), 0.0, 1 - rates)
@@ -105,7 +105,7 @@ class Profiles:
         return detected
 
     def _by_opposite_profile(self, rates: Array, other: Array) -> Array:
-        """Return e^-epsilon max(0, 1 - a - other), rounded down; `other` is the delta of the opposite direction."""
+        """Return e^-epsilon max(0, 1 - a - other) for each rate a, rounded down; `other` is the opposite delta."""
         # Rounded down, since it is taken from 1 where an upper bound is asked.
         remaining: Array = np.exp(-self.epsilons) * np.maximum(1 - rates - other - 4 * UNIT_ROUNDOFF, 0.0)
         return remaining * (1 - 8 * UNIT_ROUNDOFF)
@@ -150,7 +150,7 @@ def both_profiles(
 
 
 def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywhere: bool) -> bool:
-    """Return True if a certified unit costs all that another one can, at the rates and, if asked, at all epsilons."""
+    """Return True if `known` detects at least what `cheap` does at the rates and, if `everywhere`, in all deltas."""
     pairs = zip(known.true_positive_rates(rates), cheap.true_positive_rates(rates), strict=True)
     if not all(bool(np.all(own_rates <= other_rates)) for other_rates, own_rates in pairs):
         return False
@@ -166,7 +166,7 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
 def _moment_profiles(
     pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return both profiles of a unit by moments, to the epsilon of a small delta; out of work rough, in closed form."""
+    """Return profiles by moments up to epsilon at the least of rate / 1000 and delta / 10; rough if out of work."""
     # Where quadrature needs too much work, the moments are those in closed form.
     smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
     try:
@@ -184,11 +184,12 @@ def _moment_profiles(
 
 
 def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
-    """Return increasing epsilons from 0: many up to where most rates are decided, fewer up to `last`, at most 700."""
+    """Return 3000 epsilons from 0 to max(20, -log of the least rate), 1000 beyond; none above `last` and above 700."""
+    last = min(last, _LARGEST_EPSILON)
     end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
     epsilons = np.linspace(0.0, end, _DENSE_EPSILONS)
     if last > end:
-        epsilons = np.concatenate([epsilons, np.linspace(end, min(last, _LARGEST_EPSILON), _SPARSE_EPSILONS + 1)[1:]])
+        epsilons = np.concatenate([epsilons, np.linspace(end, last, _SPARSE_EPSILONS + 1)[1:]])
     return epsilons
 
 
@@ -212,27 +213,35 @@ def _composed_profiles(
 
 
 def _sharp_for_few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
-    """Return `known`, lowered by up to three compositions at the smallest and largest rate if they miss below 1 %."""
+    """Return `known`, `_sharp_at` the smallest and the largest rate in each direction that misses under 1 % there."""
     some = {min(rates), max(rates)}
     for rate, (forward, counts) in product(some, ((True, pair[1]), (False, pair[0]))):
-        missed, last = known.false_negative_rates(np.array([rate])), -1.0
-        for _ in range(_MISS_ROUNDS if counts and missed[not forward][0] < _FEW_MISSES else 0):
-            around = known.deciding_epsilon(rate, forward=forward)
-            if around == last:
-                break
-            last = around
-            try:
-                with allowance(_COMPOSITION_WORK):
-                    side = delta_upper_curve(counts, epsilons=known.epsilons, around=around, min_difference=rate)
-            except (ArithmeticError, UnsupportedError):
-                break
-            lowest = np.minimum(known.backward if forward else known.forward, side)
-            known = replace(known, backward=lowest) if forward else replace(known, forward=lowest)
+        missed = known.false_negative_rates(np.array([rate]))[not forward][0]
+        if counts and missed < _FEW_MISSES:
+            known = _sharp_at(rate, known, counts, forward=forward)
+    return known
+
+
+def _sharp_at(rate: float, known: Profiles, opposite: StepCounts, *, forward: bool) -> Profiles:
+    """Return `known`, opposite side lowered by 3 compositions at `deciding_epsilon`; ends if it stays or one fails."""
+    last = -1.0
+    for _ in range(_MISS_ROUNDS):
+        around = known.deciding_epsilon(rate, forward=forward)
+        if around == last:
+            break
+        last = around
+        try:
+            with allowance(_COMPOSITION_WORK):
+                side = delta_upper_curve(opposite, epsilons=known.epsilons, around=around, min_difference=rate)
+        except (ArithmeticError, UnsupportedError):
+            break
+        lowest = np.minimum(known.backward if forward else known.forward, side)
+        known = replace(known, backward=lowest) if forward else replace(known, forward=lowest)
     return known
 
 
 def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
-    """Return epsilons to compose near: those that decide up to three rates and each delta; 0 too unless one rate."""
+    """Return where e^epsilon rate + side is least (of 3 rates at most), side first <= delta, and 0 unless one rate."""
     # A composition is sharp near one epsilon, the one that its tilt suits.
     some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
     at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in some]
@@ -387,7 +396,7 @@ def _detections(profiles: tuple[Profiles, ...], rates: tuple[float, ...], prior:
 
 
 def _largest_belief(profiles: tuple[Profiles, ...], prior: float, exception: float) -> float:
-    """Return the largest posterior of the truth from a prior, but with probability `exception`; 1 without profiles."""
+    """Return the largest posterior of the truth from a prior, exceeded with chance `exception`; 1 without profiles."""
     # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
     # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
     growth = max((_max_log_odds_growth(sides, exception) for sides in profiles), default=math.inf)
@@ -400,7 +409,7 @@ def advantage(plan: Plan | Composition) -> float:
 
 
 def _advantage(composition: Composition) -> tuple[float, bool]:
-    """Return (`advantage`, 1 without noise; True if a looser bound was taken as the sharp one needs too much work)."""
+    """Return (largest delta(0) of a direction, 1 without noise; True if work for it ran out: a bound by moments)."""
     if is_noiseless(composition.plan):
         return 1.0, False
     try:
@@ -462,7 +471,7 @@ def _missed(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[A
 
 
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
-    """Return the largest rise of the truth's log odds outside an event of probability `exception`; inf if no bound."""
+    """Return the least epsilon - log(1 - delta / exception) of delta < exception, the larger of both sides; or inf."""
     # The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
     # definition of delta as the mean of (1 - e^{epsilon - loss})_+; so x = epsilon - log(1 - delta(epsilon) / p) will
     # do.

@@ -100,7 +100,7 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return an estimate of epsilon: in closed form, by inversion, or certified; inf without noise.
+    """Return epsilon in closed form, else by inversion (change to `nearby`); certified if not pld; inf if noiseless.
 
     Plans that ask for another accountant than pld get that one's certified bound.
 

@@ -109,7 +109,7 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the least noise, or most steps, rate, batch, group, in a goal; out of work by looser methods; NoSolution.
+    """Return the least sigma or most steps, rate, batch, group in a goal; auto for epsilon turns to rdp if out of work.
 
     Args:
         plan: everything else.
@@ -129,18 +129,8 @@ def solve(
         NoSolution: if no value meets the goal.
         ConvergenceError: if there is no certified answer.
     """
-    if quantity not in SOLVABLES:
-        raise InputError(f"quantity: expected one of {', '.join(SOLVABLES)}, got {quantity!r}")
-    if epochs is not None and quantity not in _DRAWN:
-        raise InputError(
-            f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
-        )
-    search = SOLVABLES[quantity] if epochs is None else partial(_DRAWN[quantity], epochs=epochs)
-    base = composed(plan)
-    methods = [(plan.method, _SEARCH_WORK)]
-    if plan.method == "auto" and isinstance(goal, EpsilonGoal):
-        methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, _LAST_SEARCH_WORK)]
-    for method, units in methods:
+    search, base = _search_of(quantity, epochs), composed(plan)
+    for method, units in _methods(plan, goal):
         # The first search whose work is allowed: one that went on by looser bounds would not end where it began.
         with suppress(WorkExceededError), allowance(units):
             solution = search(base.changed(replace(plan, method=method)), goal, phase)
@@ -149,6 +139,27 @@ def solve(
                 main = replace(main, notes=(*(note for note in main.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
             return replace(solution, plan=replace(solution.plan, method=plan.method), guarantee=main, epochs=epochs)
     raise ConvergenceError(f"{quantity}: expected a search that takes less work; fewer phases or levels take less")
+
+
+def _search_of(quantity: str, epochs: Fraction | None) -> "_Search":
+    """Return the search for a quantity; InputError for an unknown one, or for epochs beside any but rate and batch."""
+    if quantity not in SOLVABLES:
+        raise InputError(f"quantity: expected one of {', '.join(SOLVABLES)}, got {quantity!r}")
+    if epochs is None:
+        return SOLVABLES[quantity]
+    if quantity not in _DRAWN:
+        raise InputError(
+            f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
+        )
+    return partial(_DRAWN[quantity], epochs=epochs)
+
+
+def _methods(plan: Plan, goal: Goal) -> list[tuple[str, float]]:
+    """Return (method, units of work): the plan's own, after auto for an epsilon goal also rdp and its closed form."""
+    methods = [(plan.method, _SEARCH_WORK)]
+    if plan.method == "auto" and isinstance(goal, EpsilonGoal):
+        methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, _LAST_SEARCH_WORK)]
+    return methods
 
 
 class Measure(NamedTuple):
@@ -267,20 +278,27 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
 
 
 def _shortest_run(phase: Phase) -> int:
-    """Return the fewest steps to try: 1, more with participation limits; UnsupportedError if more may cost less."""
+    """Return the fewest steps to try: 1, or (times - 1) separation + 1 of limits; UnsupportedError if cost may fall."""
+    _refuse_falling_cost(phase)
+    if not isinstance(phase.mechanism, MatrixFactorization):
+        return 1
+    limits = phase.mechanism.limits
+    return ((limits.max_times or 1) - 1) * limits.separation + 1
+
+
+def _refuse_falling_cost(phase: Phase) -> None:
+    """Raise UnsupportedError for random-allocation, and unproved strategies under any-order or with a last step."""
     if isinstance(phase.hierarchy.allocation, RandomAllocation):
         what = f"steps: expected a scheme under which more of them cost more in {phase.name}, got random-allocation"
         raise UnsupportedError(f"{what}; solve for sigma or rate (the most times)")
     if not isinstance(phase.mechanism, MatrixFactorization):
-        return 1
+        return
     limited = isinstance(phase.hierarchy.level(1).scheme, AnyOrder)
     if not phase.mechanism.strategy.is_rising and (limited or phase.mechanism.strategy.max_steps < _MAX_STEPS):
         raise UnsupportedError(
             f"steps: expected a strategy whose cost is proved to rise with them in {phase.name}, got "
             f"{phase.mechanism.strategy.short_text}; solve for noise, or compare runs by `dpcalc epsilon`"
         )
-    limits = phase.mechanism.limits
-    return ((limits.max_times or 1) - 1) * limits.separation + 1
 
 
 def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
@@ -417,7 +435,8 @@ def _solution(
     )
 
 
-SOLVABLES: dict[str, Callable[[Composition, Goal, str | None], Solution]] = {
+_Search = Callable[[Composition, Goal, str | None], Solution]
+SOLVABLES: dict[str, _Search] = {
     "sigma": _solve_sigma,
     "steps": _solve_steps,
     "rate": _solve_rate,

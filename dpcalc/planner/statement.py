@@ -49,7 +49,7 @@ _ESTIMATE_ERROR = 1e-6  # what the estimate may be too low by
 
 
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return an upper bound on epsilon of `size` units changed in turn, inf if none fits; None if no chain is proved.
+    """Return `size` times the epsilon of a link at the delta left for it, upper; inf if none fits, None if unproved.
 
     Args:
         plan: a training run with a finite guarantee for one unit, or its composition; its group size does not matter.
@@ -67,23 +67,29 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
     if plan_of_link is None:
         return None
     link = single.changed(plan_of_link)
+    log_delta = _log_delta_of_link(link, size, single.plan.delta)
+    return math.inf if log_delta is None else _certified(link, log_delta, size, single.plan.delta)
+
+
+def _log_delta_of_link(link: Composition, size: int, delta: float) -> float | None:
+    """Return log of the largest delta of a link so that the chain, by estimate, keeps to `delta`; None below -600."""
 
     def spent(log_delta: float) -> float:
         """Log of the delta that the chain needs when each link has its own, by the estimate."""
         return log_delta + _log_links(size, estimate_epsilon(_with_delta(link, log_delta)).value)
 
-    goal = math.log(single.plan.delta) - _ESTIMATE_ERROR
+    goal = math.log(delta) - _ESTIMATE_ERROR
     low, high = goal - 1.0, goal
     while spent(low) > goal:
         low, high = low - 2 * (high - low), low
         if low < -600:
-            return math.inf
+            return None
     low, _ = bracket_root(lambda x: spent(x) - goal, low, high, tolerance=_LOG_DELTA_TOLERANCE / abs(low))
-    return _certified(link, low, size, single.plan.delta)
+    return low
 
 
 def _certified(link: Composition, log_delta: float, size: int, delta: float) -> float:
-    """Return `size` times the certified epsilon of a link at its delta, or at up to e less of it; inf if none fits."""
+    """Return `size` times the certified epsilon of a link, its delta over 1 to e in 4 attempts to fit; else inf."""
     # The estimate may be a little low: a smaller delta for each link then leaves room.
     for less in (0.0, 0.01, 0.1, 1.0):
         epsilon = guarantee(_with_delta(link, log_delta - less), method="auto").epsilon
@@ -105,7 +111,7 @@ def _log_links(size: int, epsilon: float) -> float:
 
 
 def _link(plan: Plan, size: int) -> Plan | None:
-    """Return the plan that bounds every link: itself; of add-remove fixed draws with fewer units; None if unproved."""
+    """Return the plan that bounds each link: itself; for fixed draws of add-remove one over fewer units; or None."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
     hierarchies = [phase.hierarchy for phase in plan.phases]
@@ -114,8 +120,15 @@ def _link(plan: Plan, size: int) -> Plan | None:
         return None
     if all(isinstance(scheme, Poisson | All) for scheme in schemes):
         return plan
+    return _over_fewer_units(plan, size)
+
+
+def _over_fewer_units(plan: Plan, size: int) -> Plan | None:
+    """Return the plan over size - 1 units less; None unless every step draws a fixed size from equal, large counts."""
+    hierarchies = [phase.hierarchy for phase in plan.phases]
     if any(level.redraw_every > 1 for hierarchy in hierarchies for level in hierarchy.levels):
         return None
+    schemes = [hierarchy.level(plan.unit).scheme for hierarchy in hierarchies]
     sizes = [scheme.size for scheme in schemes if isinstance(scheme, Fixed)]
     level = hierarchies[0].level(plan.unit)
     alike = len(sizes) == len(schemes) and level.is_equal and hierarchies[0].tree is None
@@ -159,7 +172,7 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return all numbers of a privacy statement, upper; failed parts are notes; of tuning what epsilon and delta imply.
+    """Return `_tuned_statement` of several runs; of one, all numbers: groups inf if not finite, failed parts as notes.
 
     Args:
         plan: a training run.
@@ -175,9 +188,7 @@ def statement(plan: Plan) -> Statement:
     evaluation = evaluate(composition)
     finite, notes = evaluation.guarantee.finite, list(evaluation.guarantee.notes)
     if plan.tuning is not None:
-        epsilon = evaluation.guarantee.epsilon
-        attack = _attack_bounds_from(epsilon, plan.delta)
-        return Statement(evaluation=evaluation, unsampled=epsilon, groups=(), attack=attack)
+        return _tuned_statement(evaluation, plan.delta)
     groups: list[tuple[int, float | None]] = [(size, math.inf) for size in GROUP_SIZES]
     if finite:
         groups, missing_groups = _group_bounds(composition)
@@ -196,8 +207,14 @@ def statement(plan: Plan) -> Statement:
     )
 
 
+def _tuned_statement(evaluation: Evaluation, delta: float) -> Statement:
+    """Return the statement of the best of several runs: attacks by (epsilon, delta), `unsampled` epsilon, no groups."""
+    epsilon = evaluation.guarantee.epsilon
+    return Statement(evaluation=evaluation, unsampled=epsilon, groups=(), attack=_attack_bounds_from(epsilon, delta))
+
+
 def _group_bounds(composition: Composition) -> tuple[list[tuple[int, float | None]], list[str]]:
-    """Return ([(size, epsilon)] for `GROUP_SIZES`, notes on those that failed); epsilon None if failed or unproved."""
+    """Return ([(size, `group_epsilon`)] for `GROUP_SIZES`, notes on failures), in limited work; None if it failed."""
     groups: list[tuple[int, float | None]] = []
     notes = []
     with allowance(_GROUPS_WORK):
@@ -228,7 +245,7 @@ def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
 
 
 def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return the smaller upper bound for `size` units: as a chain, or as a group (level 1 or size <= 5); or None.
+    """Return the least of `chain_epsilon` and a group's guarantee (level 1 or size <= 5; failures left out); or None.
 
     Args:
         plan: a training run, or its composition, with a finite guarantee.
@@ -268,7 +285,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
-    """Return (forward, backward) release of phase `place` (from 0), every step of which is known to hold the unit."""
+    """Return (forward, backward) of phase `place` (from 0) with the unit in every step: Gaussian, PATE or black box."""
     phase = plan.phases[place]
     own = valid_bounds(phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):

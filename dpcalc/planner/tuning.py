@@ -101,7 +101,7 @@ class TruncatedNegativeBinomial:
         return math.exp(bracket_root(lambda x: self._mean(x) - self.mean, low, 0.0, tolerance=1e-12)[0])
 
     def _mean(self, log_gamma: float) -> float:
-        """Return the mean number of runs for log gamma; 1 as gamma goes to 1."""
+        """Return the mean number of runs, shape (1/gamma - 1) / (1 - gamma^shape); its limits at shape 0, gamma 1."""
         if log_gamma > -1e-9:
             return 1.0
         more = math.expm1(-log_gamma)
@@ -177,19 +177,24 @@ class Poisson:
         if left <= 0:
             return math.inf
 
-        def _bound(z: Array, k: Array, known: Known) -> Array:
-            """Return Theorem 6's bounds on epsilon at orders z, k the log moments there; `known` bounds rare runs."""
-            orders, moments = known
-            log_rare = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
-            rare = np.minimum(np.exp(np.minimum(log_rare, 0.0)) + infinite, 1.0)
+        def _at_orders(z: Array, k: Array, known: Known) -> Array:
+            """Return (k + log(mean / left) + log peak) / z, plus mean times the `_delta_beyond` of each z."""
             common = sum_rounded_up(k, math.log(self.mean), log_peak(z), -math.log(left)) / z
-            return np.asarray(common + self.mean * rare)
+            return np.asarray(common + self.mean * _delta_beyond(z, known, infinite))
 
-        return max(0.0, _min_over_orders(runs, renyi, _bound))
+        return max(0.0, _min_over_orders(runs, renyi, _at_orders))
 
 
 Repetitions = TruncatedNegativeBinomial | Poisson
 """How often a run is repeated."""
+
+
+def _delta_beyond(z: Array, known: Known, infinity_mass: float) -> Array:
+    """Return upper bounds, at most 1, on delta of a run at each epsilon log(1 + 1/z), by the (orders, K) of `known`."""
+    # Markov's inequality for moments: delta(epsilon) <= exp(K(order) - order epsilon) times a peak, at the best order.
+    orders, moments = known
+    log_finite = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
+    return np.asarray(np.minimum(np.exp(np.minimum(log_finite, 0.0)) + infinity_mass, 1.0))
 
 
 def _infinity_mass(runs: Runs) -> float:
@@ -198,7 +203,7 @@ def _infinity_mass(runs: Runs) -> float:
 
 
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
-    """Return the smallest value of a bound at orders from .02 up to 1e6, a range widened while its top is best.
+    """Return the least value of a bound at z from .02 to 32; widen the range, to over 1e6, while its top is best.
 
     Args:
         runs: what one run composes.
@@ -217,7 +222,7 @@ def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Arr
 def _min_up_to(
     max_order: float, runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]
 ) -> tuple[float, bool]:
-    """Return (least bound at orders z up to `max_order`, each of the costliest run; True if that z is at the top)."""
+    """Return (least bound at z from .02 to `max_order`, K(z) that of the costliest run; True if it is at the top z)."""
     cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
 
     def largest(orders: Array) -> Array:

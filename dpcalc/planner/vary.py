@@ -44,7 +44,7 @@ def replace_phase(plan: Plan, old: Phase, new: Phase) -> Plan:
 
 
 def first_steps(plan: Plan, steps: int) -> Plan:
-    """Return the plan of its first `steps` steps, later phases dropped; InputError outside 0 to all of them.
+    """Return the plan of its first `steps` steps, phases after the cut one dropped; InputError outside 0 to all steps.
 
     Args:
         plan: a training run.
@@ -133,20 +133,26 @@ def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
 
 
 def largest_group(plan: Plan) -> int:
-    """Return the most units for which a bound on them together is proved, at least 1; 1 if a scheme may part them."""
+    """Return 1 if `parting`, else the largest placed group that is not refused for a shuffle (by bisection), or 1."""
     if plan.parting:
         return 1
-    hierarchies = [phase.hierarchy for phase in plan.phases]
-    largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
-    if group_refusal(largest, hierarchies, unit=plan.unit):
-        sizes = range(1, min(largest, MAX_PLACED_MEMBERS) + 1)
-        largest = max(size for size in sizes if not group_refusal(size, hierarchies, unit=plan.unit))
+    largest = _largest_placed_group(plan)
 
     def is_too_large(size: int) -> bool:
         return is_refused(replace(plan, group_size=size))
 
     # A larger group never makes a pass longer, so that the sizes which are refused are those above some size.
     return max(1, bisect_left(range(1, largest + 1), 1, key=is_too_large)) if is_too_large(largest) else largest
+
+
+def _largest_placed_group(plan: Plan) -> int:
+    """Return `max_group_size`, >= 1, unless `group_refusal`: then the most of `MAX_PLACED_MEMBERS` without refusal."""
+    hierarchies = [phase.hierarchy for phase in plan.phases]
+    largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
+    if not group_refusal(largest, hierarchies, unit=plan.unit):
+        return largest
+    sizes = range(1, min(largest, MAX_PLACED_MEMBERS) + 1)
+    return max(size for size in sizes if not group_refusal(size, hierarchies, unit=plan.unit))
 
 
 def is_covered(plan: Plan) -> bool:
@@ -159,7 +165,7 @@ def is_covered(plan: Plan) -> bool:
 
 
 def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
-    """Return the most covered steps in `ends`, given that shorter runs are covered too; else the fewest, untested.
+    """Return the upper end; of correlated noise, except in any-order, the most steps covered, at least the lower end.
 
     Args:
         plan: a training run.

@@ -50,7 +50,7 @@ def with_thousands_separators(text: str) -> str:
 
 
 def sampling_text(phase: Phase) -> str:
-    """Return the draws of one step in words, level by level, joined by "; then ", with held draws and participation."""
+    """Return the draws of a step, "LEVEL, held for N steps; then LEVEL", with participation; or how tasks are built."""
     levels, built = phase.hierarchy.levels, phase.hierarchy.episodes
     if built is not None:
         classes, records = levels
@@ -73,7 +73,7 @@ def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
 
 
 def _participation_text(phase: Phase) -> str:
-    """Return ", a unit in at most N steps ..." under `any-order`; "" under other schemes."""
+    """Return ", a unit in at most N steps, ..." (apart, or by epoch) of correlated noise under `any-order`; else ""."""
     mechanism = _correlated(phase.mechanism)
     if mechanism is None or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
         return ""
@@ -86,7 +86,7 @@ def _participation_text(phase: Phase) -> str:
 
 
 def mechanism_text(phase: Phase) -> str:
-    """Return "NAME, PARAMETERS" of the mechanism, without the clip norm and infinite parameters."""
+    """Return "NAME, key value, ..." or "NAME, words", with other sums of a Gaussian; no clip norm, no infinity."""
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
@@ -108,7 +108,7 @@ def other_sums_text(mechanism: Mechanism) -> str | None:
 
 
 def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
-    """Return one level's draw, as "4 of 10 (user) expected, Poisson"; held draws and participation are not in it."""
+    """Return the draw by its scheme, as "4 of 10 (user) expected, Poisson", its rate if counts vary; no period."""
     match level.scheme:
         case Fixed(size=size, at_most=at_most):
             return f"{'up to ' if at_most else ''}{size} of {_count_text(level)} ({level.name}), fixed size"
@@ -196,7 +196,7 @@ def _partition_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _exchange_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield that a step's guarantee covers batches mixing parents, if it counts units and a level above is sampled."""
+    """Yield that a black box covers batches that mix parents, if a level above the unit is drawn; none for groups."""
     counting = [phase for phase in plan.phases if isinstance(phase.mechanism, PairOnly | RdpOnly)]
     above = [level for phase in counting for level in phase.hierarchy.levels[: plan.unit - 1] if not level.is_whole]
     if above and plan.group_size == 1:
@@ -239,7 +239,7 @@ def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
 
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
-    """Return True if noise is added where a drawn unit may hold no record, by a removal or by Poisson draws below it.
+    """Return True if noise is added to a sum and a drawn unit may be empty, by a removal or by Poisson draws below it.
 
     A removal counts only where no other unit is drawn instead. Episodes are never empty.
     """
@@ -255,7 +255,7 @@ def _may_be_empty(plan: Plan, phase: Phase) -> bool:
 
 
 def _may_lack_units(plan: Plan, phase: Phase) -> bool:
-    """Return True if a parent without a group of removed units can hold fewer units than a draw takes."""
+    """Return True if removing a group of 2 or more (add-remove) can leave too few for a fixed or replacing draw."""
     level = phase.hierarchy.level(plan.unit)
     if plan.group_size == 1 or plan.adjacency is not Adjacency.ADD_REMOVE or phase.hierarchy.episodes is not None:
         return False
@@ -269,7 +269,7 @@ def _may_lack_units(plan: Plan, phase: Phase) -> bool:
 
 
 def assumptions(plan: Plan) -> tuple[str, ...]:
-    """Return the assumptions without which the guarantee fails, one sentence each: draws, counts, steps, other uses."""
+    """Return the assumptions of the guarantee, one sentence each: draws, counts, mechanisms, `FIXED`, other uses."""
     is_sampled = any(not isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases)
     drawn = "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan)
     counts_units = any(isinstance(phase.mechanism, PairOnly | RdpOnly) for phase in plan.phases)
@@ -290,23 +290,33 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
 
 
 def _count_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield those on counts: nested and shortened passes, cut and fixed batches, too few units, empty ones, parents."""
-    levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
-    is_cut = any(getattr(level.scheme, "max_batch_size", None) is not None for level in levels)
-    if any(sum(isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels) > 1 for phase in plan.phases):
-        yield _NESTED
-    if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
-        yield _EXACT_COUNTS
-    if is_cut:
-        yield _CAPPED
-    if is_cut or any(isinstance(level.scheme, Fixed) for level in levels):
-        yield "counts are those of the larger of the two data sets"
+    """Yield assumptions on passes, batch sizes, draws that take all units left, empty units, and parents that stay."""
+    yield from _pass_assumptions(plan)
+    yield from _batch_assumptions(plan)
     if any(_may_lack_units(plan, phase) for phase in plan.phases):
         yield "where fewer units are left than a draw takes, it takes all that are left"
     if any(_may_be_empty(plan, phase) for phase in plan.phases):
         yield _EMPTY
     if plan.phases[0].hierarchy.depth > 1:
         yield "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
+
+
+def _pass_assumptions(plan: Plan) -> Iterator[str]:
+    """Yield how nested passes go on, if two levels are shuffled; exact counts, if add-remove shuffles the unit."""
+    if any(sum(isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels) > 1 for phase in plan.phases):
+        yield _NESTED
+    if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
+        yield _EXACT_COUNTS
+
+
+def _batch_assumptions(plan: Plan) -> Iterator[str]:
+    """Yield constant caps, if batches are cut; counts are of the larger data set, if they are cut or of fixed size."""
+    schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
+    is_cut = any(getattr(scheme, "max_batch_size", None) is not None for scheme in schemes)
+    if is_cut:
+        yield _CAPPED
+    if is_cut or any(isinstance(scheme, Fixed) for scheme in schemes):
+        yield "counts are those of the larger of the two data sets"
 
 
 # Summary of each phase for the protected unit.
@@ -368,17 +378,13 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
     """
     protected = composition.by_direction.get(direction) or composition.likeliest
     where = f"; costliest: {protected.place}" if protected.place else ""
-    stated = zip(
-        composition.stated.phases,
-        composition.plan.phases,
-        composition.bounds[composition.units.index(protected)],
-        strict=True,
-    )
+    bounds = composition.bounds[composition.units.index(protected)]
+    stated = zip(composition.stated.phases, composition.plan.phases, bounds, strict=True)
     return tuple(_summary(phase, composed, phase_bound, where) for phase, composed, phase_bound in stated)
 
 
 def _chain_text(phase_bound: PhaseBound) -> str:
-    """Return "; the chosen steps count as known" and "; bounded by a chain of ..." of an allocation, if so; else ""."""
+    """Return "; the chosen steps ... known" of an allocation, if so, "; ... N removals and M additions", if above 1."""
     if phase_bound.allocation is None:
         return ""
     known = "; the chosen steps count as known" if phase_bound.is_revealed else ""
@@ -397,7 +403,7 @@ def _hidden_bins_text(phase: Phase, composed: Phase) -> str:
 
 
 def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str) -> PhaseSummary:
-    """Return the summary of a phase, steps and noise as stated; `composed` decides on distances, hidden bins only."""
+    """Return the summary of a phase as stated, `where` in its sampling; `composed` tells distances and hidden bins."""
     bound, mechanism = phase_bound.bound, phase.mechanism
     is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
     chosen = phase_bound.allocation.rate if isinstance(phase_bound.allocation, CheckIn) else phase.hierarchy.chosen_rate
@@ -452,20 +458,19 @@ def facts(plan: Plan) -> dict[str, str]:
     """Return {name: words}: unit, adjacency, delta, sampling (of several phases their number), noise, length."""
     several = len(plan.phases) > 1
     together = "" if plan.group_size == 1 else f"{plan.group_size} together"
+    sampling = f"{len(plan.phases)} phases" if several else with_thousands_separators(sampling_text(plan.phases[0]))
     return {
         "unit": f"unit {plan.unit_name}{together and f', {together}'}",
         "adjacency": str(plan.adjacency),
         "delta": f"delta {plan.delta!r}",
-        "sampling": f"{len(plan.phases)} phases"
-        if several
-        else with_thousands_separators(sampling_text(plan.phases[0])),
+        "sampling": sampling,
         "noise": "" if several else mechanism_text(plan.phases[0]),
         "length": f"{plan.steps:,} {'step' if plan.steps == 1 else 'steps'}",
     }
 
 
 def shared_facts(plans: Sequence[Plan], *, without: Collection[str] = ()) -> str:
-    """Return the facts that all plans share, joined by "; "; without the named ones.
+    """Return the `facts` that all plans share, joined by "; ", without the named and the empty ones.
 
     Args:
         plans: the runs, at least one.

@@ -265,3 +265,14 @@ def test_bounds_that_take_too_much_work_are_looser_and_said(units, monkeypatch):
         assert tight.present <= loose.present <= 1
         assert tight.absent <= loose.absent <= 1
         assert tight.present_missed >= loose.present_missed >= 0
+
+
+def test_false_positive_rates_below_e_to_the_minus_700():
+    """Epsilons above 700, whose exponential is cut there, would make the bound too low."""
+    threshold, mu = 37.67, 36.0
+    with mpmath.workdps(400):
+        rate = float(mpmath.ncdf(-threshold) * (1 + mpmath.mpf(10) ** -6))
+        exact = float(mpmath.ncdf(mu - threshold))
+    assert 0 < rate < math.exp(-700)
+    (found,), _ = true_positive_rates(plan_of(All(), noise=1 / mu, steps=1), (rate,))
+    assert found >= exact
