@@ -6,6 +6,7 @@ Every value keeps the mark of the place where the user wrote it, so that errors 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dpcalc.config.messages import direct_draw_error, misspelt_episodes_error
 from dpcalc.config.overrides import FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.config.schema import SCHEMES, mechanism_keys
@@ -56,6 +57,20 @@ def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool
         for key, value in sampling.entries.items()
         if key not in (names or ()) and not key.startswith(USER_KEY)
     )
+
+
+def no_levels_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
+    """Return the error of a misspelt `episodes`, else of a draw directly in `sampling` if `names` are known; or None.
+
+    Args:
+        sampling: the section, whose keys should be level names.
+        names: names of the levels, () if they are not known.
+    """
+    # `episodes` first: misspelt it would be taken for the name of a level, and its keys for those of a draw.
+    misspelt = misspelt_episodes_error(sampling, names)
+    if misspelt or not names or not is_direct_draw(sampling, names):
+        return misspelt
+    return direct_draw_error(sampling, names)
 
 
 def _long_data(root: Section) -> Section:

@@ -30,7 +30,7 @@ Value = str | bool | Fraction | None
 
 
 def value(scalar: Scalar) -> Value:
-    """Return what a scalar means: an exact number, a boolean, None for an empty or null word, else its text.
+    """Return the exact decimal number, boolean or None (empty, null) of a plain scalar; else its text, also for 1/97.
 
     Note:
         Quoted words are always texts. Numbers are decimal: digits with single underscores between them, a
@@ -106,7 +106,7 @@ def limit_violation(text: str) -> str:
 
 
 def describe(node: Node) -> str:
-    """Return a value as a message names it: "the string '1e4x'", "the number 1.5", "a list"."""
+    """Return a value as a message names it: "the string '1e4x'", "the number 1.5", "`true`", "nothing", "a list"."""
     if isinstance(node, Section):
         return "a mapping"
     if isinstance(node, Items):
@@ -121,7 +121,7 @@ def describe(node: Node) -> str:
 
 
 def number_hint(node: Node) -> str:
-    """Return how to write the number that a wrong value probably means, "" if nothing is recognised."""
+    """Return the advice "remove the quotes" for a quoted number, else the `word_hint` of a scalar; "" for others."""
     if not isinstance(node, Scalar):
         return ""
     if not node.plain and _NUMBER.fullmatch(node.text.strip()[:MAX_DIGITS]):
@@ -243,7 +243,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return a level's name unchanged; WrongValueError unless 1 to 64 letters, digits, - or _, and not reserved."""
+        """Return the name; WrongValueError unless a letter, then up to 63 letters, digits, - or _, and not reserved."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):
@@ -266,7 +266,7 @@ class Label(ValueType):
     min_length: int = 0
 
     def check(self, value: object) -> str:
-        """Return a text unchanged; WrongValueError if over MAX_LABEL, not printable, or shorter than `min_length`."""
+        """Return the text; WrongValueError if over MAX_LABEL, not printable, or too short without outer spaces."""
         text: str = TEXT.check(value)
         if len(text) > MAX_LABEL or visible(text) != text:
             raise WrongValueError("DPC104", f"at most {MAX_LABEL} printable characters")

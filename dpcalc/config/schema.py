@@ -192,7 +192,7 @@ class Draw:
 
 @cache
 def draw_keys(scheme: str) -> dict[str, Key]:
-    """Return `scheme` and the keys that one sampling scheme takes, of which size, bins, times, groups are required."""
+    """Return the keys of a scheme; size, bins, times, groups are required; only a fixed size may be `at_most`."""
     keys = {name: each for name, each in keys_of(Draw).items() if name in ("scheme", *SCHEMES[scheme])}
     if "size" in keys and scheme != "fixed":
         keys["size"] = replace(keys["size"], kind=COUNT)
@@ -437,7 +437,7 @@ SECTIONS: dict[str, type | None] = {
 
 
 def keys_in(section: str) -> dict[str, Key]:
-    """Return the keys that a user may write in a kind of section, a key of SECTIONS; {} for an unknown kind."""
+    """Return the keys allowed in a section of SECTIONS, in `mechanism` those of all types; {} for other sections."""
     if section == "mechanism":
         return all_mechanism_keys()
     if section == "mechanism.also":

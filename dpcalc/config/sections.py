@@ -8,16 +8,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from dpcalc.config import scalars
 from dpcalc.config.data_files import MechanismFiles, data_tree
-from dpcalc.config.expand import Run, base_run, is_direct_draw, level_names, runs
+from dpcalc.config.expand import Run, base_run, level_names, no_levels_error, runs
 from dpcalc.config.files import Files
 from dpcalc.config.messages import (
     DRAW_FORM,
-    direct_draw_error,
     extra_key_error,
     key_suggestion,
     keyed_error,
     missing_key_error,
-    misspelt_episodes_error,
     scheme_errors,
     section_kind,
     sections_meant,
@@ -65,16 +63,13 @@ def _collected(errors: list[Diagnostic]) -> Iterator[None]:
         errors.extend(cause.diagnostics)
 
 
-# The values of one section.
-
-
 def _read_section(section: type[M], node: Node) -> M:
     """Return a section of the file as its dataclass; raise ConfigError with one error for each mistake."""
     return section(**_read_values(keys_of(section), node))
 
 
 def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
-    """Return {key: checked value} of the keys that a mapping states, no short forms; ConfigError with all mistakes."""
+    """Return {stated key: checked value}; ConfigError with one error for each wrong, missing or misspelt key."""
     # Short forms among the keys are written out already, and so unknown.
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, "a mapping")])
@@ -97,14 +92,14 @@ def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
 
 
 def _is_explained(missing: str, extra: Collection[str], section: Section) -> bool:
-    """Return True if an `extra` key is probably the missing one misspelt, or one of AMOUNT_KEYS (`size`, `rate`)."""
+    """Return True if the missing key needs no error: an `extra` key is its misspelling, or any of AMOUNT_KEYS."""
     # The error about that key then stands for the one about the missing key.
     kind = section_kind(section.path)
     return any(name in AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
 
 
 def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
-    """Return key `name`'s checked value, a Structure as its node, `at_most` as AtMost; ConfigError if it is wrong."""
+    """Return a Structure's node, a tuple for a list, AtMost for `at_most`, else the checked value; or ConfigError."""
     if isinstance(kind, Structure):
         return node
     if isinstance(kind, ListOf):
@@ -113,6 +108,11 @@ def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401 
         own = {key for key in node.entries if not key.startswith(USER_KEY)}
         if own == {AT_MOST}:
             return AtMost(size=_read_value(COUNT, node.entries[AT_MOST], AT_MOST))
+    return _checked_value(kind, node, name)
+
+
+def _checked_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
+    """Return the value that `kind` accepts, 1/97 as a number where it takes quotients; raise ConfigError for others."""
     value = scalars.value(node) if isinstance(node, Scalar) else node
     if isinstance(kind, Word) and value not in kind.allowed:
         raise ConfigError([wrong_word_error(name, node, kind.allowed)])
@@ -143,7 +143,7 @@ def _read_list(kind: ListOf, node: Node) -> tuple[object, ...]:
 
 
 def _read_draw(node: Node) -> Draw:
-    """Return the draw of one level with the keys that its scheme takes; raise ConfigError for other keys or schemes."""
+    """Return the draw of a level; ConfigError if it states no known `scheme`, or other keys than that scheme takes."""
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, DRAW_FORM)])
     scheme = node.entries.get("scheme")
@@ -193,9 +193,6 @@ def _mechanism_values(kind: str, node: Node, data: MechanismFiles) -> dict[str, 
         raise ConfigError(errors)
     values.pop("type", None)
     return {name: float(value) if isinstance(value, Fraction) else value for name, value in values.items()}
-
-
-# The sections of a file.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +260,7 @@ class Sections:
 
 
 def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
-    """Return (sections of a whole file as dataclasses, None for a wrong one; the errors of all of them).
+    """Return (the file's sections, None if wrong or left out; all errors); a left-out `accounting` has its defaults.
 
     Args:
         root: the file.
@@ -295,17 +292,24 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
 
 
 def _levels(root: Section, tree: Tree | None) -> tuple[tuple[str, ...], tuple[tuple[int, int] | None, ...]]:
-    """Return (level names, (fewest, most) per parent, None if unknown); (), () for wrong names; no errors are added."""
+    """Return (level names, their `_count_ranges`); (), () if the names are wrong or missing; no errors are added."""
     data = node_at(root, "data")
     data_keys = data.entries if isinstance(data, Section) else {}
     names, levels = level_names(root), data_keys.get("levels")
     if names is None or not isinstance(levels, Items) or not _have_valid_names(levels.items):
         return (), ()
+    return names, _count_ranges(data_keys, levels.items, tree)
+
+
+def _count_ranges(
+    data_keys: Mapping[str, Node], levels: Sequence[Node], tree: Tree | None
+) -> tuple[tuple[int, int] | None, ...]:
+    """Return the `_count_range` of each level, from `data.tree` if stated; all None if the tree or a key is wrong."""
     if any(key not in keys_of(Data) and not key.startswith(USER_KEY) for key in data_keys):
-        return names, (None,) * len(names)  # `60,000` in braces is 60 and a key `000`
+        return (None,) * len(levels)  # `60,000` in braces is 60 and a key `000`
     if "tree" in data_keys:
-        return names, tuple((min(sizes), max(sizes)) for sizes in tree.sizes) if tree else (None,) * len(names)
-    return names, tuple(map(_count_range, levels.items))
+        return tuple((min(sizes), max(sizes)) for sizes in tree.sizes) if tree else (None,) * len(levels)
+    return tuple(map(_count_range, levels))
 
 
 def _have_valid_names(levels: Sequence[Node]) -> bool:
@@ -351,9 +355,9 @@ class _SectionReader:
         node = parent.entries.get(key)
         if node is None:
             self._report_missing(parent, key)
-            return None
-        with _collected(self.problems):
-            return _read_section(model, node)
+        else:
+            with _collected(self.problems):
+                return _read_section(model, node)
         return None
 
     def read_tree(self, root: Section) -> Tree | None:
@@ -365,7 +369,7 @@ class _SectionReader:
         return None
 
     def read_run(self, run: Run) -> RunSections:
-        """Return a phase's sections as dataclasses, None for a wrong one, errors added; `sampling` {} with episodes."""
+        """Return a phase's sections, None if missing or wrong (errors are added); `sampling` is {} with `episodes`."""
         episodes = self._read_episodes(run)
         parts = self._read_mechanism(run) or _MechanismParts(None, None, "")
         return RunSections(
@@ -383,9 +387,9 @@ class _SectionReader:
         node = run.sections.entries.get("mechanism")
         if node is None:
             self._report_missing(run.sections, "mechanism")
-            return None
-        with _collected(self.problems):
-            return _mechanism_parts(node, self._data)
+        else:
+            with _collected(self.problems):
+                return _mechanism_parts(node, self._data)
         return None
 
     def check_inherited(self, run: Run) -> None:
@@ -398,10 +402,9 @@ class _SectionReader:
     def check_label(self, section: Section) -> None:
         """Add an error if the `name` of a file or phase, or its `part`, is no text, too long or not printable."""
         for key in ("name", "part"):
-            label = section.entries.get(key)
-            if label is not None:
+            if key in section.entries:
                 with _collected(self.problems):
-                    _read_value(LABEL, label, key)
+                    _read_value(LABEL, section.entries[key], key)
 
     def report_unknown_keys(self, section: Section) -> None:
         """Add DPC101 for unknown keys of a file or phase, DPC104 for a file's in a phase; note the sections they mean.
@@ -455,9 +458,8 @@ class _SectionReader:
         return None
 
     def _read_sampling(self, run: Run) -> dict[str, Draw] | None:
-        """Return the valid draws by level, errors of others added; None if missing, no mapping, direct or episodes."""
+        """Return the valid draws by level; None with `episodes`; None and an error for a wrong or missing section."""
         node = run.sections.entries.get("sampling")
-        names = self._names
         if node is None:
             self._report_missing(run.sections, "sampling")
             return None
@@ -466,17 +468,16 @@ class _SectionReader:
             return None
         if entry(node, EPISODES) is not None:
             return None
-        # Before anything else: a misspelt `episodes` would be taken for the name of a level, and its keys for those of
-        # a draw.
-        misspelt = misspelt_episodes_error(node, names or ())
-        if misspelt:
-            self.problems.append(misspelt)
+        problem = no_levels_error(node, self._names or ())
+        if problem:
+            self.problems.append(problem)
             return None
-        if names and is_direct_draw(node, names):
-            self.problems.append(direct_draw_error(node, names))
-            return None
+        return self._read_draws(node)
+
+    def _read_draws(self, sampling: Section) -> dict[str, Draw]:
+        """Return {key of `sampling`: draw} of the valid draws, also of unknown levels; add the errors of the others."""
         draws: dict[str, Draw] = {}
-        for name, draw in node.entries.items():
+        for name, draw in sampling.entries.items():
             if not name.startswith(USER_KEY):
                 with _collected(self.problems):
                     draws[name] = _read_draw(draw)

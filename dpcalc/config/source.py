@@ -116,7 +116,7 @@ class Diagnostic:
         object.__setattr__(self, "example", tuple(map(visible, self.example)))
 
     def format(self) -> str:
-        """Return "path:line:column: severity[code]: message", then the line, carets with the hint, or an example."""
+        """Return "path:line:column: severity[code]: message", the line with carets if known, and hint or example."""
         place = visible(self.path) if self.line is None else f"{visible(self.path)}:{self.line}:{self.column}"
         head = f"{place}: {self.severity}[{self.code}]: {self.message}"
         if self.line is None or not self.source_line:
@@ -215,7 +215,7 @@ class Mark:
 
 
 def finding(severity: Severity, code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
-    """Return a diagnostic of any severity, with the line that it is about.
+    """Return a diagnostic of any severity, with an excerpt of the line that `mark` is in, "" behind the last line.
 
     Args:
         severity: its consequence.
@@ -242,7 +242,7 @@ def finding(severity: Severity, code: str, mark: Mark, message: str, hint: str =
 
 
 def error(code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
-    """Return a diagnostic of severity ERROR, with the line that it is about.
+    """Return a diagnostic of severity ERROR, with an excerpt of the line that `mark` is in.
 
     Args:
         code: rule code.

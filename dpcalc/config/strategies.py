@@ -23,7 +23,7 @@ _FILE_HINT = "a lower triangular matrix, a row for every step, as *.npy (written
 
 
 def strategy(node: Node, files: Files) -> "Strategy":
-    """Return the strategy that a config states by a word, numbers or a matrix file; raise ConfigError if wrong.
+    """Return the strategy of a word (identity, prefix-sum, tree) or key (toeplitz, banded, tree, file); or ConfigError.
 
     Args:
         node: the value of `mechanism.strategy`.
@@ -64,7 +64,7 @@ def _toeplitz(node: Node) -> "Strategy":
 
 
 def _coefficient(node: Node) -> float:
-    """Return a number of a list of coefficients; ConfigError unless it is 0, or from 1e-100 to 1e100 in size."""
+    """Return a coefficient as a float; ConfigError unless it is 0, or from 1e-100 to 1e100 in magnitude."""
     number = scalars.number_of(node)
     if number is None:
         raise ConfigError([wrong_type_error(node, "a number")])
@@ -107,7 +107,7 @@ def _single_count(node: Node, key: str) -> int:
 
 
 def _matrix(node: Section, files: Files) -> "Strategy":
-    """Return the strategy that is a matrix in a file; ConfigError: no such matrix, or other than a stated sha256."""
+    """Return the strategy of a matrix file; ConfigError for wrong entries, or if the `sha256` is not their digest."""
     from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
 
     name = file_name(node, "NumPy or CSV", others=("sha256",))
@@ -186,7 +186,7 @@ def _side(shape: tuple[object, ...]) -> int:
 
 
 def _csv_entries(content: bytes) -> "Array":
-    """Return the square matrix in CSV text, empty cells above the diagonal as 0; Refusal for anything else."""
+    """Return the square matrix in UTF-8 CSV without a header, blank lines skipped; Refusal for anything else."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
     try:
@@ -216,7 +216,7 @@ def _cell_number(cell: str, row: int, column: int) -> float:
 
 
 def _refuse_wrong_entries(entries: "Array") -> None:
-    """Raise Refusal unless entries are finite, at most 1e100, 0 above the diagonal, 1e-100 or more on it, in size."""
+    """Raise Refusal naming an entry that is not finite, over 1e100, not 0 above the diagonal, or below 1e-100 on it."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
     # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.

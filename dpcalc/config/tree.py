@@ -78,7 +78,7 @@ Node = Scalar | Items | Section
 
 
 def join(path: str, key: str) -> str:
-    """Return a dotted path extended by a key.
+    """Return a dotted path extended by an unquoted key; the key alone if the path is "".
 
     Args:
         path: dotted path, "" for the top of a file.

@@ -53,7 +53,7 @@ class Flaw:
 
 
 def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
-    """Return (YAML text as a marked tree, flaws such as duplicate keys); ConfigError if it is no YAML or too large.
+    """Return (YAML text as a marked tree, flaws such as duplicate keys); ConfigError if empty, no YAML or too large.
 
     Raises:
         ConfigError: there is no tree at all: bad syntax, an empty text, too deep, too many parts, a cycle.
@@ -198,8 +198,7 @@ class _TreeBuilder:
         return {**merged, **own}, frozenset(repeated)
 
     def _merged_entries(self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]) -> dict[str, Node]:
-        """Return the entries behind a `<<`: of a mapping, or of a list whose earlier ones win; others are a flaw."""
-        # Keys that these mappings repeat are added to `repeated`.
+        """Return the entries behind a `<<`, the first of a list winning; extend `repeated`, add flaws for others."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: dict[str, Node] = {}
         # Of a list of mappings the first wins, so it is written last.
@@ -230,7 +229,7 @@ def _too_many_parts_error(mark: Mark) -> ConfigError:
 
 
 def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
-    """Return PyYAML's complaint as an error (DPC100) in our words, at the beginning of what is not closed."""
+    """Return PyYAML's complaint as an error (DPC100), in our words if known; at the start of an unclosed bracket."""
     text = " ".join(str(part) for part in (cause.problem, cause.context) if part)
     message, hint = next(((words, advice) for part, words, advice in _SENTENCES if part in text), (text, ""))
     if "expected ','" in text or "expected the node content" in text:
