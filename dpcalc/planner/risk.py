@@ -139,6 +139,7 @@ def both_profiles(
         (composition.steps[ahead], composition.steps[back])
         for ahead, back in (each_unit.direction_names for each_unit in composition.units)
     ]
+    rates = rates or FALSE_POSITIVE_RATES  # none where only the advantage, or mu, is asked for
     rate_array = np.array(rates)
     rough = [(_moment_profiles(pair, rates, deltas), pair) for pair in both]
     # The costliest by moments first: it often shows that the others cost no more, which then are not composed.

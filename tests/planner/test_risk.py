@@ -115,6 +115,14 @@ def test_more_false_alarms_detect_more_and_never_beyond_the_advantage():
     assert all(rate <= bound <= rate + advantage(plan) for rate, bound in zip(RATES, bounds, strict=True))
 
 
+def test_no_false_positive_rates_give_the_advantage_alone():
+    run = plan_of(Poisson(probability=Fraction(1, 100)), steps=100)
+    alone = risk(run, false_positive_rates=())
+    assert alone.detections == ()
+    assert alone.advantage == risk(run).advantage
+    assert attack_bounds(run, false_positive_rates=()).detection == ()
+
+
 def test_without_noise_everything_is_detected_and_without_draws_nothing():
     assert attack_bounds(plan_of(All(), noise=0.0), false_positive_rates=(0.01,)).detection == ((0.01, 1.0),)
     unseen = attack_bounds(plan_of(Poisson(probability=Fraction(0))), false_positive_rates=(0.01,))
