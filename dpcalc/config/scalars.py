@@ -130,8 +130,10 @@ def number_hint(node: Node) -> str:
 
 
 def word_hint(text: str) -> str:
-    """Return how to write the number that a text probably means, "" if nothing is recognised."""
-    word = text.strip()[:MAX_DIGITS]
+    """Return how to write the number that a text probably means; "" if unrecognised, or over 80 characters."""
+    word = text.strip()
+    if len(word) > MAX_DIGITS:
+        return ""
     return next((advice(word) for pattern, advice in _LOOKALIKES if pattern.fullmatch(word)), "")
 
 
