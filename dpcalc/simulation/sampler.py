@@ -41,7 +41,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Draw units, as (frame, index in it), by a scheme: all if cyclic or a shuffle, then in random order; or TypeError.
+    """Draw units, as (frame, index in it), by a scheme; a shuffle gives all in random order, an allocation TypeError.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -274,7 +274,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps of a round: a pass, or else level 1's redraw period; UnsupportedError if shuffles end apart.
+    """Return the steps of a round: a pass, or else level 1's redraw period; UnsupportedError if shuffles differ.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -350,7 +350,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
-    """Return the expected draws from a frame in a step, repeated ones included; over a shuffle's pass; all if cyclic.
+    """Return the expected draws from a frame in a step with repetitions, a mean over a shuffle's pass; all if cyclic.
 
     Args:
         scheme: of the frame.
