@@ -19,7 +19,7 @@ UNIT_ROUNDOFF = 2.0**-53
 
 
 def sum_by_index(indices: NDArray[np.int64], weights: Array, *, size: int) -> Array:
-    """Return, for each index from 0 to size - 1, the sum of the weights that have it; 0 for none.
+    """Return the sum of the weights of each index from 0 to size - 1; 0 for an index that does not occur.
 
     Args:
         indices: whole numbers in [0, size), shape (n,).
@@ -33,7 +33,7 @@ def sum_by_index(indices: NDArray[np.int64], weights: Array, *, size: int) -> Ar
 
 
 def in_rows(terms: Array, width: int, *, before: int = 0) -> Array:
-    """Return the terms as rows of `width`, shape (m, width), with `before` zeros in front and zeros at the end.
+    """Return a copy of the terms as rows of `width`, with `before` zeros in front and zeros after to fill the last row.
 
     Args:
         terms: shape (n,).
@@ -46,7 +46,7 @@ def in_rows(terms: Array, width: int, *, before: int = 0) -> Array:
 
 
 def sorted_unique(values: Array) -> Array:
-    """Return the values in ascending order, each once (as np.unique, which loads numpy.ma); no NaN.
+    """Return the different values in ascending order, as np.unique does without its slow import; NaN is not allowed.
 
     Args:
         values: numbers, none of them NaN, shape (n,).
@@ -69,7 +69,7 @@ def unit_roundoff(x: Array) -> float:
 
 
 def fft_relative_error(size: int, unit: float) -> float:
-    """Return an upper bound on the error of one FFT relative to its input (2-norm): 8 unit max(1, log2(size)).
+    """Return an upper bound on the 2-norm error of one FFT, relative to that of its input: 8 unit max(1, log2(size)).
 
     Args:
         size: length of the transform, >= 1.
@@ -95,7 +95,7 @@ def fast_fft_size(min_size: int) -> int:
 
 
 def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> tuple[list[Array], Array]:
-    """Return (the k-fold cyclic convolution by FFT of a sequence for each k in counts, 2-norm bounds on round-off).
+    """Return (k-fold cyclic convolution powers by FFT, upper bounds on their 2-norm round-off) for k in counts.
 
     Args:
         mass: non-negative terms with sum about 1, shape (n,); term i has position start + i on the integers.
@@ -126,7 +126,7 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
 def cyclic_power_increments(
     base: tuple[Array, int], addend: tuple[Array, int], counts: tuple[int, ...], *, size: int
 ) -> tuple[list[Array], Array]:
-    """Return (cyclic (base + addend)^k - base^k by FFT for each k in counts, 2-norm bounds on their round-off).
+    """Return (cyclic (base + addend)^k - base^k by FFT, upper bounds on their 2-norm round-off) for k in counts.
 
     Args:
         base: (non-negative terms, position of the first term) of one sequence.
@@ -158,7 +158,7 @@ def cyclic_power_increments(
 
 
 def _power_increment(base: Complex, addend: Complex, exponent: int) -> Complex:
-    """Return (base + addend)^exponent - base^exponent, elementwise, exponent >= 1, by repeated squaring."""
+    """Return (base + addend)^exponent - base^exponent, elementwise, exponent >= 1, by squaring without cancellation."""
     # With D(k) = (base + addend)^k - base^k: D(j + k) = D(j) D(k) + D(j) base^k + base^j D(k).
     power, increment = base, addend
     for digit in f"{exponent:b}"[1:]:
@@ -176,7 +176,7 @@ def norm(x: Array) -> float:
 
 
 def _wrap(mass: Array, start: int, size: int) -> Array:
-    """Return the terms summed by position modulo `size`, shape (size,); term i has position start + i."""
+    """Return the sums of the terms by position modulo `size`, shape (size,); term i has position start + i."""
     # A sequence that fits into one period wraps around at most once: two slices instead of sums over turns.
     if mass.size <= size:
         wrapped = np.zeros(size, dtype=mass.dtype)
@@ -202,7 +202,7 @@ def _integer_power(base: Complex, exponent: int) -> Complex:
 
 
 def convolve(a: Array, b: Array) -> tuple[Array, float]:
-    """Return (convolution of two mass vectors, each of sum about 1, by FFT; bound on the 2-norm of its round-off).
+    """Return (convolution by FFT of two mass vectors of sum about 1; upper bound on the 2-norm of its round-off).
 
     Args:
         a: non-negative terms with sum about 1, shape (n,).

@@ -14,7 +14,7 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return (left, right), within `tolerance` relative, around a root (Chandrupatla); f(left) has the sign of f(low).
+    """Return (left, right) around a root, by Chandrupatla, within a relative tolerance; f(left) has the sign of f(low).
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).
@@ -51,7 +51,7 @@ def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolera
 
 
 def _next_fraction(points: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """Return t of Chandrupatla's next point a + t (b - a): inverse quadratic interpolation if that is safe, else 1/2.
+    """Return t of Chandrupatla's next point a + t (b - a): by inverse quadratic interpolation if it is safe, else 1/2.
 
     Args:
         points: (newest point a, opposite end b, point before c).
@@ -67,16 +67,16 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 
 
 def falling_root(
-    f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, tolerance: float
+    f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, value_tolerance: float
 ) -> float:
-    """Return a root of a falling f(x) = (value, slope or NaN) by inverse interpolation, or an end if f has one sign.
+    """Return a root of a falling f(x) = (value, slope or NaN), interpolated once |f| is small; an end if none.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
         start: first point, within `ends`.
         ends: (low, high), the interval of the search.
-        tolerance: the search stops at the first |f| <= tolerance, > 0, and returns the next interpolated point, where
-            |f| is usually smaller by far.
+        value_tolerance: the search stops at the first |f| <= value_tolerance, > 0, and returns the next interpolated
+            point, where |f| is usually smaller by far.
 
     Returns:
         The approximate root; low if f is negative on the whole interval, high if it is positive there.
@@ -91,7 +91,7 @@ def falling_root(
         # The inverse function is interpolated: it gives the next point at once, without a root of a polynomial.
         guess = inverse_at_zero(samples[-3:])
         inside = low < guess < high
-        if abs(value) <= tolerance:
+        if abs(value) <= value_tolerance:
             return guess if inside else x
         # Bisection where interpolation leaves the bracket, or no longer halves the value (infinite values, steps); a
         # bounded step outwards while there is no bracket.
@@ -104,7 +104,7 @@ def falling_root(
 
 
 def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Return x at value 0 by inverse Hermite interpolation of (value, x, slope or NaN); of one without slope x + value.
+    """Return x at value 0 by inverse Hermite interpolation of (value, x, slope or NaN); a lone NaN gives x + value.
 
     Args:
         samples: (value, point, derivative or NaN), at least one; a derivative counts as a second node at its point.
@@ -125,7 +125,7 @@ def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
 
 
 def _divided_difference(first: float, last: float, low: float, high: float, slope: float) -> float:
-    """Return (high - low) / (last - first); for first = last: 1 / slope if low = high (slope not 0), else NaN."""
+    """Return (high - low) / (last - first); if first = last, 1 / slope if also low = high (slope not 0), else NaN."""
     if first != last:
         return (high - low) / (last - first)
     return 1 / slope if low == high else math.nan
@@ -140,7 +140,7 @@ class Minimum(NamedTuple):
 
 
 def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, count: int) -> Minimum:
-    """Return (least value, place, last neighbours) over `points` > 0, then geometric grids of `count` about the best.
+    """Return the least value of f over `points` > 0, then over `rounds` - 1 geometric grids, each around the last best.
 
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.

@@ -27,7 +27,7 @@ _SMALLEST_EXACT = 1e-300  # floats below this have fewer digits, or are 0
 
 
 def log_fraction(x: Fraction) -> float:
-    """Return log(x) of a fraction x >= 0 that may be smaller than any float; -inf at 0."""
+    """Return log(x) of a fraction x >= 0, full precision below the smallest float too; -inf at 0."""
     if not x:
         return -math.inf
     rounded = float(x)
@@ -59,7 +59,7 @@ def log_sum_exp(terms: Sequence[Array]) -> Array:
 
 
 def log_cumsum_exp(x: Array) -> Array:
-    """Return the log of the running sums of e^x, shape (n,): entry i is log(e^x[0] + ... + e^x[i]), may be -inf.
+    """Return the logs of running sums, log(e^x[0] + ... + e^x[i]) for each i, -inf while all terms are; spends work.
 
     The relative error of each sum is at most that of its terms, n units in the last place, and that of its logarithm.
     """
@@ -113,7 +113,7 @@ def normal_cdf(x: float) -> float:
 
 
 def normal_log_cdf(x: float) -> float:
-    """Return log Phi(x) of one number, within a few units in the last place."""
+    """Return log Phi(x) of one number, without underflow or cancellation, within a few units in the last place."""
     # Phi(x) underflows far below 0, its logarithm does not; near 1 the complement keeps the digits.
     if x < -_FRACTION_START:
         return -x * x / 2 - _LOG_ROOT_2PI + math.log(mills_ratio(-x))
@@ -139,7 +139,7 @@ def normal_log_cdf_array(x: Array) -> Array:
 
 
 def normal_quantile_array(log_mass: Array) -> Array:
-    """Return the normal quantiles x of log probabilities: Phi(x) = e^log_mass within a relative LOG_CDF_ERROR.
+    """Return x with Phi(x) = e^log_mass elementwise, within a relative LOG_CDF_ERROR of the mass; loads SciPy.
 
     Args:
         log_mass: logarithms of probabilities, below 0; any shape.
@@ -153,7 +153,7 @@ def normal_quantile_array(log_mass: Array) -> Array:
 
 
 def mills_ratio(x: float) -> float:
-    """Return Mills' ratio (1 - Phi(x)) / phi(x) for x >= -37, about 1e-15 (1 + x^2) relative, 1e-15 from 4 on.
+    """Return Mills' ratio (1 - Phi(x)) / phi(x) for x >= -37, relative error 1e-15 from x = 4 on, else 1e-15 (1 + x^2).
 
     Args:
         x: at least -37; below, the result is no float.
@@ -182,7 +182,7 @@ def mills_ratio(x: float) -> float:
 
 @cache
 def _unit_rule(order: int) -> tuple[Array, Array]:
-    """Return (nodes, log weights) of the Gauss-Legendre rule on [0, 1], shape (order,) each."""
+    """Return (ascending nodes, log weights) of the Gauss-Legendre rule on [0, 1], shape (order,) each; cached."""
     # From the eigenvectors of the Jacobi matrix (Golub, Welsch 1969); numpy.polynomial would take longer to load.
     k = np.arange(1, order)
     off_diagonal = k / np.sqrt(4.0 * k**2 - 1)
@@ -191,7 +191,7 @@ def _unit_rule(order: int) -> tuple[Array, Array]:
 
 
 def gauss_legendre_panels(edges: Array, *, order: int) -> tuple[Array, Array]:
-    """Return (nodes ascending, log weights) of Gauss-Legendre quadrature, `order` nodes between neighbouring edges.
+    """Return (nodes ascending, log weights) of Gauss-Legendre quadrature with `order` nodes between neighbouring edges.
 
     Args:
         edges: increasing, shape (n + 1,).

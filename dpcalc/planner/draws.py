@@ -87,7 +87,7 @@ def _bins_at_limit(with_bins: Callable[[int], Plan], first: int, ends: tuple[int
         return math.log(max(estimated(round(math.exp(log_bins))), 1e-300) / goal.limit), math.nan
 
     log_first = math.log(min(max(first, fewest), max_bins))
-    near = falling_root(excess, log_first, (math.log(fewest), math.log(max_bins)), tolerance=_NEAR_BINS)
+    near = falling_root(excess, log_first, (math.log(fewest), math.log(max_bins)), value_tolerance=_NEAR_BINS)
     return min(max_bins, max(fewest, math.ceil(math.exp(near))))
 
 

@@ -258,7 +258,7 @@ def _noise_root(
         return math.log(value / goal.limit), estimate.change / (value * _NUDGE)
 
     ends = math.log(_MIN_NOISE), math.log(_MAX_NOISE)
-    estimate = falling_root(excess, math.log(start), ends, tolerance=NEAREST)
+    estimate = falling_root(excess, math.log(start), ends, value_tolerance=NEAREST)
     if estimate == ends[1]:
         raise NoSolution(name, goal, _MAX_NOISE, goal.certified(with_value(_MAX_NOISE)))
     return (_MIN_NOISE if estimate == ends[0] else math.exp(estimate)), looked_at

@@ -29,9 +29,8 @@ from dpcalc.scan.manifest import ENDINGS, manifest_counts
 
 
 SKIPPED = "-"  # in place of a level's name: folders of this depth are no level
-MAX_DEPTH = (
-    64  # of folders: no data set is deeper, and the walk is recursive; at ten times the value Python would stop it
-)
+# Of folders: no data set is deeper, and the walk is recursive; at ten times the value Python would stop it.
+MAX_DEPTH = 64
 MAX_SHOWN = 3  # places of one kind that a message names
 _MIN_SHARE = 1e-4  # part of the work below which a folder reports no progress
 
@@ -74,7 +73,7 @@ class SkippedPlaces:
     first: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, kind: str, place: str) -> None:
-        """Count one more place of a kind, and keep it, escaped, if it is among the first three of its kind.
+        """Count one more place of a kind, and store it, escaped for print, if it is among the first three of its kind.
 
         Args:
             kind: one of the constants above.
@@ -116,7 +115,7 @@ class Walk:
     depths: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     def folder(self, place: str = "", depth: int = 1, done: float = 0.0, share: float = 1.0) -> Folder:
-        """Walk a folder: return it with all below, note files by depth and what is unreadable; InputError if too deep.
+        """Return a folder and all below it; an unreadable one is empty and noted in `skipped`; InputError if too deep.
 
         Args:
             place: path of the folder from the top.
@@ -150,7 +149,7 @@ class Walk:
         return Folder(place=place, files=len(files), folders=tuple(folders))
 
     def _entries(self, path: str, place: str) -> tuple[list[str], list[str]]:
-        """Return names (files to count, without `excluded`; sorted folders); add others to `skipped`; or OSError."""
+        """Return the names of (files to count, linked ones too; sorted folders); all other entries go to `skipped`."""
         files, folders, others = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -177,7 +176,7 @@ class Walk:
         return files, sorted(folders)
 
     def _other_kind(self, entry: os.DirEntry[str]) -> str:
-        """Return LINK for a link to a folder in or above this tree, OUTSIDE to another folder, else NO_FILE."""
+        """Return LINK for a link to a folder in or above this tree, OUTSIDE for one elsewhere, NO_FILE for all else."""
         if not os.path.isdir(entry.path):  # noqa: PTH112
             return NO_FILE
         # With a separator at the end, so that /data/a is not taken for a folder above /data/ab.
@@ -187,7 +186,7 @@ class Walk:
 
 
 def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts, tuple[str, ...] | None]:
-    """Return (nested counts of files, level names without "-"); InputError: no files, unread ones, other depths.
+    """Walk and return (nested counts, names without `-`); InputError unless all files are readable, at one depth.
 
     Args:
         walk: walk over the folder; its `skipped` and `depths` are filled.
@@ -213,7 +212,7 @@ def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts
 
 
 def _check_walk(walk: Walk) -> None:
-    """Raise InputError, with the skipped places, if a walk could not read some, or found no files to count."""
+    """Raise InputError, naming the places, if a walk met unreadable or outside folders, or no file to count."""
     faults = walk.skipped.lines(faults=True)
     if faults:
         lines = "".join(f"\n  {line}" for line in faults)
@@ -224,7 +223,7 @@ def _check_walk(walk: Walk) -> None:
 
 
 def _depths_message(walk: Walk, depth: int | None) -> str:
-    """Return the error message that files lie at other depths than `depth`; None: at more than one."""
+    """Return the error that lists the files by depth and asks for all at `depth`; at any single one if it is None."""
     files = (f"{count} at depth {at} ({visible(first)})" for at, (count, first) in sorted(walk.depths.items()))
     expected = "at one depth" if depth is None else f"at depth {depth}, one for each name of --levels"
     return (
@@ -234,7 +233,7 @@ def _depths_message(walk: Walk, depth: int | None) -> str:
 
 
 def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces) -> NestedCounts:
-    """Return files per folder, nested by level; `-` levels are merged, empty units left out and noted in `skipped`.
+    """Return the files of each unit, nested by level; `-` levels are merged, empty units only noted in `skipped`.
 
     Args:
         folder: the folder.
@@ -328,7 +327,7 @@ class ScanRequest:
 
 
 def scan(source: ScanRequest, *, on_progress: Callable[[float], None]) -> Scan:
-    """Return the sizes of a folder tree or a manifest, whichever the path is; InputError if not all can be counted.
+    """Return the sizes of a folder tree or, for a file, a manifest; InputError if not all of it can be counted.
 
     Args:
         source: the data set and its levels.
@@ -344,7 +343,7 @@ def scan(source: ScanRequest, *, on_progress: Callable[[float], None]) -> Scan:
 
 
 def is_folder(path: str) -> bool:
-    """Return True for a folder, False for a file name with a manifest's ending; InputError for any other path.
+    """Return True for a folder, False for a path, existing or not, with a manifest's ending; InputError for others.
 
     Raises:
         InputError: the path is neither.
@@ -357,7 +356,7 @@ def is_folder(path: str) -> bool:
 
 
 def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Count a folder tree, its output file and other endings left out; InputError if columns are given."""
+    """Return the sizes of a folder tree without the output file and other endings; InputError if columns are given."""
     if source.columns:
         raise InputError("--columns: expected with a CSV or JSONL file, got a folder; --levels names its levels")
     endings = tuple(f".{ending.lower().removeprefix('.')}" for ending in source.endings)
@@ -369,9 +368,16 @@ def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> 
 
 
 def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Count a manifest by columns, default levels but the last; equal rows once if there are as many; or InputError."""
+    """Return the sizes of a manifest; equal rows are one record if records have a column; InputError for endings."""
     if source.endings:
         raise InputError("--suffix: expected with a folder, got a file of rows")
+    levels, columns = _levels_and_columns(source)
+    counts = manifest_counts(source.path, columns, distinct=len(columns) == len(levels), on_progress=on_progress)
+    return _scan_of(counts, levels, ())
+
+
+def _levels_and_columns(source: ScanRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return (levels, columns) of a manifest, either made from the other; InputError for none or a wrong number."""
     levels = source.levels or ((*source.columns, RECORD) if source.columns else ())
     columns = source.columns or levels[:-1]
     if not columns:
@@ -380,12 +386,11 @@ def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) ->
         raise InputError(
             f"--columns: expected one for each of {', '.join(levels)}, or all but the last, got {len(columns)}"
         )
-    counts = manifest_counts(source.path, columns, distinct=len(columns) == len(levels), on_progress=on_progress)
-    return _scan_of(counts, levels, ())
+    return levels, columns
 
 
 def _scan_of(counts: NestedCounts, names: Sequence[str] | None, remarks: tuple[str, ...]) -> Scan:
-    """Return the sizes of each level; without names they are level_1, ..., example, and a remark tells to name them."""
+    """Return the sizes of each level; None names them level_1, ..., example, and adds a remark if there are several."""
     if names is None:
         depth = _depth(counts)
         names = (*(f"level_{number}" for number in range(1, depth)), RECORD)
@@ -417,7 +422,7 @@ TREE_SUFFIX = ".json"  # required ending of a tree file's name
 
 
 def check_level_names(names: Sequence[str]) -> None:
-    """Raise InputError for a name of a level that a config does not accept, or one given twice.
+    """Raise InputError for a name of a level that a config does not accept, or one that occurs twice.
 
     Raises:
         InputError: the message has the first such name.
@@ -432,7 +437,7 @@ def check_level_names(names: Sequence[str]) -> None:
 
 
 def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
-    """Return nested counts as JSON of a tree file, one first-level unit a line; InputError if too large for a config.
+    """Return a tree file of the counts, as JSON with a line for each first-level unit; InputError if it is too large.
 
     Args:
         names: names of the levels, outermost first, two or more.
@@ -454,7 +459,7 @@ def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
 
 
 def data_section(names: Sequence[str], ends: Sequence[tuple[int, int]], *, file: str) -> str:
-    """Return the `data:` section of a config in YAML: the counts if all sizes are equal, else the tree file.
+    """Return a config's `data:` section in YAML: names with counts if each level's sizes are equal, else a tree file.
 
     Args:
         names: names of the levels, outermost first.
@@ -470,7 +475,7 @@ def data_section(names: Sequence[str], ends: Sequence[tuple[int, int]], *, file:
 
 
 def scan_output(scan: Scan, *, output: str | None, section: str) -> Output:
-    """Return the result of `scan` for JSON: the size of each level, the tree file, the `data:` section, the remarks.
+    """Return the result of `scan`, all for JSON only: sizes of the levels, tree file, `data:` section, remarks.
 
     Args:
         scan: the counted sizes.

@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return rows per unit, nested by column; `distinct`: equal rows count once, by the last column; InputError.
+    """Return the rows of each unit, nested by column, or its different last values if `distinct`; InputError if none.
 
     Args:
         path: a file whose name ends in one of ENDINGS.
@@ -60,7 +60,7 @@ def manifest_counts(
 def _with_progress(
     keys: Iterator[Key], stream: BinaryIO, size: int, on_progress: Callable[[float], None]
 ) -> Iterator[Key]:
-    """Yield the keys unchanged, reporting the share of the stream's bytes that is read every 4096 keys."""
+    """Yield the keys unchanged, and every 4096 keys report the share of the file's bytes that is read."""
     for number, key in enumerate(keys):
         if number % _PROGRESS_ROWS == 0:
             on_progress(min(1.0, stream.tell() / max(size, 1)))
@@ -68,7 +68,7 @@ def _with_progress(
 
 
 def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
-    """Return sorted (key, count) pairs as nested lists of counts, from key position `level` (from 0) on."""
+    """Return sorted (key, count) pairs as nested lists of counts, grouped by the key from position `level` (from 0)."""
     # Equal values of one column stand together, because the keys are sorted.
     if len(items[0][0]) == level:
         return items[0][1]
@@ -76,7 +76,7 @@ def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
 
 
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield each row's values of the columns, empty rows skipped; InputError: row length, no value, quotes, header."""
+    """Yield the columns' values of each row, empty rows skipped; InputError for a malformed row or an empty value."""
     lines = _lines(path, stream)
     delimiter, header = _delimiter_and_header(path, next(lines, ""), columns)
     places = [header.index(column) for column in columns]
@@ -98,7 +98,7 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
 
 
 def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple[str, list[str]]:
-    """Return (first of , ; tab | that splits `line` into names with all columns, names); InputError: none, twice."""
+    """Return (delimiter, names): the first of , ; tab | that yields all columns; InputError if none, or repeated."""
     # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
     headers = ((delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in DELIMITERS)
     fitting = [(delimiter, header) for delimiter, header in headers if set(columns) <= set(header)]
@@ -112,7 +112,7 @@ def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple
 
 
 def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield the columns' words and whole numbers of each object as texts, blank lines skipped; else InputError."""
+    """Yield the columns' values of the JSON object in each line as texts; InputError if not words or whole numbers."""
     for number, line in enumerate(_lines(path, stream), start=1):
         if not line.strip():
             continue
@@ -137,7 +137,7 @@ def _no_value_error(path: str, line: int, column: str, value: object = "") -> In
 
 
 def _lines(path: str, stream: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a file with their ends, without byte order mark; InputError: line of 16 MiB, not UTF-8."""
+    """Yield the decoded lines with their ends, without byte order mark; InputError for 16 MiB lines or bad UTF-8."""
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
         if len(line) == MAX_LINE:
             raise InputError(f"{path}:{number}: expected at most {MAX_LINE} characters in a line, got more")

@@ -7,15 +7,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from dpcalc.amplification.groups import Placement, contexts, groups, large_group, members_in_batch
+from dpcalc.arrays import Array
 from dpcalc.planner.composition import ProtectedUnit
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
-from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import (
     Allocation,
@@ -66,7 +68,7 @@ class MemberDistribution:
 
 
 def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) -> MemberDistribution:
-    """Return the law of protected units drawn in a step, or pass of a shuffle, perhaps without 0; exact or upper.
+    """Return the distribution of draws of the protected units in a step, or in a pass if some level is shuffled.
 
     Args:
         plan: a training run.
@@ -74,23 +76,41 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) 
         phase_index: of the phase, from 0.
     """
     hierarchy, path = plan.phases[phase_index].hierarchy, _path_of_a_step(plan, protected, phase_index)
-    is_of_pass = any(isinstance(level.scheme, Shuffle) for level in hierarchy.levels)
-    in_round = None
     if hierarchy.episodes is not None:
         law, is_exact = _episode_distribution(hierarchy, plan.unit, plan.group_size), True
     elif plan.group_size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
-        frames = zip(hierarchy.levels, _path_frames(hierarchy, protected, phase_index, plan.unit), strict=False)
-        rates = [level.scheme.rate(count) for level, (_, count) in frames]
-        law, is_exact = {1: math.prod(rates, start=Fraction(1))}, True
-        in_round = None if is_of_pass else _round_inclusion(hierarchy, rates)
+        on_path = _units_on_path(hierarchy, protected, phase_index, plan.unit)
+        return _lone_unit_distribution(hierarchy, [unit.frame_size for unit in on_path])
     else:
         law, is_exact = _group_distribution(plan, protected, path)
         is_exact &= all(level.is_equal for level in hierarchy.levels[: plan.unit])
-    return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=is_of_pass, in_round=in_round)
+    return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=_has_shuffle(hierarchy), in_round=None)
+
+
+def _lone_unit_distribution(hierarchy: Hierarchy, frame_sizes: Sequence[int]) -> MemberDistribution:
+    """Return the exact distribution {1: product of the rates} of one unit's draws; `in_round` None for a shuffle.
+
+    Args:
+        hierarchy: levels and schemes, none with replacement on the path.
+        frame_sizes: units in each frame on the path, from level 1 to that of the unit.
+    """
+    rates = [level.scheme.rate(size) for level, size in zip(hierarchy.levels, frame_sizes, strict=False)]
+    is_of_pass = _has_shuffle(hierarchy)
+    return MemberDistribution(
+        probabilities={1: math.prod(rates, start=Fraction(1))},
+        is_exact=True,
+        is_of_pass=is_of_pass,
+        in_round=None if is_of_pass else _round_inclusion(hierarchy, rates),
+    )
+
+
+def _has_shuffle(hierarchy: Hierarchy) -> bool:
+    """Return True if some level is shuffled."""
+    return any(isinstance(level.scheme, Shuffle) for level in hierarchy.levels)
 
 
 def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> Path:
-    """Return a phase's path, an allocated level on it as the Poisson draw of one step; unchanged without one."""
+    """Return the protected path of a phase, an allocated level on it replaced by Poisson at its rate in one step."""
     hierarchy, path = plan.phases[phase_index].hierarchy, protected.paths[phase_index]
     if not 0 < hierarchy.allocated <= len(path.schemes):
         return path
@@ -100,7 +120,7 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> P
 
 
 def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
-    """Return (law of the members drawn, True if exact for equal frames); an upper law if unplaced or too long."""
+    """Return (distribution of the members drawn, True if it is exact for equal frames); else it is an upper bound."""
     # Where a group has too many placements one bound holds for all of them; else what a step reveals is enumerated.
     placement, path = _placement(plan, protected), one_pass(path)
     if placement is None:
@@ -111,17 +131,24 @@ def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tup
         mixture = [
             (p, members_in_batch(context, path.schemes[-1], path.counts[-1])) for context, p in by_context.items()
         ]
-    # The contexts are public, but a batch is drawn under all of them: their mixture.
-    total: CountDistribution = {}
-    for weight, law in mixture:
-        for count, probability in law.items():
-            total[count] = total.get(count, Fraction(0)) + weight * probability
+    # The contexts are public, but a batch is drawn under all of them.
+    total = _mixed(mixture)
+    # Three things make it a bound: no placement, parents that are drawn repeatedly, counts that were merged upwards.
     is_bound = plan.group_size > 1 and any(isinstance(scheme, WithReplacement) for scheme in path.schemes[:-1])
     return total, placement is not None and not is_bound and max(total) <= _MAX_EXACT_COUNTS
 
 
+def _mixed(mixture: Sequence[tuple[Fraction, CountDistribution]]) -> CountDistribution:
+    """Return the mixture of (weight, distribution) pairs as one distribution: weighted probabilities add by count."""
+    total: CountDistribution = {}
+    for weight, law in mixture:
+        for count, probability in law.items():
+            total[count] = total.get(count, Fraction(0)) + weight * probability
+    return total
+
+
 def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tuple[int, ...]:
-    """Return numbers in the level, from 0, of watched units: the path's; a group's by placement or else the first.
+    """Return the numbers, from 0, of the units to watch: the one on the path; a group's by placement or else the first.
 
     Args:
         plan: a training run.
@@ -131,8 +158,8 @@ def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tup
     hierarchy = plan.phases[phase_index].hierarchy
     # A single unit lies on its path; members of a group fill their placement from the first units on.
     if plan.group_size == 1:
-        *_, (unit, _) = _path_frames(hierarchy, protected, phase_index, plan.unit)
-        return (unit,)
+        *_, unit = _units_on_path(hierarchy, protected, phase_index, plan.unit)
+        return (unit.number,)
     placement = _placement(plan, protected)
     if placement is not None:
         return tuple(_placed_units(hierarchy, placement, 0, 1))
@@ -140,7 +167,7 @@ def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tup
 
 
 def _placement(plan: Plan, protected: ProtectedUnit) -> Placement | None:
-    """Return how many members each parent holds, nested (one unit: nested 1s); None where the bound leaves it open."""
+    """Return the members of each parent as nested counts, all 1 for one unit; None if a group has no placement."""
     if plan.group_size > 1:
         phases = [phase.hierarchy for phase in plan.phases]
         options = groups(plan.group_size, phases, unit=plan.unit, adjacency=plan.adjacency)
@@ -152,7 +179,7 @@ def _placement(plan: Plan, protected: ProtectedUnit) -> Placement | None:
 
 
 def _placed_units(hierarchy: Hierarchy, placement: Placement, parent: int, level: int) -> Iterator[int]:
-    """Yield the numbers, from 0, of the first units that a nested placement takes among the children of `parent`."""
+    """Yield the numbers, from 0, of the units that fill a nested placement: always the first children of a parent."""
     first = int(children(hierarchy, level, np.array([parent]))[0][0])
     if isinstance(placement, int):
         yield from range(first, first + placement)
@@ -161,19 +188,26 @@ def _placed_units(hierarchy: Hierarchy, placement: Placement, parent: int, level
         yield from _placed_units(hierarchy, inner, first + offset, level + 1)
 
 
-def _path_frames(
+class _UnitOnPath(NamedTuple):
+    """A unit's number in its level, from 0, and the number of units in its frame."""
+
+    number: int
+    frame_size: int
+
+
+def _units_on_path(
     hierarchy: Hierarchy, protected: ProtectedUnit, phase_index: int, level: int
-) -> Iterator[tuple[int, int]]:
-    """Yield (number of the unit from 0, units in its frame) on the protected unit's path, from level 1 to `level`."""
+) -> Iterator[_UnitOnPath]:
+    """Yield the unit of each level, 1 to `level`, on the protected path; the first child where no place is stated."""
     unit, places = 0, protected.paths[phase_index].place
     for depth in range(1, level + 1):
         first, size = children(hierarchy, depth, np.array([unit]))
         unit = int(first[0]) + (places[depth - 1] if places else 0)
-        yield unit, int(size[0])
+        yield _UnitOnPath(unit, int(size[0]))
 
 
 def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
-    """Return Pr[any step of a round draws the unit] from its rate by level, outermost first, as redraw periods nest."""
+    """Return the probability that some step of a round draws a unit with these rates by level, outermost first."""
     if hierarchy.allocation is not None:
         return _pass_inclusion(hierarchy, hierarchy.allocation, rates)
     # From the innermost level outwards: a drawn parent stays for several draws of its children, which are independent.
@@ -187,7 +221,7 @@ def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
 
 
 def _pass_inclusion(hierarchy: Hierarchy, allocation: Allocation, rates: Sequence[Fraction]) -> float:
-    """Return the probability that any visit of a pass draws the unit, given rates; 0 above the allocated level."""
+    """Return the probability that some visit of a pass draws the unit; 0 for a unit above the allocated level."""
     # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
     in_step = math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate if hierarchy.allocated <= len(rates) else 0
     visits = allocation.visits(allocation.steps_of_a_pass)
@@ -195,7 +229,7 @@ def _pass_inclusion(hierarchy: Hierarchy, allocation: Allocation, rates: Sequenc
 
 
 def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> CountDistribution:
-    """Return the law of draws of protected classes (unit 1) or one record in a step; LookupError without tasks."""
+    """Return the distribution of a step's draws of `members` classes (unit 1) or a record; LookupError if no tasks."""
     episodes = hierarchy.episodes
     if episodes is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -228,7 +262,7 @@ class _Phase:
     counts: DrawCounts
 
     def check(self, quantity: str, computed: Ends, observed: float, interval: Ends, trials: int) -> Check:
-        """Return the check of one number of this phase; arguments as the attributes of `Check`.
+        """Return a Check of this phase with these numbers and without a note.
 
         Args:
             quantity: name of the number.
@@ -248,7 +282,7 @@ class _Phase:
 
 
 def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source: RandomSource) -> Iterator[Check]:
-    """Yield the checks of a phase's drawn rounds: inclusion of the protected units, share of each level, batch size.
+    """Draw rounds of a phase and yield checks of the protected units' inclusion, each level's draws, the batch size.
 
     Args:
         plan: a training run.
@@ -286,7 +320,7 @@ def _rounds_to_draw(hierarchy: Hierarchy, draws: int | None) -> int:
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks of Pr[>= k protected units in a step or pass], k = 1 to 4 until too rare, and of any in a round."""
+    """Yield checks of Pr[k or more protected draws], k = 1 to 4 while expected to occur, and of any in a round."""
     rounds, steps = phase.counts.members.shape
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
@@ -308,7 +342,7 @@ def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistributio
 
 
 def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return a level's check: the share of units drawn if it is Poisson and not empty, else `_mean_draws_check`."""
+    """Return the check of a level: share of units drawn if it is Poisson and reached, else mean draws of a frame."""
     if isinstance(scheme, Poisson) and count.offered:
         rate, observed = float(scheme.probability), count.drawn / count.offered
         interval = mean_interval(observed, count.offered, miss_probability=MISS_PROBABILITY)
@@ -317,12 +351,13 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
 
 
 def _mean_draws_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return the check of a frame's mean draws in a step, or pass of shuffles and allocations; interval if cut."""
+    """Return the check of a frame's mean draws, at a time or in a pass; the interval is a point unless a cap cuts."""
     parents = max(count.parents, 1)
     frame_size = count.offered / parents
     of_frames = isinstance(scheme, Fixed | CappedPoisson)
     expected = count.nominal / parents if of_frames else expected_draws(scheme, frame_size)
-    expected *= _steps_of_draw(scheme, int(frame_size))
+    # Where no parent was drawn in any round, no frame was drawn from either.
+    expected *= _steps_of_draw(scheme, int(frame_size)) if count.parents else 0
     observed = count.drawn / parents
     interval = observed, observed
     if isinstance(scheme, CappedPoisson):
@@ -334,14 +369,14 @@ def _mean_draws_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCoun
 
 
 def _steps_of_draw(scheme: Scheme, count: int) -> int:
-    """Return the number of steps that one draw from a frame of `count` units is for: those of a pass, else 1."""
+    """Return the number of steps that one draw from a frame of `count` units serves: those of a pass, else 1."""
     if isinstance(scheme, Shuffle):
         return scheme.steps_of_a_pass(count)
     return scheme.steps_of_a_pass if isinstance(scheme, BallsInBins | RandomAllocation) else 1
 
 
 def _batch_size_check(phase: _Phase, depth: int) -> Check:
-    """Return the check of the mean number of units of level `depth` (from 1) in a step."""
+    """Return the check of the mean number of units of level `depth` (from 1) in a step, its range in the note."""
     hierarchy, count = phase.hierarchy, phase.counts.levels[depth - 1]
     expected = _expected_batch(hierarchy, depth)
     quantity, note = f"batch size ({hierarchy.level(depth).name})", f"from {count.min_batch} to {count.max_batch}"
@@ -352,43 +387,62 @@ def _batch_size_check(phase: _Phase, depth: int) -> Check:
 
 
 def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
-    """Return the expected units of level `depth` (from 1) in a step, by units of the tree, or by first and others."""
+    """Return the expected number of units of level `depth` (from 1) in a step, repeated draws included."""
     copies, schemes = draws_of_step(hierarchy)
-    # Expected draws of each unit; without a tree of the first unit and of all others together, since only the first
-    # has fewer children.
     draws = np.full(1, float(copies))
     for level, scheme in enumerate(schemes[:depth], start=1):
         if hierarchy.tree is None:
-            first_size, other_size = hierarchy.level(level).min_count, hierarchy.level(level).count
-            of_first, of_other = expected_draws(scheme, first_size), expected_draws(scheme, other_size)
-            total = of_first * draws[0] + of_other * (draws.sum() - draws[0])
-            first_draws = of_first / first_size * draws[0]
-            draws = np.array([first_draws, total - first_draws])
+            draws = _draws_by_declared_sizes(hierarchy.level(level), scheme, draws)
         else:
-            sizes = np.array(hierarchy.tree.sizes[level - 1])
-            rates = np.array([expected_draws(scheme, size) / size for size in sizes.tolist()])
-            draws = np.repeat(rates * draws, sizes)
+            draws = _draws_by_tree_sizes(hierarchy.tree.sizes[level - 1], scheme, draws)
     return float(draws.sum())
 
 
+def _draws_by_declared_sizes(level: Level, scheme: Scheme, parent_draws: Array) -> Array:
+    """Return the expected draws of (the first unit, all other units), where only the first parent has `min_count`.
+
+    Args:
+        level: of the units.
+        scheme: of each frame.
+        parent_draws: expected draws of (the first parent, all others together); shape (1,) for the whole data set.
+    """
+    of_first, of_other = expected_draws(scheme, level.min_count), expected_draws(scheme, level.count)
+    total = of_first * parent_draws[0] + of_other * (parent_draws.sum() - parent_draws[0])
+    first_draws = of_first / level.min_count * parent_draws[0]
+    return np.array([first_draws, total - first_draws])
+
+
+def _draws_by_tree_sizes(sizes: Sequence[int], scheme: Scheme, parent_draws: Array) -> Array:
+    """Return the expected draws of every unit of a level, from those of its parents, which hold `sizes` units each."""
+    rates = np.array([expected_draws(scheme, size) / size for size in sizes])
+    return np.repeat(rates * parent_draws, np.array(sizes))
+
+
 def _batch_interval(phase: _Phase, depth: int) -> Ends:
-    """Return an interval for the mean batch: the product of the levels' if equal or fixed, else Hoeffding's."""
+    """Return an interval of the mean batch: a product over levels or, if frames differ, Hoeffding's over the rounds."""
     copies, schemes = draws_of_step(phase.hierarchy)
     levels = phase.hierarchy.levels[:depth]
     counts = phase.counts.levels[:depth]
     is_fixed = (
         isinstance(scheme, WithReplacement) or (isinstance(scheme, Fixed) and not scheme.at_most) for scheme in schemes
     )
-    # Frames of equal sizes, or draws of a fixed number: each level multiplies the batch by that number or by the share
-    # of Poisson draws, whose interval is known. Otherwise the batch of each round is a bounded number.
-    if all(level.is_equal or fixed for level, fixed in zip(levels, is_fixed, strict=False)):
-        low = high = float(copies)
-        for level, scheme, count in zip(levels, schemes, counts, strict=False):
-            ends = _level_check(phase, level.name, scheme, count).interval
-            factor = (level.count if isinstance(scheme, Poisson) else 1) / _steps_of_draw(scheme, level.count)
-            low, high = low * ends[0] * factor, high * ends[1] * factor
-        return low, high
+    # A level that no round reached shows no factor. Otherwise the batch of each round is a bounded number.
+    has_factors = all(level.is_equal or fixed for level, fixed in zip(levels, is_fixed, strict=False))
+    if has_factors and all(count.parents for count in counts):
+        return _product_of_levels(phase, depth)
     largest = copies * math.prod(scheme.max_drawn(level.count) for scheme, level in zip(schemes, levels, strict=False))
     batches = counts[-1].batches
     low, high = mean_interval(float(batches.mean()) / largest, batches.size, miss_probability=MISS_PROBABILITY)
     return low * largest, high * largest
+
+
+def _product_of_levels(phase: _Phase, depth: int) -> Ends:
+    """Return the interval of the mean batch at `depth`: draws in a step times each level's interval."""
+    # Each level multiplies the batch by a number of draws or, of Poisson draws, by the share of a frame's units.
+    copies, schemes = draws_of_step(phase.hierarchy)
+    low = high = float(copies)
+    for level, scheme, count in zip(phase.hierarchy.levels[:depth], schemes, phase.counts.levels, strict=False):
+        ends = _level_check(phase, level.name, scheme, count).interval
+        factor = (level.count if isinstance(scheme, Poisson) else 1) / _steps_of_draw(scheme, level.count)
+        low, high = low * ends[0] * factor, high * ends[1] * factor
+    return low, high

@@ -17,7 +17,7 @@ Ends = tuple[float, float]
 
 
 def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
-    """Return Hoeffding's KL confidence interval (lower, upper) for the mean of independent numbers in [0, 1].
+    """Return (lower, upper) end of Hoeffding's KL confidence interval for the expectation of numbers in [0, 1].
 
     All m with trials * kl(mean, m) <= log(2 / miss_probability), kl(a, m) = a log(a / m) + (1 - a) log((1 - a) /
     (1 - m)): by Hoeffding 1963 (J. Amer. Statist. Assoc. 58, 13-30), Theorem 1, the mean of independent numbers in
@@ -47,11 +47,12 @@ def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
     return _interval_end(mean, 0.0, is_inside), _interval_end(mean, 1.0, is_inside)
 
 
-def _interval_end(inside: float, outside: float, is_inside: Callable[[float], bool]) -> float:
-    """Return the end between a point inside and one outside, outwards, by halving; `outside` if that is inside too."""
-    if is_inside(outside):
-        return outside
+def _interval_end(inside: float, limit: float, is_inside: Callable[[float], bool]) -> float:
+    """Return the end of an interval between `inside` and `limit`, rounded outwards; `limit` if that is inside too."""
+    if is_inside(limit):
+        return limit
     # 100 halvings leave the two neighbouring floats; `outside` is never inside the interval.
+    outside = limit
     for _ in range(100):
         middle = (inside + outside) / 2
         inside, outside = (middle, outside) if is_inside(middle) else (inside, middle)
@@ -59,7 +60,7 @@ def _interval_end(inside: float, outside: float, is_inside: Callable[[float], bo
 
 
 def _coin_divergence(mean: float, expectation: float) -> float:
-    """Return KL(mean||expectation) of two coins with these probabilities of heads; inf where it is infinite."""
+    """Return the divergence KL(mean||expectation) of two coins with these probabilities of heads; inf if infinite."""
     total = 0.0
     for p, q in ((mean, expectation), (1 - mean, 1 - expectation)):
         if p > 0:

@@ -81,7 +81,7 @@ class TiltedStep:
     cumulative: Array
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Return, for each run i, the sum of copies[i] independent tilted losses, drawn at random; shape (runs,).
+        """Return, for each run i, the sum of copies[i] tilted losses, drawn until so many are accepted; shape (runs,).
 
         Args:
             copies: number of losses of each run, >= 0, shape (runs,).
@@ -99,7 +99,7 @@ class TiltedStep:
         return sums
 
     def _accepted_losses(self, number: int, rng: Generator) -> Array:
-        """Return the tilted losses of those of `number` drawn points that are accepted, perhaps none."""
+        """Draw `number` points for rejection sampling; return the tilted losses of the accepted ones, perhaps none."""
         # A cell or an atom by its share of the mass under the ceilings, then a point in the cell, then acceptance.
         drawn = np.searchsorted(self.cumulative, rng.random(number), side="right")
         is_atom = drawn >= self.low.size
@@ -136,7 +136,7 @@ class TiltedSubsample:
     steps: "tuple[tuple[TiltedStep | TiltedSubsample, int], ...]"
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Return, for each run i, the tilted loss of all steps that use a draw, over those of copies[i] draws that hit.
+        """Return, for each run i, the tilted losses summed over copies[i] draws: of all steps if a draw hits, else 0.
 
         Args:
             copies: number of draws of each run, >= 0, shape (runs,).
@@ -153,7 +153,7 @@ Tilted = TiltedStep | TiltedSubsample
 
 
 def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
-    """Return a step under a tilt z > 0, prepared for drawing; raise UnsupportedError if only divergences are known.
+    """Return a step, or a revealed draw of steps, under a tilt z > 0, ready to draw; UnsupportedError for an RdpCurve.
 
     Args:
         curve: its privacy loss.
@@ -187,14 +187,8 @@ def any_infinite(steps: Iterable[tuple[Tilted, int]]) -> float:
 
 
 def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> TiltedStep:
-    """Return a step prepared for rejection sampling: cells with ceilings of the tilted density, and tilted atoms."""
-    cuts = [
-        (segment, _cell_edges(segment, tilt, truncated_mass))
-        for segment in curve.segments
-        if segment.weight > truncated_mass
-    ]
-    segments = tuple(segment for segment, ends in cuts if ends.size)
-    edges = [ends for _, ends in cuts if ends.size]
+    """Return a step ready for rejection sampling: cells with ceilings on the tilted density, atoms, masses left out."""
+    segments, edges = _cut_segments(curve, tilt, truncated_mass)
     atoms, log_masses = _tilted_atoms(curve, tilt)
     empty = [np.zeros(0)]
     ceiling = np.concatenate([*empty, *map(_cell_ceilings, segments, edges, [tilt] * len(edges))])
@@ -218,8 +212,18 @@ def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> Tilted
     )
 
 
+def _cut_segments(curve: LossCurve, tilt: float, truncated_mass: float) -> tuple[tuple[Segment, ...], list[Array]]:
+    """Return (segments, cell edges of each), of those segments that hold more than `truncated_mass` and have cells."""
+    cuts = [
+        (segment, _cell_edges(segment, tilt, truncated_mass))
+        for segment in curve.segments
+        if segment.weight > truncated_mass
+    ]
+    return tuple(segment for segment, ends in cuts if ends.size), [ends for _, ends in cuts if ends.size]
+
+
 def _tilted_atoms(curve: LossCurve, tilt: float) -> tuple[Array, Array]:
-    """Return (losses of the atoms and 0 last, log of their masses times e^{z L}), -inf for no mass at loss 0."""
+    """Return (losses of the atoms, 0 last; log of each mass times e^{z L}, -inf where there is no mass at loss 0)."""
     values, logs = curve.atoms
     atoms = np.array([*values, 0.0])
     with np.errstate(divide="ignore"):
@@ -247,23 +251,28 @@ def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Arr
 
 
 def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
-    """Return edges of even cells, by its slope, where a segment's tilted density matters; empty if all is truncated."""
+    """Return edges of equally wide cells where a segment's tilted density matters; none if all of it is truncated."""
     pair = segment.pair
     low, high = _range_to_cover(segment, tilt, truncated_mass)
     if low >= high:
         return np.zeros(0)
-    # First a coarse grid finds where the density matters, then cells are as wide as the slope there allows.
-    coarse = np.linspace(low, high, min(_MAX_CELLS, 8 + int(8 * (high - low) / pair.deviation)))
-    log_density, _ = _tilted_log_density(segment, coarse, tilt)
-    near = np.flatnonzero(log_density > log_density.max() - _NEGLIGIBLE_LOG)
-    low, high = coarse[max(near[0] - 1, 0)], coarse[min(near[-1] + 1, coarse.size - 1)]
+    low, high = _dense_part(segment, (low, high), tilt)
     # A ceiling exceeds the log density by at most slope * width, whose half is on either side of the cell's middle.
     width = 2 * _MAX_CELL_SLACK / _max_slope(pair, max(abs(low), abs(high)), tilt)
     return np.linspace(low, high, min(_MAX_CELLS, 2 + int((high - low) / width)))
 
 
+def _dense_part(segment: Segment, ends: Ends, tilt: float) -> Ends:
+    """Return the part of `ends` where the tilted density exceeds e^-50 of its maximum, outwards on a coarse grid."""
+    low, high = ends
+    coarse = np.linspace(low, high, min(_MAX_CELLS, 8 + int(8 * (high - low) / segment.pair.deviation)))
+    log_density, _ = _tilted_log_density(segment, coarse, tilt)
+    near = np.flatnonzero(log_density > log_density.max() - _NEGLIGIBLE_LOG)
+    return float(coarse[max(near[0] - 1, 0)]), float(coarse[min(near[-1] + 1, coarse.size - 1)])
+
+
 def _range_to_cover(segment: Segment, tilt: float, truncated_mass: float) -> Ends:
-    """Return the (lower, upper) end of what the tilt may reach, less `truncated_mass` at either end; empty: crossed."""
+    """Return (low, high) that the tilt can reach, less `truncated_mass` at each end; low >= high if nothing is left."""
     pair = segment.pair
     reach = tilt * pair.span + 12 * pair.deviation
     low, high = pair.centers[0] - reach, min(pair.centers[-1] + reach, segment.high)
@@ -274,7 +283,7 @@ def _range_to_cover(segment: Segment, tilt: float, truncated_mass: float) -> End
 
 
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
-    """Return the largest point below which P has at most this mass, rounded down, by bisection."""
+    """Return the point below which P has this mass, rounded down, by bisection."""
     # Not `MixturePair.lower_quantile`, which the grid uses: the check shares no code with what it checks.
     low, high = pair.centers[0] - 40 * pair.deviation, pair.centers[-1] + 40 * pair.deviation
     for _ in range(60):
@@ -288,7 +297,7 @@ def _lower_quantile(pair: MixturePair, mass: float) -> float:
 
 
 def _max_slope(pair: MixturePair, max_distance: float | Array, tilt: float) -> float | Array:
-    """Return an upper bound on the slope of log P + z L at every y with |y| <= max_distance."""
+    """Return an upper bound on the absolute slope of log P + z L, L = log P/Q, at every y with |y| <= max_distance."""
     # The slope of a mixture's log density is (c - y) / sigma^2 with c a mean of the centers, so that of (1 + z) log P -
     # z log Q is (-y + (1 + z) c_P - z c_Q) / sigma^2.
     low, high = pair.centers[0], pair.centers[-1]
@@ -296,7 +305,7 @@ def _max_slope(pair: MixturePair, max_distance: float | Array, tilt: float) -> f
 
 
 def _cell_ceilings(segment: Segment, edges: Array, tilt: float) -> Array:
-    """Return upper bounds on the log tilted density in each cell: that in its middle plus slope times half width."""
+    """Return an upper bound on the log tilted density in each cell: its value in the middle plus slope * half width."""
     middle = (edges[:-1] + edges[1:]) / 2
     slope = _max_slope(segment.pair, np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])), tilt)
     return np.asarray(_tilted_log_density(segment, middle, tilt)[0] + slope * np.diff(edges) / 2)
@@ -327,7 +336,7 @@ _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
 def loss_checks(composition: Composition, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
-    """Return, by direction with steps, a check of delta by drawn losses at its certified epsilon; or UnsupportedError.
+    """Return a check of delta by drawn losses for each direction with steps; UnsupportedError where none can be drawn.
 
     Args:
         composition: of a plan of Gaussian mechanisms with noise of which some step draws the protected unit.
@@ -350,7 +359,7 @@ def loss_checks(composition: Composition, protected: ProtectedUnit, source: Rand
 
 @contextmanager
 def _certified_work() -> Iterator[None]:
-    """Limit the work of a `with` block that computes a certified number; raise UnsupportedError where it takes more."""
+    """Allow a `with` block of certified numbers three seconds of work; raise UnsupportedError if they take more."""
     try:
         with allowance(_CERTIFIED_WORK):
             yield
@@ -384,7 +393,7 @@ class _TiltedRun:
         return self.log_norm - tilt * self.epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
 
     def mean_weight(self, runs: int, source: RandomSource) -> float:
-        """Return the mean of the weights, over the largest, of `runs` drawn sums of losses; 0 of sums up to epsilon.
+        """Return the mean weight, divided by the largest, of `runs` drawn sums of losses; sums up to epsilon weigh 0.
 
         Args:
             runs: number of sums.
@@ -404,27 +413,45 @@ class _TiltedRun:
             source.on_progress((start + number) / runs)
         return total / runs
 
+    def drawn_delta(self, runs: int, source: RandomSource) -> tuple[float, Ends]:
+        """Return (delta estimated from `runs` drawn sums, its confidence interval, wider above by the truncated mass).
+
+        Args:
+            runs: number of sums.
+            source: random numbers and progress.
+        """
+        mean = min(self.mean_weight(runs, source), 1.0)
+        max_weight = math.exp(min(self.log_max_weight, 700.0))
+        low, high = mean_interval(mean, runs, miss_probability=MISS_PROBABILITY)
+        infinity_mass = any_infinite(self.steps)
+        truncated_total = math.fsum(count * step.truncated_mass for step, count in self.steps)
+        return mean * max_weight + infinity_mass, (
+            low * max_weight + infinity_mass,
+            min(1.0, high * max_weight + infinity_mass + truncated_total),
+        )
+
+
+def _tilted_run(counts: dict[Curve, int], delta: float, epsilon: float) -> _TiltedRun:
+    """Return the run under the tilt whose RDP bound on delta at `epsilon` is smallest; tails of 1e-4 delta are cut."""
+    truncated_mass = _TRUNCATED_SHARE * delta / segment_ends(counts.items())
+    # At the best order z the tilted sum has the mean K'(z) = epsilon + log(1 + 1/z): losses above epsilon are common.
+    tilt = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
+    return _TiltedRun(
+        steps=tuple((tilt_curve(x, tilt=tilt, truncated_mass=truncated_mass), count) for x, count in counts.items()),
+        tilt=tilt,
+        epsilon=epsilon,
+    )
+
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return a check of certified delta at `pld`'s epsilon by `_TiltedRun`, one direction; UnsupportedError if inf."""
+    """Return the check of one direction: certified and drawn delta at the epsilon of `pld`; UnsupportedError if inf."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     with _certified_work():
         epsilon = pld(counts, delta=plan.delta).epsilon
     if not math.isfinite(epsilon):
         raise UnsupportedError(f"losses: expected a finite epsilon at delta {plan.delta}, got an infinite one")
-    truncated_mass = _TRUNCATED_SHARE * plan.delta / segment_ends(counts.items())
-    tilt = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
-    tilted = _TiltedRun(
-        steps=tuple((tilt_curve(x, tilt=tilt, truncated_mass=truncated_mass), count) for x, count in counts.items()),
-        tilt=tilt,
-        epsilon=epsilon,
-    )
-    mean = min(tilted.mean_weight(runs, source), 1.0)
-    max_weight = math.exp(min(tilted.log_max_weight, 700.0))
-    low, high = mean_interval(mean, runs, miss_probability=MISS_PROBABILITY)
-    infinity_mass = any_infinite(tilted.steps)
-    truncated_total = math.fsum(count * step.truncated_mass for step, count in tilted.steps)
+    observed, interval = _tilted_run(counts, plan.delta, epsilon).drawn_delta(runs, source)
     with _certified_work():
         lower, upper = delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
     drawn_steps = sum(counts.values())
@@ -432,27 +459,27 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
         phase="",
         quantity=f"delta at epsilon {epsilon:.6g}, {name}",
         computed=(lower, upper),
-        observed=mean * max_weight + infinity_mass,
-        interval=(low * max_weight + infinity_mass, min(1.0, high * max_weight + infinity_mass + truncated_total)),
+        observed=observed,
+        interval=interval,
         trials=runs,
         note="" if drawn_steps == all_steps else f"{drawn_steps} of the {all_steps} steps",
     )
 
 
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (steps by curve, runs) to draw: as given, or for None as many runs, or fewer steps, as take seconds."""
-    # Steps are reduced in proportion, to at least one of each curve.
-    run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
+    """Return (steps of each curve, runs) to draw: as given, or for None what takes seconds, fewer steps if need be."""
     if runs is not None:
         return counts, runs
+    run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
     # Fewer runs than the minimum would say nothing: of a longer run fewer steps are checked, with bounds of their own.
+    # Steps are reduced in proportion, to at least one of each curve.
     share = min(1.0, _MAX_LOSSES / (_MIN_RUNS * run_cost))
     shorter = {curve: max(1, int(count * share)) for curve, count in counts.items()}
     return shorter, int(min(_MAX_RUNS, max(_MIN_RUNS, _MAX_LOSSES / run_cost)))
 
 
 def _loss_cost(curve: Curve) -> float:
-    """Return the relative time of drawing one loss: centers / 2, or of a public draw 1 + rate * that of its steps."""
+    """Return the relative time of drawing a loss: centers / 2; of a revealed draw 1 + rate * that of all its steps."""
     if isinstance(curve, RevealedSubsample):
         return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
     if isinstance(curve, RdpCurve):

@@ -41,7 +41,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, index), from 0, of each frame's draw (cyclic: all), shuffle in pass order; TypeError: allocation.
+    """Draw units, as (frame, index in it), by a scheme; a shuffle gives all in random order, an allocation TypeError.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -61,10 +61,7 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
         case Poisson(probability=rate):
             return _draw_poisson(float(rate), sizes, rng)
         case CappedPoisson(probability=rate):
-            frames, units = _draw_poisson(float(rate), sizes, rng)
-            order = np.lexsort((rng.random(frames.size), frames))  # a random order within each frame, cut at the cap
-            kept = order[index_in_frame(frames, np.bincount(frames, minlength=sizes.size)) < scheme.max_batch_size]
-            return frames[kept], units[kept]
+            return _draw_capped_poisson(float(rate), scheme.max_batch_size, sizes, rng)
         case WithReplacement():
             frames = np.repeat(np.arange(sizes.size), scheme.size)
             return frames, rng.integers(0, sizes[frames])
@@ -78,7 +75,7 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
 
 
 def is_dense(scheme: Fixed, count: int) -> bool:
-    """Return True if count <= 64 * size: then putting the frame in random order is cheaper than picking units.
+    """Return True if count <= 64 * scheme.size: then a random order of the frame is cheaper than picking units.
 
     Args:
         scheme: a draw of a fixed size.
@@ -88,22 +85,23 @@ def is_dense(scheme: Fixed, count: int) -> bool:
 
 
 def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
-    """Return the index from 0 of each row in its frame, where every unit of every frame has a row.
+    """Return the place, from 0, of each row among those of its frame; rows stand frame after frame.
 
     Args:
         frames: of each row, ascending, shape (sum of sizes,).
-        sizes: units in each frame, shape (frames,).
+        sizes: rows of each frame, shape (frames,).
     """
     return np.arange(frames.size) - (np.cumsum(sizes) - sizes)[frames]
 
 
 def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, unit), from 0, of min(scheme.size, size) distinct units a frame: by keys or, of many, picked."""
+    """Draw `scheme.size` distinct units of each frame, or all of a smaller one: by random keys, or picked if sparse."""
     # Small frames are put in random order, of large ones a few units are picked.
     taken = np.minimum(scheme.size, sizes)
     frames = np.repeat(np.arange(sizes.size), taken)
     max_size = int(sizes.max(initial=0))
     if not is_dense(scheme, max_size):
+        # With more units than that most frames would draw some unit twice, and be drawn anew for long.
         if scheme.size**2 <= int(sizes.min(initial=max_size)):
             return frames, _draw_distinct(scheme.size, sizes, rng)
         pairs = zip(sizes.tolist(), taken.tolist(), strict=True)
@@ -113,7 +111,7 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
 
 
 def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Return the units, from 0, with the `number` smallest of random keys of each frame, or all of a smaller one."""
+    """Draw `number` distinct units, from 0, of each frame, or all of a smaller one, by the smallest of random keys."""
     max_size = int(sizes.max(initial=0))
     pieces = [np.zeros(0, dtype=np.int64)]
     rows = max(1, CHUNK // max(max_size, 1))
@@ -127,7 +125,7 @@ def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArr
 
 
 def _draw_distinct(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Return `number` different units, from 0, of each frame, one frame after the other; number^2 <= every size."""
+    """Draw `number` distinct units, from 0, of each frame, anew until none is repeated; number^2 <= every size."""
     units = rng.integers(0, sizes[:, None], (sizes.size, number))
     repeated = np.arange(sizes.size)
     # Rows that draw a unit twice, at most half of them, are drawn anew as a whole: so every set stays equally likely.
@@ -140,7 +138,7 @@ def _draw_distinct(number: int, sizes: IntArray, rng: Generator) -> IntArray:
 
 
 def _draw_poisson(rate: float, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, unit), from 0, of the units drawn, each independently with probability `rate`."""
+    """Draw each unit of each frame independently with probability `rate`, by geometric gaps; none at rate 0."""
     # All frames stand in one line, along which the distances between drawn units are geometric.
     total = int(sizes.sum())
     if not total or not rate:
@@ -157,6 +155,14 @@ def _draw_poisson(rate: float, sizes: IntArray, rng: Generator) -> UnitIndices:
     ends = np.cumsum(sizes)
     frames = np.searchsorted(ends, line, side="right")
     return frames, line - (ends - sizes)[frames]
+
+
+def _draw_capped_poisson(rate: float, max_batch_size: int, sizes: IntArray, rng: Generator) -> UnitIndices:
+    """Draw units of each frame as `_draw_poisson` does, and keep `max_batch_size` random ones where there are more."""
+    frames, units = _draw_poisson(rate, sizes, rng)
+    order = np.lexsort((rng.random(frames.size), frames))  # a random order within each frame, cut at the cap
+    kept = order[index_in_frame(frames, np.bincount(frames, minlength=sizes.size)) < max_batch_size]
+    return frames[kept], units[kept]
 
 
 def _all_units(sizes: IntArray) -> UnitIndices:
@@ -230,7 +236,7 @@ class WatchedUnits:
 def draw_rounds(
     hierarchy: Hierarchy, watched: WatchedUnits, *, rounds: int, rng: Generator, on_progress: Callable[[int], None]
 ) -> DrawCounts:
-    """Return the counts of `rounds` rounds drawn from a synthetic data set of the declared sizes, in chunks.
+    """Draw `rounds` rounds from a synthetic data set of the declared sizes, in chunks, and return their counts.
 
     Args:
         hierarchy: levels and schemes. Where sizes are only known to lie between two ends the first unit of each level
@@ -260,7 +266,7 @@ def draw_rounds(
 
 
 def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
-    """Return (draws of a step, scheme of each level): 1 and as declared; of episodes tasks, fixed ways and records."""
+    """Return (draws in a step, scheme of each level): 1 and those declared; for episodes the tasks, and fixed sizes."""
     episodes = hierarchy.episodes
     if episodes is not None:
         return episodes.tasks, (Fixed(size=episodes.ways), Fixed(size=episodes.records))
@@ -268,7 +274,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return steps until all is drawn afresh: a pass (shuffle, allocation) or level 1's period; or UnsupportedError.
+    """Return the steps of a round: a pass, or else level 1's redraw period; UnsupportedError if shuffles differ.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -287,7 +293,7 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
 
 
 def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple[IntArray, IntArray]:
-    """Return (unit, step), from 0, of random choices in a pass: one row a unit for bins, `times` for allocation.
+    """Draw the steps of each unit in a pass, one bin or `times` distinct steps; return rows (unit, step), from 0.
 
     Args:
         allocation: how units choose their steps.
@@ -300,7 +306,7 @@ def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple
 
 
 def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices:
-    """Return (number of the first child, number of children) of each parent; units of a level are numbered from 0.
+    """Return (first child's number, number of children) of parents; without a tree 0 has `min_count`, others `count`.
 
     Args:
         hierarchy: levels and sizes.
@@ -316,7 +322,7 @@ def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices
 
 
 def round_cost(hierarchy: Hierarchy) -> float:
-    """Return the estimated time of one round, in units looked at, at least 1; raise InputError above 2e7.
+    """Return the estimated time of drawing one round, in units looked at, at least 1; raise InputError above 2e7.
 
     Raises:
         InputError: more units than can be drawn.
@@ -344,7 +350,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
-    """Return the expected draws from a frame in a step, repetitions included; of a shuffle the mean over a pass.
+    """Return the expected draws from a frame in a step with repetitions, a mean over a shuffle's pass; all if cyclic.
 
     Args:
         scheme: of the frame.
@@ -366,7 +372,7 @@ def expected_draws(scheme: Scheme, count: float) -> float:
 
 
 def _merge(parts: Sequence[LevelCount]) -> LevelCount:
-    """Return the totals of one level over the rounds of all parts: sums, extremes, batches one after the other."""
+    """Return one level's counts over the rounds of all parts: sums, extremes of the batch, batches joined in order."""
     return LevelCount(
         parents=sum(part.parents for part in parts),
         offered=sum(part.offered for part in parts),
@@ -379,7 +385,7 @@ def _merge(parts: Sequence[LevelCount]) -> LevelCount:
 
 
 def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: Generator) -> DrawCounts:
-    """Return the counts of `rounds` rounds at once, by `_draw_level` from the outermost level inwards."""
+    """Draw `rounds` rounds at once, from the outermost level inwards; return totals by level, watched draws by step."""
     length = steps_per_round(hierarchy)
     copies, schemes = draws_of_step(hierarchy)
     steps = np.repeat(np.arange(rounds) * length, copies)
@@ -389,21 +395,24 @@ def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: G
     for level, scheme in enumerate(schemes, start=1):
         rows, sizes = _draw_level(hierarchy, level, rows, rng)
         batches = _count_by_round(rows.steps // rows.span, rounds, length // rows.span)
-        levels.append(
-            LevelCount(
-                parents=sizes.size,
-                offered=int(sizes.sum()),
-                drawn=rows.units.size,
-                nominal=_nominal_draws(scheme, sizes),
-                batches=batches.mean(axis=1),
-                min_batch=int(batches.min()),
-                max_batch=int(batches.max()),
-            )
-        )
+        levels.append(_level_count(scheme, sizes, batches))
         if level == watched.level:
             hits = rows.steps[np.isin(rows.units, watched.units)]
             members = np.repeat(_count_by_round(hits // rows.span, rounds, length // rows.span), rows.span, axis=1)
     return DrawCounts(levels=tuple(levels), members=members)
+
+
+def _level_count(scheme: Scheme, sizes: IntArray, batches: IntArray) -> LevelCount:
+    """Return the totals of one level from its frames' sizes and its batches, by round and draw: (rounds, draws)."""
+    return LevelCount(
+        parents=sizes.size,
+        offered=int(sizes.sum()),
+        drawn=int(batches.sum()),
+        nominal=_nominal_draws(scheme, sizes),
+        batches=batches.mean(axis=1),
+        min_batch=int(batches.min()),
+        max_batch=int(batches.max()),
+    )
 
 
 class _Rows(NamedTuple):
@@ -415,7 +424,7 @@ class _Rows(NamedTuple):
 
 
 def _draw_level(hierarchy: Hierarchy, level: int, parents: _Rows, rng: Generator) -> tuple[_Rows, IntArray]:
-    """Return (rows of a level, sizes of the frames drawn from), as many draws a parent row as redraw periods fit."""
+    """Draw a level from each parent row, once a redraw period or a pass; return (its rows, sizes of its frames)."""
     (steps, units, span), (_, schemes) = parents, draws_of_step(hierarchy)
     scheme = schemes[level - 1]
     # A level that goes in passes, and every level above one, is drawn once for the whole pass.
@@ -425,19 +434,28 @@ def _draw_level(hierarchy: Hierarchy, level: int, parents: _Rows, rng: Generator
     steps = (steps[:, None] + np.arange(redraws) * span).ravel()
     first, sizes = children(hierarchy, level, np.repeat(units, redraws))
     frames, indices = draw_units(All() if isinstance(scheme, Allocation) else scheme, sizes, rng)
-    steps, units = steps[frames], first[frames] + indices
+    rows = _Rows(steps[frames], first[frames] + indices, span)
     if isinstance(scheme, Allocation):
-        chosen, step_in_pass = draw_allocation(scheme, units.size, rng)
-        return _Rows(steps[chosen] + step_in_pass, units[chosen], 1), sizes
+        return _allocated_rows(rows, scheme, rng), sizes
     if isinstance(scheme, Shuffle):
-        step_in_pass = index_in_frame(frames, sizes) // scheme.size
-        is_kept = step_in_pass < steps_per_round(hierarchy)  # drop_last leaves out what is beyond the last whole batch
-        return _Rows((steps + step_in_pass)[is_kept], units[is_kept], 1), sizes
-    return _Rows(steps, units, span), sizes
+        return _shuffled_rows(rows, index_in_frame(frames, sizes) // scheme.size, steps_per_round(hierarchy)), sizes
+    return rows, sizes
+
+
+def _allocated_rows(passes: _Rows, allocation: Allocation, rng: Generator) -> _Rows:
+    """Return a row for each step that the units of whole passes choose at random, from the passes' first steps."""
+    chosen, step_in_pass = draw_allocation(allocation, passes.units.size, rng)
+    return _Rows(passes.steps[chosen] + step_in_pass, passes.units[chosen], 1)
+
+
+def _shuffled_rows(passes: _Rows, step_in_pass: IntArray, steps_of_a_pass: int) -> _Rows:
+    """Return the rows of whole passes moved to their step in the pass; those after its last step are left out."""
+    is_kept = step_in_pass < steps_of_a_pass  # drop_last leaves out what is beyond the last whole batch
+    return _Rows((passes.steps + step_in_pass)[is_kept], passes.units[is_kept], 1)
 
 
 def _nominal_draws(scheme: Scheme, sizes: IntArray) -> float:
-    """Return the expected number of units drawn from all frames by fixed-size or cut draws; 0 for other schemes."""
+    """Return the expected draws from all frames together if the scheme is fixed or capped; 0 for other schemes."""
     if not isinstance(scheme, Fixed | CappedPoisson):
         return 0.0
     values, numbers = np.unique(sizes, return_counts=True)

@@ -56,12 +56,13 @@ class Release:
 
     @cached_property
     def root(self) -> Array:
-        """A square root of the products: the noise along the cases is that of as many independent directions."""
+        """A matrix R with R R^T equal to the products: R times independent normals is the noise along the cases."""
+        # No Cholesky factor: the products are singular where two cases add the same to the release.
         values, vectors = np.linalg.eigh(self.products)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def losses(self, runs: int, rng: Generator, *, is_present: bool) -> Array:
-        """Return log P/Q of `runs` releases, drawn from P (the unit is present) or from Q, shape (runs,).
+        """Return the losses log P/Q of `runs` releases, drawn from P (the unit is present) or from Q, shape (runs,).
 
         Args:
             runs: number of releases.
@@ -76,16 +77,20 @@ class Release:
             along += self.products[rng.integers(cases, size=runs)]
         elif is_present and rate is not None:
             along += (rng.random((runs, cases)) < rate) @ self.products
+        return self._losses_of(along)
+
+    def _losses_of(self, along: Array) -> Array:
+        """Return log P/Q from products with each case: of a mixture or, with a rate, of independent cases."""
         logs = along - np.diagonal(self.products) / 2
-        if rate is None:
+        if self.rate is None:
             top = logs.max(axis=1, keepdims=True)
             return np.asarray(np.log(np.exp(logs - top).mean(axis=1)) + top[:, 0])
-        missed = math.log1p(-rate) if rate < 1 else -math.inf
-        return np.asarray(np.logaddexp(missed, math.log(rate) + logs).sum(axis=1))
+        missed = math.log1p(-self.rate) if self.rate < 1 else -math.inf
+        return np.asarray(np.logaddexp(missed, math.log(self.rate) + logs).sum(axis=1))
 
 
 def no_release_reason(plan: Plan, phase: Phase) -> str:
-    """Return why no release is drawn: no noise or no draw, other levels drawn too, too many entries; "" if it can.
+    """Return why a release is not drawn (no noise, no draw, other levels drawn, too many entries); "" if it can be.
 
     Args:
         plan: the training run.
@@ -103,7 +108,7 @@ def no_release_reason(plan: Plan, phase: Phase) -> str:
 
 
 def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Check, ...]:
-    """Return, for each direction, a check of delta at the epsilon of delta 0.01, by releases of one data set.
+    """Draw releases of one unit and check, by direction, delta at the epsilon certified for 0.01 against its bound.
 
     Args:
         plan: the training run.
@@ -134,7 +139,7 @@ def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Chec
 
 
 def _drawn_delta(release: Release, epsilon: float, runs: int, source: RandomSource, *, is_swapped: bool) -> float:
-    """Return the mean of (1 - e^(epsilon - L))^+ over `runs` drawn losses L, of D||D' or (`is_swapped`) of D'||D."""
+    """Return the mean of (1 - e^(epsilon - L))^+ over `runs` drawn losses L, of D||D' or, if `is_swapped`, of D'||D."""
     chunk = max(1, _CHUNK // len(release.products))
     total, sign = 0.0, -1 if is_swapped else 1
     for start in range(0, runs, chunk):
@@ -145,7 +150,7 @@ def _drawn_delta(release: Release, epsilon: float, runs: int, source: RandomSour
 
 
 def _case_count(phase: Phase) -> int:
-    """Return how many ways a unit can take part in a release: bins, steps of its group, else 1."""
+    """Return the number of cases in which a lone unit takes part: its bins, the steps of its cyclic group, else 1."""
     match phase.hierarchy.allocation or phase.hierarchy.level(1).scheme:
         case BallsInBins(bins=bins):
             return bins
@@ -156,7 +161,7 @@ def _case_count(phase: Phase) -> int:
 
 
 def _release(phase: Phase) -> Release:
-    """Return the Release of a lone unit: products of `_shift` of each of `_steps_by_case`, over the noise variance."""
+    """Return a lone unit's release: products of its cases' shifts, in noise variances; TypeError if uncorrelated."""
     mechanism, steps = phase.mechanism, phase.steps
     if not isinstance(mechanism, MatrixFactorization):
         raise TypeError(f"{phase.name}: expected correlated noise, got {mechanism.name}")
@@ -167,7 +172,7 @@ def _release(phase: Phase) -> Release:
 
 
 def _steps_by_case(phase: Phase, mechanism: MatrixFactorization) -> tuple[list[IntArray], float | None]:
-    """Return (steps of a lone unit by case, rate): bins, None; steps of group 0, its rate; the earliest steps, None."""
+    """Return (a unit's steps by case, rate if cyclic, else None): by bin, by step of group 0, or the earliest."""
     steps, level = phase.steps, phase.hierarchy.level(max(1, phase.hierarchy.allocated))
     match level.scheme:
         case BallsInBins(bins=bins):
@@ -181,7 +186,7 @@ def _steps_by_case(phase: Phase, mechanism: MatrixFactorization) -> tuple[list[I
 
 
 def _noise_unit(strategy: Strategy, steps: int) -> float:
-    """Return the largest column norm of a strategy, to which noise multipliers are relative; 1 for a tree."""
+    """Return the largest column norm of a strategy, the unit of its noise multipliers; 1 for a tree."""
     if isinstance(strategy, Tree):
         return 1.0
     if isinstance(strategy, Matrix):
@@ -190,7 +195,7 @@ def _noise_unit(strategy: Strategy, steps: int) -> float:
 
 
 def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
-    """Return the sum of a strategy's columns at the steps `places`; of a tree how many of them each node holds.
+    """Return the sum of a strategy's columns at the steps `places`; for a tree the count of places below each node.
 
     Args:
         strategy: of the noise.
@@ -200,18 +205,18 @@ def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
     taken = np.zeros(steps)
     taken[places] = 1.0
     if isinstance(strategy, Matrix):
-        return strategy.entries @ taken
-    if not isinstance(strategy, Tree):
-        coefficients = np.array(strategy.coefficients[:steps]) if isinstance(strategy, Toeplitz) else np.ones(steps)
-        shift = np.zeros(steps + len(coefficients))
-        for place in places.tolist():
-            shift[place : place + len(coefficients)] += coefficients
-        return shift[:steps]
-    return _node_counts(taken, min(steps, strategy.restart_every or steps))
+        return strategy.entries[:steps, :steps] @ taken
+    if isinstance(strategy, Tree):
+        return _node_counts(taken, min(steps, strategy.restart_every or steps))
+    coefficients = np.array(strategy.coefficients[:steps]) if isinstance(strategy, Toeplitz) else np.ones(steps)
+    shift = np.zeros(steps + len(coefficients))
+    for place in places.tolist():
+        shift[place : place + len(coefficients)] += coefficients
+    return shift[:steps]
 
 
 def _node_counts(taken: Array, leaves: int) -> Array:
-    """Return the sums of `taken` below each finished node: tree after tree of `leaves` steps, by level, then place."""
+    """Return the sum of `taken` below each complete node: tree after tree of `leaves` steps, from the leaves up."""
     steps, counts = len(taken), np.concatenate(([0.0], np.cumsum(taken)))
     nodes = []
     for start in range(0, steps, leaves):
@@ -248,7 +253,7 @@ class Simulation:
 
 
 def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], None]) -> Simulation:
-    """Simulate a plan: check the sampling of each phase, and delta by drawn losses or releases; notes say why not.
+    """Check a plan's sampling by phase, and delta by drawn losses and releases; a note says why a part is not drawn.
 
     Args:
         plan: a training run.
@@ -283,7 +288,7 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
 
 
 def _deciding_unit(composition: Composition) -> tuple[ProtectedUnit, str]:
-    """Return (costliest unit, ""); if no losses can be drawn or it takes too much work (likeliest unit, reason)."""
+    """Return (costliest unit, ""), or (likeliest unit, reason) if no losses can be drawn or the search takes long."""
     reason = _no_losses_reason(composition.plan)
     protected = composition.likeliest
     if reason:
@@ -298,16 +303,13 @@ def _deciding_unit(composition: Composition) -> tuple[ProtectedUnit, str]:
 def _phase_checks(
     plan: Plan, protected: ProtectedUnit, index: int, source: RandomSource
 ) -> tuple[list[Check], list[str]]:
-    """Return (checks of a phase's batches and, under correlated noise, of its releases; notes on what is not drawn)."""
+    """Return (checks of a phase's batches and, under correlated noise, its releases; a note for each not drawn)."""
     phase, part = plan.phases[index], source.part(index, len(plan.phases))
     checks: list[Check] = []
     notes: list[str] = []
-    if phase.hierarchy.spans_steps:
-        is_cyclic = isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson)
-        why = "the training code splits the units into groups" if is_cyclic else "the config states limits alone"
-        notes.append(f"no batches of {phase.name} are drawn: {why}; `audit-sampler` tests a log")
-    else:
-        checks += batch_checks(plan, protected, index, part)
+    why = _no_batches_reason(phase)
+    checks += () if why else batch_checks(plan, protected, index, part)
+    notes += [f"no batches of {phase.name} are drawn: {why}; `audit-sampler` tests a log"] if why else []
     if phase.is_correlated:
         why = no_release_reason(plan, phase)
         checks += () if why else release_checks(plan, phase, part)
@@ -315,8 +317,16 @@ def _phase_checks(
     return checks, notes
 
 
+def _no_batches_reason(phase: Phase) -> str:
+    """Return why no batches are drawn, if the training code decides who is in which step; "" if they can be."""
+    if not phase.hierarchy.spans_steps:
+        return ""
+    is_cyclic = isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson)
+    return "the training code splits the units into groups" if is_cyclic else "the config states limits alone"
+
+
 def _no_losses_reason(plan: Plan) -> str:
-    """Return why no losses are drawn: no noise, noise not Gaussian, unit never drawn; "" if they can be."""
+    """Return why no losses are drawn (no noise, noise not Gaussian, the unit never drawn); "" if they can be."""
     if is_noiseless(plan):
         return "without noise it is infinite"
     if not plan.is_gaussian:
@@ -331,7 +341,7 @@ DIGITS = 5
 
 
 def simulation_output(result: Simulation, loaded: Loaded) -> Output:
-    """Return the result of `simulate`: verdict, seed, and a row for each check of computed against drawn.
+    """Return the result of `simulate`: a headline with verdict and seed, a row and a JSON object for each check, notes.
 
     Args:
         result: of the simulation.
@@ -342,21 +352,7 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
     if contradicted:
         verdict = f"{contradicted} of {len(result.checks)} computed numbers contradicted"
     miss = as_given(MISS_PROBABILITY)
-    checks = [
-        {
-            "phase": check.phase,
-            "quantity": check.quantity,
-            "computed_lower": check.computed[0],
-            "computed_upper": check.computed[1],
-            "observed": check.observed,
-            "observed_lower": check.interval[0],
-            "observed_upper": check.interval[1],
-            "draws": check.trials,
-            "note": check.note,
-            "agrees": check.agrees,
-        }
-        for check in result.checks
-    ]
+    checks = [_check_record(check) for check in result.checks]
     return Output(
         command="simulate",
         fields=(
@@ -376,8 +372,24 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
     )
 
 
+def _check_record(check: Check) -> dict[str, str | float | bool]:
+    """Return a check as a JSON object, unrounded: names, computed and observed ends, draws, note, agreement."""
+    return {
+        "phase": check.phase,
+        "quantity": check.quantity,
+        "computed_lower": check.computed[0],
+        "computed_upper": check.computed[1],
+        "observed": check.observed,
+        "observed_lower": check.interval[0],
+        "observed_upper": check.interval[1],
+        "draws": check.trials,
+        "note": check.note,
+        "agrees": check.agrees,
+    }
+
+
 def _cells(check: Check) -> Iterable[str]:
-    """Yield a row's cells: quantity, computed, drawn (note), interval or "", draws, agrees as yes or no, ""."""
+    """Yield a row's cells: quantity, computed, drawn with its note, interval or "", draws, agrees (yes or no), ""."""
     low, high = check.interval
     yield _quantity(check)
     yield _between(*check.computed)
@@ -395,7 +407,7 @@ def _quantity(check: Check) -> str:
 
 
 def _fact_text(check: Check) -> str:
-    """Return "computed A, drawn B[, so between C and D], N draws[ (note)]"; "; NOT the same" if they disagree."""
+    """Return "computed A, drawn B[, so between C and D], N draws[ (note)]", and "; NOT the same" if they disagree."""
     low, high = check.interval
     between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
     note = f" ({visible(check.note)})" if check.note else ""

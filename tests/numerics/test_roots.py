@@ -44,7 +44,7 @@ def counted(f, slope):
 def test_a_falling_function_is_nearly_zero_there(name, start, derivative):
     f, slope, root = FUNCTIONS[name]
     both, points = counted(f, slope if derivative else lambda _: math.nan)
-    found = falling_root(both, start, ENDS, tolerance=1e-4)
+    found = falling_root(both, start, ENDS, value_tolerance=1e-4)
     assert abs(f(found)) < 1e-6
     if root is not None:
         assert found == pytest.approx(root, abs=1e-6)
@@ -55,26 +55,26 @@ def test_derivatives_save_questions():
     f, slope, _ = FUNCTIONS["bent"]
     with_slope, asked = counted(f, slope)
     without, asked_more = counted(f, lambda _: math.nan)
-    falling_root(with_slope, 0.0, ENDS, tolerance=1e-4)
-    falling_root(without, 0.0, ENDS, tolerance=1e-4)
+    falling_root(with_slope, 0.0, ENDS, value_tolerance=1e-4)
+    falling_root(without, 0.0, ENDS, value_tolerance=1e-4)
     assert len(asked) < len(asked_more)
 
 
 @pytest.mark.parametrize(("value", "end"), [(1.0, ENDS[1]), (-1.0, ENDS[0])])
 def test_without_a_sign_change_the_end_is_returned(value, end):
-    assert falling_root(lambda _: (value, math.nan), 0.0, ENDS, tolerance=1e-4) == end
+    assert falling_root(lambda _: (value, math.nan), 0.0, ENDS, value_tolerance=1e-4) == end
 
 
 @pytest.mark.parametrize("start", ENDS)
 def test_a_search_may_begin_at_an_end(start):
-    assert falling_root(lambda x: (2 - x, -1.0), start, ENDS, tolerance=1e-9) == pytest.approx(2, abs=1e-9)
+    assert falling_root(lambda x: (2 - x, -1.0), start, ENDS, value_tolerance=1e-9) == pytest.approx(2, abs=1e-9)
 
 
 def test_a_step_and_infinite_values_are_bisected():
     def f(x):
         return (math.inf if x < 1.25 else -1.0), math.nan
 
-    assert falling_root(f, 0.0, ENDS, tolerance=1e-4) == pytest.approx(1.25, rel=1e-12)
+    assert falling_root(f, 0.0, ENDS, value_tolerance=1e-4) == pytest.approx(1.25, rel=1e-12)
 
 
 def test_a_bracket_keeps_the_signs_of_its_ends():

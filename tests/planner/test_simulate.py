@@ -183,6 +183,14 @@ def test_shuffles_that_are_not_drawn():
         simulated(plan(uneven, unit=2))
 
 
+@pytest.mark.parametrize("scheme", [AGAIN, TWO, All()])
+def test_levels_that_no_round_reaches_contradict_nothing(scheme):
+    rare = Poisson(probability=Fraction(1, 10**9))
+    result = simulated(plan(levels((10, rare), (6, scheme))), draws=100)
+    assert result.agrees
+    assert [check.observed for check in result.checks if check.quantity.startswith("batch size")] == [0.0]
+
+
 # Correlated noise: the whole release of one data set.
 
 ONES = Toeplitz(coefficients=(1.0, 1.0, 1.0, 1.0))
@@ -195,6 +203,7 @@ CORRELATED = {  # strategy, scheme, steps, limits
     "prefix sums": (PrefixSum(), AnyOrder(), 12, {"min_separation": 4, "max_participations": 2}),
     "tree": (Tree(restart_every=5), AnyOrder(), 12, {"min_separation": 3}),
     "matrix": (MATRIX, AnyOrder(), 12, {"min_separation": 5}),
+    "longer matrix": (MATRIX, AnyOrder(), 7, {"min_separation": 5}),
     "bins": (ONES, BallsInBins(bins=8, is_held=True), 20, {}),
     "groups": (ONES, GROUPS, 12, {}),
 }
