@@ -56,7 +56,7 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return a line of facts that all plans share, without those named; a line of sampling, noise, length a plan.
+        """Return the facts that all plans share, but those named, then a line on how each differs if at most 6 do.
 
         Args:
             without: names of facts, such as the one on an axis.
@@ -82,7 +82,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return `_profile_lines`, by default to 1.5 times the first epsilon, budgets, deltas; InputError if not by pld."""
+    """Return delta over epsilon, by default to 1.5 times the first plan's epsilon; InputError unless auto or pld."""
     _refuse_methods(request)
     epsilon = 0.0 if request.grid else guarantee(request.first).epsilon
     last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
@@ -107,7 +107,7 @@ def profile(request: CurveRequest) -> Chart:
 def _profile_lines(
     request: CurveRequest, named: tuple[str, Plan], grid: tuple[float, ...], number: int
 ) -> Iterator[Series]:
-    """Yield a plan's delta over the grid of epsilons and, if it has any, its lower bounds, with their progress."""
+    """Yield upper bounds on a plan's delta at each epsilon, then lower bounds if any; InputError unless by pld."""
     label, plan = named
     answers = []
     for index, epsilon in enumerate(grid, start=1):
@@ -155,7 +155,7 @@ def tradeoff(request: CurveRequest) -> Chart:
 
 
 def divergences(request: CurveRequest) -> Chart:
-    """Return bounds on Renyi divergence over its order, published ones at whole orders; InputError if there is none."""
+    """Return bounds on Renyi divergence over its order; InputError for an order <= 1, no noise, or no finite bound."""
     _refuse_methods(request)
     grid = request.grid or tuple(map(float, _ORDERS))
     if min(grid) <= 1:
@@ -190,7 +190,7 @@ def _divergence_lines(request: CurveRequest, label: str, plan: Plan, grid: tuple
 
 
 def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, ...]:
-    """Return the largest divergence of all directions and units at each order, rounded up; None for infinity."""
+    """Return upper bounds on the largest divergence at each order; None if infinite, for all if a loss can be."""
     # A loss that is infinite with a positive probability makes every divergence infinite.
     if any(map(_may_be_infinite, plan.phases)):
         return (None,) * len(orders)
