@@ -243,15 +243,7 @@ def _over_rate(request: CurveRequest) -> Chart:
     if len({each.name for each in drawn}) > 1:
         names = ", ".join(f"{each.name} ({label})" for (label, _), each in zip(request.plans, drawn, strict=True))
         raise InputError(f"curve rate: expected configs drawn by the same quantity, got {names}; draw them one by one")
-    limit = min(each.max_value for each in drawn)
-    ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
-    grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
-    if first.name != "rate":
-        grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
-    # No bound covers passes of some batch sizes, or some rates under correlated noise: a range that nobody asked for
-    # goes without them.
-    if not request.grid:
-        grid = tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
+    grid = _rate_grid(request, drawn)
     is_log = not request.grid or _has_equal_factors(request.grid)
     chart = _epsilon_chart(request, first.name, grid, _rate_setter, LOG if is_log else LINEAR)
     levels = {each.level for each in drawn}
@@ -261,6 +253,21 @@ def _over_rate(request: CurveRequest) -> Chart:
         title=chart.title.replace(f"over {first.name}", f"over {first.name}{place}", 1),
         x=replace(chart.x, title=f"{first.name}{place}"),
     )
+
+
+def _rate_grid(request: CurveRequest, drawn: Sequence[_Drawn]) -> tuple[float, ...]:
+    """Return the requested grid, or 1/8 to 8 times the first plan's value where bounds hold; sizes whole and >= 1."""
+    first = drawn[0]
+    limit = min(each.max_value for each in drawn)
+    ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
+    grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
+    if first.name != "rate":
+        grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
+    # No bound covers passes of some batch sizes, or some rates under correlated noise: a range that nobody asked for
+    # goes without them.
+    if not request.grid:
+        grid = tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
+    return grid
 
 
 def _has_bound_at(plan: Plan, value: float) -> bool:

@@ -1,7 +1,7 @@
 """Curves of a whole run: delta over epsilon, true over false positive rate, Renyi divergence over its order."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -64,12 +64,16 @@ class CurveRequest:
         shared = shared_facts(self.runs, without=without)
         if len(self.plans) == 1:
             return f"{self.plans[0][0]}: {shared}" if self.plans[0][0] else shared
+        lines = self._differences(without)
+        return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
+
+    def _differences(self, without: Sequence[str]) -> list[str]:
+        """Return "LABEL: FACTS" of each plan, with the sampling, noise and length in which plans differ."""
         names = [name for name in ("sampling", "noise", "length") if name not in without]
         every = [facts(plan) for plan in self.runs]
         differing = [name for name in names if len({each[name] for each in every}) > 1]
         own = ["; ".join(filter(None, (each[name] for name in differing))) for each in every]
-        lines = [f"{label}: {text}" for (label, _), text in zip(self.plans, own, strict=True) if text]
-        return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
+        return [f"{label}: {text}" for (label, _), text in zip(self.plans, own, strict=True) if text]
 
     def line_name(self, label: str, quantity: str) -> str:
         """Return "LABEL, QUANTITY", or the quantity alone if there is only one plan.
