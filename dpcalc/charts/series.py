@@ -226,9 +226,9 @@ def _drawn(plan: Plan) -> _Drawn:
         case RandomAllocation() as scheme:
             return _Drawn("times", float(scheme.times), float(scheme.steps), name)
         case scheme:
-            # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
+            # One less than the smallest frame, or of `at_most` than the largest: all units are no sample. No size is 0.
             is_limited = isinstance(scheme, Fixed) and scheme.at_most
-            limit = float((level.count if is_limited else level.min_count) - 1)
+            limit = float(max(1, (level.count if is_limited else level.min_count) - 1))
             return _Drawn("size", float(getattr(scheme, "size", 1)), limit, name)
 
 
