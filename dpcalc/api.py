@@ -85,7 +85,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Solution:
-    """Return the least noise (of all phases if `phase` is None) or the most of a quantity in a target; or NoSolution.
+    """Return the least noise (of all phases without `phase`) or the most of a quantity within a target; or NoSolution.
 
     Args:
         plan: as for `epsilon`; its own value of the quantity is ignored.

@@ -183,7 +183,7 @@ def _nested_config(
 
 
 def _require_nested(given: Mapping[str, Any], levels: object, sampling: object) -> None:
-    """Raise InputError unless levels and sampling are mappings, and rate, sizes and scheme have their defaults."""
+    """Raise InputError unless levels and sampling are mappings and rate, sizes and scheme have their default values."""
     for name, section in (("levels", levels), ("sampling", sampling)):
         if not isinstance(section, Mapping):
             raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")

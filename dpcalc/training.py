@@ -239,7 +239,7 @@ class Accountant:
 
     @property
     def epsilon(self) -> float:
-        """Upper bound on epsilon so far, that of a certified count at or after it; `inf` without noise, 0 if no step.
+        """Upper bound on epsilon so far, that of the next certified step count; `inf` without noise, 0 before a step.
 
         Of the class's certified step counts the next one decides; a composition (some 20 ms) is needed only where the
         steps have passed one, or the settings have changed.

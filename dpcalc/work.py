@@ -55,7 +55,7 @@ class Meter:
         self.charged: set[Hashable] = set() if charged is None else charged
 
     def spend(self, units: float) -> None:
-        """Add units about to be spent; WorkExceededError if the sum is above the limit or NaN, and it stays added."""
+        """Add units that are about to be spent; then raise WorkExceededError if the sum exceeds the limit or is NaN."""
         self.spent += units
         if not self.spent <= self.limit:
             raise WorkExceededError(f"work: expected at most {self.limit:.3g} units, needs more")
@@ -77,7 +77,7 @@ def spend(units: float) -> None:
 
 @contextmanager
 def allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units`, or to what is left outside if less; more raises WorkExceededError."""
+    """Context that limits work to `units`, or to what an outer allowance has left if less; else WorkExceededError."""
     outer = _METER.get()
     # No question may outspend the one around it.
     with own_allowance(units if outer is None else min(units, max(outer.limit - outer.spent, 0.0))) as meter:
@@ -86,7 +86,7 @@ def allowance(units: float) -> Iterator[Meter]:
 
 @contextmanager
 def own_allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units`, even if less is left outside; that is charged afterwards, unchecked.
+    """Context that limits work to `units` whatever an outer allowance has left, which is charged at the end, unchecked.
 
     The result then does not depend on earlier work. The surrounding allowance is charged afterwards.
     """
@@ -131,7 +131,7 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            """Return the result, cached if that costs at most what is left; an allowance pays for each result once."""
+            """Return the result, from the cache if it costs at most what is left; an allowance pays for it once."""
             key = (args, tuple(sorted(kwargs.items())))
             meter = _METER.get()
             is_paid = meter is None or (call, key) in meter.charged

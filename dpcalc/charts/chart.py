@@ -172,7 +172,7 @@ def column_label(series: Series) -> str:
 
 
 def legend(series: Series) -> str:
-    """Return "NAME: METHOD, KIND, ABOUT" without what the name says already; of a reference line its name alone."""
+    """Return "NAME: METHOD, KIND, ABOUT" without repeating what the name says; of a reference line its name alone."""
     if series.is_reference:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
@@ -217,7 +217,7 @@ def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
 
 
 def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
-    """Return aligned lines with 1,000s separators, headed by `short` if too wide; if still, wrapped "NAME CELL, ...".
+    """Return aligned lines with 1,000s separators; if too wide, headed by `short`; if still, wrapped "NAME CELL, ...".
 
     Args:
         rows: the header, and the rows below it.

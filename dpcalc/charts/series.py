@@ -102,7 +102,7 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by a method or "lower": inf without noise, None on failure, a closed form if work runs out.
+    """Return epsilon by a method or "lower": inf without noise, None on failure, a cheap bound if work runs out.
 
     Args:
         plan: a training run.
@@ -214,7 +214,7 @@ class _Drawn(NamedTuple):
 
 
 def _drawn(plan: Plan) -> _Drawn:
-    """Return the outermost sampled rate, size, bins or times, and its maximum; InputError unless one sampled phase."""
+    """Return the outermost rate, size, bins or times with its maximum; InputError for several phases or only `all`."""
     phase = _single_phase(plan)
     level = phase.hierarchy.levels[_sampled_level(phase)]
     name = level.name if phase.hierarchy.depth > 1 else ""
@@ -226,14 +226,15 @@ def _drawn(plan: Plan) -> _Drawn:
         case RandomAllocation() as scheme:
             return _Drawn("times", float(scheme.times), float(scheme.steps), name)
         case scheme:
-            # One less than the smallest frame, or of `at_most` than the largest: all units are no sample. No size is 0.
+            # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
+            # A frame of one unit leaves only the size 1.
             is_limited = isinstance(scheme, Fixed) and scheme.at_most
             limit = float(max(1, (level.count if is_limited else level.min_count) - 1))
             return _Drawn("size", float(getattr(scheme, "size", 1)), limit, name)
 
 
 def _over_rate(request: CurveRequest) -> Chart:
-    """Return epsilon over the sampled rate, size, bins or times, by default 1/8 to 8 times it; InputError if mixed.
+    """Return epsilon over a sampled rate, size, bins or times, 1/8 to 8 times by default; InputError if plans mix them.
 
     Raises:
         InputError: the plans are drawn by different quantities.
@@ -256,7 +257,7 @@ def _over_rate(request: CurveRequest) -> Chart:
 
 
 def _rate_grid(request: CurveRequest, drawn: Sequence[_Drawn]) -> tuple[float, ...]:
-    """Return the requested grid, or 1/8 to 8 times the first plan's value where bounds hold; sizes whole and >= 1."""
+    """Return the requested grid, or 1/8 to 8 times the first plan's value where bounds hold; a size is whole, >= 1."""
     first = drawn[0]
     limit = min(each.max_value for each in drawn)
     ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
@@ -289,7 +290,7 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
 
 
 def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
-    """Return a function from a rate, size, bins or times to the changed plan; InputError unless one sampled phase."""
+    """Return a function from the outermost rate, size, bins or times to the plan; InputError for several phases."""
     phase = _single_phase(plan)
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]

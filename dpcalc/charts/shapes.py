@@ -56,7 +56,7 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return the facts that all plans share, but those named, then a line on how each differs if at most 6 do.
+        """Return the facts that all plans share, without those named, and a line on each that differs, if at most 6 do.
 
         Args:
             without: names of facts, such as the one on an axis.
@@ -86,7 +86,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return delta over epsilon, by default to 1.5 times the first plan's epsilon; InputError unless auto or pld."""
+    """Return delta over epsilon, by default to 1.5 times the first plan's; InputError unless by method auto or pld."""
     _refuse_methods(request)
     epsilon = 0.0 if request.grid else guarantee(request.first).epsilon
     last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
@@ -111,7 +111,7 @@ def profile(request: CurveRequest) -> Chart:
 def _profile_lines(
     request: CurveRequest, named: tuple[str, Plan], grid: tuple[float, ...], number: int
 ) -> Iterator[Series]:
-    """Yield upper bounds on a plan's delta at each epsilon, then lower bounds if any; InputError unless by pld."""
+    """Yield a plan's upper bounds on delta, then lower ones if any; InputError unless its method is auto or pld."""
     label, plan = named
     answers = []
     for index, epsilon in enumerate(grid, start=1):
@@ -194,7 +194,7 @@ def _divergence_lines(request: CurveRequest, label: str, plan: Plan, grid: tuple
 
 
 def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, ...]:
-    """Return upper bounds on the largest divergence at each order; None if infinite, for all if a loss can be."""
+    """Return upper bounds on the largest divergence at each order, None for infinity: all if a loss can be infinite."""
     # A loss that is infinite with a positive probability makes every divergence infinite.
     if any(map(_may_be_infinite, plan.phases)):
         return (None,) * len(orders)
