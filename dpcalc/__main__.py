@@ -25,18 +25,25 @@ if _INTERRUPT is signal.default_int_handler:
 
 
 def main() -> None:
-    """Run the command of sys.argv and sys.exit with its code; SIGTERM and SIGHUP raise Stopped, for an orderly end.
+    """Run the command of sys.argv and sys.exit with its code; signals raise Stopped, unencodable output is escaped."""
+    _raise_stopped_on_signals()
+    _escape_unencodable_output()
+    sys.exit(run(sys.argv[1:]))
 
-    Characters that standard output or error cannot encode are written as escapes.
-    """
+
+def _raise_stopped_on_signals() -> None:
+    """Let SIGTERM and SIGHUP raise Stopped, for an orderly end; one that is ignored or handled already stays so."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
             signal.signal(number, _stop)
+
+
+def _escape_unencodable_output() -> None:
+    """Let standard output and error write characters that they cannot encode as escapes; a closed one is skipped."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # a closed one is None
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # the real streams have it
-    sys.exit(run(sys.argv[1:]))
 
 
 def _stop(number: int, _: object) -> None:

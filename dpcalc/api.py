@@ -85,7 +85,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Solution:
-    """Return the least noise, or the most of another quantity, within target_epsilon (or the budget); or NoSolution.
+    """Return the least noise (of all phases without `phase`) or the most of a quantity within a target; or NoSolution.
 
     Args:
         plan: as for `epsilon`; its own value of the quantity is ignored.
@@ -132,7 +132,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
 def delta(
     plan: Source, *, epsilon: float, unit: str | None = None, group_size: int | None = None, **unknown: Never
 ) -> DeltaResult:
-    """Return certified bounds (upper; lower or None) on a plan's delta at an epsilon; InputError, ConvergenceError.
+    """Return certified bounds on a plan's delta at an epsilon: upper, and lower or None; 1 and None without noise.
 
     Args:
         plan: as for `epsilon`; its own delta is ignored.

@@ -62,7 +62,7 @@ def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
 
 
 def _named_texts(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, text) of each value, nested ones too, and of each item of a list; nothing for None and ""."""
+    """Yield (dotted name, text) of each value but None and ""; list items share a name, mappings in lists add [i]."""
     for name, value in values.items():
         inner = value if isinstance(value, list) else [value]
         for place, each in enumerate(inner):
@@ -225,7 +225,7 @@ class Row(Result):
 
     @property
     def claim(self) -> str:
-        """Claim of epsilon: "upper bound", or "no bound here" if not valid; "KIND, ..." of other kinds; or "none"."""
+        """Claim: "none" without epsilon, "KIND, no bound" if estimated, "upper bound" if valid, or "no bound here"."""
         if self.epsilon is None:
             return "none"
         if self.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:

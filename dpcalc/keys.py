@@ -81,7 +81,7 @@ class Exact(ValueType):
     quotients: bool = False
 
     def check(self, value: object) -> Fraction:
-        """Return a Fraction within the ends or in `gap`; WrongValueError: another type (DPC102) or value (DPC106)."""
+        """Return a Fraction within the ends or in `gap`; WrongValueError: no Fraction (DPC102), or outside (DPC106)."""
         if not isinstance(value, Fraction):
             raise WrongValueError("DPC102", "a number")
         if not self.min_value <= value <= self.max_value and value not in self.gap:
@@ -182,7 +182,7 @@ class ListOf(ValueType):
     definition: str = ""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of a list of `$ref` to `definition`; without it of one mapping or a list of them."""
+        """Return the JSON Schema of a list of `$ref` to `definition`; without one, of a mapping or a list of them."""
         if self.definition:
             ends = {"minItems": self.min_length, "maxItems": self.max_length}
             return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}

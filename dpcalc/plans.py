@@ -183,7 +183,7 @@ def _nested_config(
 
 
 def _require_nested(given: Mapping[str, Any], levels: object, sampling: object) -> None:
-    """Raise InputError unless levels and sampling are mappings, and rate, sizes and scheme not given beside them."""
+    """Raise InputError unless levels and sampling are mappings and rate, sizes and scheme have their default values."""
     for name, section in (("levels", levels), ("sampling", sampling)):
         if not isinstance(section, Mapping):
             raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
@@ -286,7 +286,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
 
 
 def _argument_hint(name: str, known: Collection[str]) -> str:  # noqa: PLR0911  one for each way out
-    """Return dpcalc's word for an argument of another tool if it is in `known`, else where to state it instead."""
+    """Return dpcalc's word for another tool's argument if it is in `known`, else advice; the text is never empty."""
     meant = key_suggestion("", name).key
     argument = _OUR_ARGUMENTS.get(meant, meant)
     if name in _ELSEWHERE:
@@ -347,7 +347,7 @@ def _option_text(value: Number, name: str) -> str:
 
 
 def exact_number(value: Number, name: str) -> Fraction:
-    """Return a number > 0 or its text as an exact fraction; InputError for any other value.
+    """Return a number > 0, or the text of one ("0.1", "1/3"), as a fraction: 0.1 is 1/10; InputError for another value.
 
     Args:
         value: a number, or its text.

@@ -179,7 +179,7 @@ class Accountant:
         return pairs
 
     def _position_after(self, steps: int) -> _Position:
-        """Return the position of the step after `steps`, 10^12 left in a last phase that goes on; or InputError."""
+        """Return the phase of the step after `steps` and the steps left in it, 10^12 if endless; or InputError."""
         for place, phase in enumerate(self._plan.phases[:-1]):
             if steps < phase.steps:
                 return _Position(place, phase.steps - steps)
@@ -216,7 +216,7 @@ class Accountant:
         return self._phases[setting]
 
     def _recorded_plan(self, more: int = 0) -> Plan:
-        """Return the plan of the recorded steps and `more` of the last setting; merges equal steps that draw afresh."""
+        """Return the plan of recorded steps and `more` like the last; equal settings are merged if draws are fresh."""
         # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
         counts: dict[tuple[int, _Setting], int] = {}
         for at, (setting, count) in enumerate(self._history):
@@ -263,7 +263,7 @@ class Accountant:
         self._certified = (ahead, self._bound(self._recorded_plan(ahead - count)))
 
     def _next_count(self, count: int) -> int:
-        """Return `count` rounded up to the spacing, or to an end before that; unchanged if the setting differs."""
+        """Return `count` rounded up to the spacing, or to an end before; unchanged if its setting is not the plan's."""
         setting = self._history[-1][0]
         if not setting.is_of_plan:
             return count  # settings that may change with the next step
@@ -314,7 +314,7 @@ class Accountant:
         return self.steps_left == 0
 
     def _fitting_steps(self, budget: float) -> int:
-        """Return the largest number of further steps within a budget, found by secants: 0 to the plan's, or 10^12."""
+        """Return the largest number of further steps within a budget, at most the plan's, or 10^12 if it can go on."""
         limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
         fits, fails = 0, limit + 1
         known: _Point | None = None
@@ -333,7 +333,7 @@ class Accountant:
         return fits
 
     def _continued_plan(self, more: int) -> Plan:
-        """Return the plan of the steps so far, then its own next `more` steps; unsplit phases if no setting differs."""
+        """Return the plan of recorded steps, then its own next `more`; phases stay whole if no setting differs."""
         before = tuple(phase for phase in self._recorded_plan().phases if phase.steps)
         done = with_total_steps(self._plan, self._steps).phases
         whole = with_total_steps(self._plan, self._steps + more).phases

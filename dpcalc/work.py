@@ -55,7 +55,7 @@ class Meter:
         self.charged: set[Hashable] = set() if charged is None else charged
 
     def spend(self, units: float) -> None:
-        """Add units that are about to be spent; raise WorkExceededError if they are more than what is left, or NaN."""
+        """Add units that are about to be spent; then raise WorkExceededError if the sum exceeds the limit or is NaN."""
         self.spent += units
         if not self.spent <= self.limit:
             raise WorkExceededError(f"work: expected at most {self.limit:.3g} units, needs more")
@@ -86,7 +86,7 @@ def allowance(units: float) -> Iterator[Meter]:
 
 @contextmanager
 def own_allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units` whatever an outer allowance has left, and charges that one at the end.
+    """Context that limits work to `units` whatever an outer allowance has left, which is charged at the end, unchecked.
 
     The result then does not depend on earlier work. The surrounding allowance is charged afterwards.
     """
@@ -119,7 +119,7 @@ def _metered(compute: Callable[[], Result], units: float, outer: Meter | None) -
 
 
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Return a decorator that caches the last results; an allowance pays for each result once, even a cached one.
+    """Return a decorator that caches the last results; an allowance is charged once for each result, cached or not.
 
     Once in a question its work is taken from the allowance, whether or not the result was still known. What a function
     returns where work runs out inside it is passed on, not cached, and uses the allowance up.
@@ -131,7 +131,7 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            """Return the result, cached if its work is within what is left; spend that, once in an allowance."""
+            """Return the result, from the cache if it costs at most what is left; an allowance pays for it once."""
             key = (args, tuple(sorted(kwargs.items())))
             meter = _METER.get()
             is_paid = meter is None or (call, key) in meter.charged

@@ -102,7 +102,7 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by an accountant, a row of compare or "lower"; None: no answer; a cheap bound if work runs out.
+    """Return epsilon by a method or "lower": inf without noise, None on failure, a cheap bound if work runs out.
 
     Args:
         plan: a training run.
@@ -183,7 +183,7 @@ def _over_epochs(request: CurveRequest) -> Chart:
 
 
 def _over_noise(request: CurveRequest) -> Chart:
-    """Return epsilon over noise, by default 1/4 to 4 times the first plan's; over a factor on it if several phases."""
+    """Return epsilon over noise, by default 1/4 to 4 times the first plan's (1 if 0); several phases share a factor."""
     is_factor = len(request.first.phases) > 1
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
     # Phases may have different noise: one factor on all of them is a quantity that a curve can run over.
@@ -214,7 +214,7 @@ class _Drawn(NamedTuple):
 
 
 def _drawn(plan: Plan) -> _Drawn:
-    """Return rate, size, bins or times of the outermost sampled level; InputError for several phases, or only `all`."""
+    """Return the outermost rate, size, bins or times with its maximum; InputError for several phases or only `all`."""
     phase = _single_phase(plan)
     level = phase.hierarchy.levels[_sampled_level(phase)]
     name = level.name if phase.hierarchy.depth > 1 else ""
@@ -227,13 +227,14 @@ def _drawn(plan: Plan) -> _Drawn:
             return _Drawn("times", float(scheme.times), float(scheme.steps), name)
         case scheme:
             # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
+            # A frame of one unit leaves only the size 1.
             is_limited = isinstance(scheme, Fixed) and scheme.at_most
-            limit = float((level.count if is_limited else level.min_count) - 1)
+            limit = float(max(1, (level.count if is_limited else level.min_count) - 1))
             return _Drawn("size", float(getattr(scheme, "size", 1)), limit, name)
 
 
 def _over_rate(request: CurveRequest) -> Chart:
-    """Return epsilon over the outermost sampled level's rate or size (bins, times), by default 1/8 to 8 times it.
+    """Return epsilon over a sampled rate, size, bins or times, 1/8 to 8 times by default; InputError if plans mix them.
 
     Raises:
         InputError: the plans are drawn by different quantities.
@@ -243,15 +244,7 @@ def _over_rate(request: CurveRequest) -> Chart:
     if len({each.name for each in drawn}) > 1:
         names = ", ".join(f"{each.name} ({label})" for (label, _), each in zip(request.plans, drawn, strict=True))
         raise InputError(f"curve rate: expected configs drawn by the same quantity, got {names}; draw them one by one")
-    limit = min(each.max_value for each in drawn)
-    ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
-    grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
-    if first.name != "rate":
-        grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
-    # No bound covers passes of some batch sizes, or some rates under correlated noise: a range that nobody asked for
-    # goes without them.
-    if not request.grid:
-        grid = tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
+    grid = _rate_grid(request, drawn)
     is_log = not request.grid or _has_equal_factors(request.grid)
     chart = _epsilon_chart(request, first.name, grid, _rate_setter, LOG if is_log else LINEAR)
     levels = {each.level for each in drawn}
@@ -263,8 +256,23 @@ def _over_rate(request: CurveRequest) -> Chart:
     )
 
 
+def _rate_grid(request: CurveRequest, drawn: Sequence[_Drawn]) -> tuple[float, ...]:
+    """Return the requested grid, or 1/8 to 8 times the first plan's value where bounds hold; a size is whole, >= 1."""
+    first = drawn[0]
+    limit = min(each.max_value for each in drawn)
+    ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
+    grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
+    if first.name != "rate":
+        grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
+    # No bound covers passes of some batch sizes, or some rates under correlated noise: a range that nobody asked for
+    # goes without them.
+    if not request.grid:
+        grid = tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
+    return grid
+
+
 def _has_bound_at(plan: Plan, value: float) -> bool:
-    """Return True unless no bound covers passes or correlated noise of the plan with this rate, size, bins or times."""
+    """Return False if no bound covers the plan's passes or correlated noise at this rate, size, bins or times."""
     phase = plan.phases[0]
     is_pass = isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle)
     if not is_pass and not phase.is_correlated:
@@ -282,7 +290,7 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
 
 
 def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
-    """Return a function from a rate, size, bins or times to the plan with it at the outermost sampled level."""
+    """Return a function from the outermost rate, size, bins or times to the plan; InputError for several phases."""
     phase = _single_phase(plan)
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]
@@ -306,7 +314,7 @@ def _with_quantity(scheme: Scheme, value: float) -> Scheme:
 
 
 def _over_group(request: CurveRequest) -> Chart:
-    """Return epsilon over group size, by default 1 to at most 16 (4 if a level is above the protected one)."""
+    """Return epsilon over group size, by default from 1 to the largest, at most 16 (4 below a higher level)."""
     default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
     max_group = min(default, *(largest_group(plan) for _, plan in request.plans))
     grid = _whole_numbers(request.grid or range(1, max_group + 1))

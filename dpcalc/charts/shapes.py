@@ -1,7 +1,7 @@
 """Curves of a whole run: delta over epsilon, true over false positive rate, Renyi divergence over its order."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return a line of facts that all plans share, without those named; a line of sampling, noise, length a plan.
+        """Return the facts that all plans share, without those named, and a line on each that differs, if at most 6 do.
 
         Args:
             without: names of facts, such as the one on an axis.
@@ -64,12 +64,16 @@ class CurveRequest:
         shared = shared_facts(self.runs, without=without)
         if len(self.plans) == 1:
             return f"{self.plans[0][0]}: {shared}" if self.plans[0][0] else shared
+        lines = self._differences(without)
+        return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
+
+    def _differences(self, without: Sequence[str]) -> list[str]:
+        """Return "LABEL: FACTS" of each plan, with the sampling, noise and length in which plans differ."""
         names = [name for name in ("sampling", "noise", "length") if name not in without]
         every = [facts(plan) for plan in self.runs]
         differing = [name for name in names if len({each[name] for each in every}) > 1]
         own = ["; ".join(filter(None, (each[name] for name in differing))) for each in every]
-        lines = [f"{label}: {text}" for (label, _), text in zip(self.plans, own, strict=True) if text]
-        return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
+        return [f"{label}: {text}" for (label, _), text in zip(self.plans, own, strict=True) if text]
 
     def line_name(self, label: str, quantity: str) -> str:
         """Return "LABEL, QUANTITY", or the quantity alone if there is only one plan.
@@ -82,7 +86,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return `_profile_lines`, by default to 1.5 times the first epsilon, budgets, deltas; InputError if not by pld."""
+    """Return delta over epsilon, by default to 1.5 times the first plan's; InputError unless by method auto or pld."""
     _refuse_methods(request)
     epsilon = 0.0 if request.grid else guarantee(request.first).epsilon
     last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
@@ -107,7 +111,7 @@ def profile(request: CurveRequest) -> Chart:
 def _profile_lines(
     request: CurveRequest, named: tuple[str, Plan], grid: tuple[float, ...], number: int
 ) -> Iterator[Series]:
-    """Yield a plan's delta over the grid of epsilons and, if it has any, its lower bounds, with their progress."""
+    """Yield a plan's upper bounds on delta, then lower ones if any; InputError unless its method is auto or pld."""
     label, plan = named
     answers = []
     for index, epsilon in enumerate(grid, start=1):
@@ -155,7 +159,7 @@ def tradeoff(request: CurveRequest) -> Chart:
 
 
 def divergences(request: CurveRequest) -> Chart:
-    """Return bounds on Renyi divergence over its order, published ones at whole orders; InputError if there is none."""
+    """Return bounds on Renyi divergence over its order; InputError for an order <= 1, no noise, or no finite bound."""
     _refuse_methods(request)
     grid = request.grid or tuple(map(float, _ORDERS))
     if min(grid) <= 1:
@@ -190,7 +194,7 @@ def _divergence_lines(request: CurveRequest, label: str, plan: Plan, grid: tuple
 
 
 def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, ...]:
-    """Return the largest divergence of all directions and units at each order, rounded up; None for infinity."""
+    """Return upper bounds on the largest divergence at each order, None for infinity: all if a loss can be infinite."""
     # A loss that is infinite with a positive probability makes every divergence infinite.
     if any(map(_may_be_infinite, plan.phases)):
         return (None,) * len(orders)

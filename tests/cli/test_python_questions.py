@@ -249,3 +249,19 @@ def test_plain_values_of_every_kind():
     assert isinstance(solution, Result)
     assert isinstance(solution.to_dict()["value"], float)
     assert isinstance(dpcalc.epsilon(solution.plan), Result)
+
+
+@pytest.mark.parametrize("scheme", ["fixed", "shuffle", "with-replacement"])
+def test_a_curve_over_a_size_that_cannot_grow(scheme):
+    """A parent may have a single example, so that a draw of one example has no larger size to show."""
+    run = plan(
+        levels={"user": 50, "example": {"min": 1, "max": 8}},
+        sampling={"user": {"scheme": "all"}, "example": {"scheme": scheme, "size": 1}},
+        unit="user",
+        noise_multiplier=1.0,
+        steps=10,
+        delta=1e-5,
+    )
+    line = curve(run, "rate").series[0]
+    assert set(line.xs) == {1.0}
+    assert set(line.ys) == {epsilon(run).epsilon}
