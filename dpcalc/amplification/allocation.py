@@ -28,7 +28,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the loss of a pass in which a unit is in one random bin, or in none; over 1e8 bins as `_limited_bins`.
+    """Return the loss of a pass where a unit takes part, with chance `share`, in one random bin of `_limited_bins`.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -46,7 +46,7 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
 
 
 def _limited_bins(bins: Bins, estimate: Estimate) -> Bins:
-    """Return the bins; over 1e8 become 1e8, which cost more, if UPPER and of one kind, else raise TooLargeError."""
+    """Return the bins; over 1e8 become 1e8, an upper bound, if of one kind for UPPER; else raise TooLargeError."""
     if sum(number for _, number in bins) <= _MAX_BINS:
         return bins
     if estimate is not Estimate.UPPER or len(bins) > 1:
@@ -107,7 +107,7 @@ def allocated_releases(
 
 
 def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return `single` if it is Atoms or `links` is "-"; else make Atoms of it, as a pass of one bin, to be chained."""
+    """Return `single` for links "-" or if it is Atoms; else the Atoms of a pass of one bin, which can be chained."""
     # A chain couples losses one by one, so that a continuous loss becomes atoms first.
     if links == "-" or isinstance(single, Atoms):
         return single
@@ -117,7 +117,7 @@ def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases` of Gaussian steps; with the steps revealed if stated, or if hiding them is too large.
+    """Return `allocated_releases` of Gaussian steps; a choice too large to hide is revealed, too much work raises.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -137,7 +137,7 @@ def allocated_gaussian_releases(
 def _revealed_gaussian_releases(
     phase_bound: PhaseBound, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases` with steps revealed; the links of a surely drawn unit become one, shifts summed."""
+    """Return `allocated_releases` with steps revealed; several links of a surely drawn unit add up their shifts."""
     bound, links = phase_bound.bound, len(phase_bound.links)
     if links > 1 and isinstance(bound, StepBound) and bound.inclusion == 1:
         # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
@@ -164,7 +164,7 @@ def _loss_of_bin(bound: Bound, single: PrivacyProfile, noise_multiplier: float, 
 def hidden_or_revealed(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases`; if a TooLargeError other than a work limit stops them, with the steps revealed.
+    """Return `allocated_releases`; where a TooLargeError other than a work limit stops them, the choice is revealed.
 
     Args:
         phase_bound: as for `allocated_releases`.
@@ -180,7 +180,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return `curve` for links "-"; else chain it for each "-" and its swapped for each "+", TypeError unless Atoms."""
+    """Return `curve` for links "-", else a chain of it per "-" and its swapped per "+"; TypeError if not Atoms."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):

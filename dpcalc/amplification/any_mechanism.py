@@ -95,14 +95,14 @@ class BlackBoxSteps:
         return self.noise if isinstance(self.mechanism, AdditiveNoise) else self._bound_in_changes()
 
     def _bound_in_changes(self) -> PhaseBound:
-        """Return `noise` with the bound, its squares and redraws in changed units; in episodes only a step's bound."""
+        """Return `noise` with the bound and redraws in changed units, squared 1; of episodes a bound alone."""
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._step_bound(self.path))
         drawn = bound_with_redraws(self.hierarchy, self.path, self.group, self._step_bound)
         return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
 
     def _step_bound(self, drawn: Path) -> Bound:
-        """Return a step's bound in changed units: with hidden draws if allowed, at public numbers, or by counts."""
+        """Return a step's bound in changed units: with hidden draws if allowed, for Poisson responses at a public H."""
         if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
             return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
@@ -129,7 +129,7 @@ class BlackBoxSteps:
         return is_nested and self.group.size == 1 and self.hierarchy.level(len(self.path.counts)).redraw_every == 1
 
     def _may_hide_schemes(self, drawn: Path) -> bool:
-        """Return True if all are fixed, Poisson or `all`, and RdpOnly has mates; for responses if batches are equal."""
+        """Return True if all are fixed, Poisson or `all` (RdpOnly: with mates); for responses if batches are equal."""
         if isinstance(self.mechanism, RandomizedResponse):
             return self._are_batches_equal(drawn)
         is_affordable = self.max_mates > 0 or not isinstance(self.mechanism, RdpOnly)
@@ -142,7 +142,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of a phase, by pass or by step; InputError if removal takes a step from a pass.
+    """Return (D||D', D'||D) by pass, for whole or grouped ones, or by step; InputError if removal shortens a pass.
 
     Args:
         steps: of a phase that `randomized_response_refusal` accepts.
@@ -161,7 +161,7 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) as if every step surely drew all that is protected; of whole passes `_pass_releases`."""
+    """Return (D||D', D'||D) as if no draw, not even a public one, missed what is protected; whole passes stay so."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
@@ -173,7 +173,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of `number` steps: `_allocated_releases`, or `_releases_under_public_draws`.
+    """Return (D||D', D'||D): `_allocated_releases` or `_releases_under_public_draws`; AssertionError unless squared 1.
 
     Args:
         mechanism: what each step applies to its batch.
@@ -191,7 +191,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of begun passes, each one step; a held draw is public, and its steps are unamplified."""
+    """Return (D||D', D'||D) of begun passes, a step each, under public draws; a held draw is one, unamplified below."""
     bound, revealed = phase_bound.bound, phase_bound.revealed
     if phase_bound.hold > 1:
         bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
@@ -221,7 +221,7 @@ def _revealed_visits(step_loss: RdpCurve, phase_bound: PhaseBound, steps: int) -
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss; if work runs out, of `_with_few_parts` or else `_loss_of_changes`."""
+    """Return an upper bound on a step's loss; if work runs out, of `_with_few_parts`, and else `_loss_of_changes`."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -233,7 +233,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
-    """Return a quick upper bound on the loss of sure changes: Renyi, the pair of noise on a sum, or group privacy."""
+    """Return a quick bound on the loss of sure changes: divergences, a pair of added noise, or `_unamplified_atoms`."""
     if isinstance(mechanism, RdpOnly):
         return unamplified_divergences(mechanism, changes)
     if isinstance(mechanism, AdditiveNoise):
@@ -244,7 +244,7 @@ def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Return an Average, or a MatesAverage's `largest`, with StepBounds of equal probabilities merged; others as is."""
+    """Return an Average, or a MatesAverage's `largest`, with StepBounds of equal probabilities merged, else `bound`."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
     if not isinstance(largest, Average):
         return largest
@@ -291,7 +291,7 @@ def _similar_noise(mechanism: BlackBox) -> float:
 
 @cached_with_cost(512)
 def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
-    """Return the pair of `changes` changes at once: exact for noise and responses, else a chain; empty for 0."""
+    """Return the pair of `changes` changes: joint for noise and responses, else a chain of single ones; empty for 0."""
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
@@ -332,7 +332,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of all begun passes: of a unit the batches that differ, of a group one loss a pass."""
+    """Return (D||D', D'||D) of all begun passes: for a unit each batch that differs, for a group one loss a pass."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -353,14 +353,14 @@ def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atom
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return one unit's bounds in a pass: sure changes by batch; if a pass leaves units out, one of a random draw."""
+    """Return one unit's bounds in a pass: sure `_changes_by_batch`; if passes leave units out, one of a random draw."""
     if not _passes_hold_all(steps.path):
         return [_smallest_frame_bound(steps)]
     return [_certain_changes(changes) for changes in _changes_by_batch(steps)]
 
 
 def _smallest_frame_bound(steps: BlackBoxSteps) -> Bound:
-    """Return the bound of one unit of the group, where the others were removed before it if units are removed."""
+    """Return the bound of a single unit at `_path_in_smallest_frame`, where draws have their largest rates."""
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.
     path = _path_in_smallest_frame(steps)
@@ -369,7 +369,7 @@ def _smallest_frame_bound(steps: BlackBoxSteps) -> Bound:
 
 
 def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
-    """Return the path with, if removed, the other members gone from the last frame, but not units that a draw takes."""
+    """Return the path with the other members gone from the last frame if removed, down to what a draw takes."""
     path, scheme = steps.path, steps.path.schemes[-1]
     # A draw from a frame with fewer units than it takes is that of a frame with just as many.
     fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
@@ -379,7 +379,7 @@ def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
 
 
 def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
-    """Return the changes in the unit's batch of a whole pass and, if the unit is removed, in the last batch if any."""
+    """Return the changes in the unit's batch and, if removed, the last one: 1 unit, 2 clipped above, or clip norms."""
     is_removed, is_clipped_above = steps.adjacency is Adjacency.ADD_REMOVE, steps.clip < len(steps.path.counts)
     if not isinstance(steps.mechanism, AdditiveNoise) or is_clipped_above:
         changes = 2 if isinstance(steps.mechanism, AdditiveNoise) else 1
@@ -388,7 +388,7 @@ def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
 
 
 def _contributions_moved_by_batch(path: Path, adjacency: Adjacency) -> list[int]:
-    """Return [own] if zeroed, [2 own] if replaced; if removed [own + sibling, sibling], the second only if not 0."""
+    """Return [own] if zeroed, [2 own] if replaced, [own + sibling, sibling] if removed, or [own] with no sibling."""
     # The unit that moves up into the removed one's place is missing in the last batch.
     own, sibling = path.contributions[-1], path.siblings[-1]
     match adjacency:

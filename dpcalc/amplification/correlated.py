@@ -29,7 +29,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return levels, noise and number of independent steps that cost at least (`attained`: at most) the run; or raise.
+    """Return (levels, noise, number) of independent steps that cost at least (`attained`: at most) the run; or raise.
 
     Args:
         mechanism: of the phase.
@@ -71,7 +71,7 @@ class _LevelSteps(NamedTuple):
 def _steps_of_level(
     mechanism: MatrixFactorization, hierarchy: Hierarchy, level: Level, steps: int, *, attained: bool
 ) -> _LevelSteps:
-    """Return the deciding level's draw, noise and steps: of a cyclic group, of separate bins, or one release of all."""
+    """Return the independent steps of the deciding level: a cyclic group's, of bins, or one release in any order."""
     match level.scheme:
         case CyclicPoisson() as cyclic:
             return _steps_of_a_cyclic_group(mechanism, level, cyclic, steps, attained=attained)
@@ -109,7 +109,7 @@ def _steps_of_a_cyclic_group(
 
 
 def _uncut_steps_of_bins(mechanism: MatrixFactorization, bins: BallsInBins, steps: int) -> _LevelSteps:
-    """Return, for a lower bound, all bins in the steps whose columns the run's end does not cut, 1 step or more."""
+    """Return, for a lower bound, all bins in the steps with uncut columns, at least 1, at `even_noise.for_lower`."""
     noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
     uncut = max(1, steps - strategy.bands(steps) + 1)
     return _LevelSteps(bins, noise * strategy.even_noise(steps, bins.bins).for_lower, uncut)
@@ -118,7 +118,7 @@ def _uncut_steps_of_bins(mechanism: MatrixFactorization, bins: BallsInBins, step
 def _steps_of_separate_bins(
     mechanism: MatrixFactorization, hierarchy: Hierarchy, bins: BallsInBins, steps: int
 ) -> _LevelSteps:
-    """Return `_separated_bins`; noise is evened out if units stay in their bin and no other level is drawn."""
+    """Return `_separated_bins`; if units keep their bin and no other level draws, at noise times `even_noise`."""
     noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
     drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
     # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
@@ -129,7 +129,7 @@ def _steps_of_separate_bins(
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
-    """Return (scheme of the bins // bands bins that lie a band apart, their steps in the run); other bins are public.
+    """Return (scheme of bins // bands bins that lie a band apart, their steps in the run); the other bins are public.
 
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
@@ -170,7 +170,7 @@ def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> 
 
 
 def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[KeyedInputError]:
-    """Yield, gravest first, errors of schemes that other noise lacks, of episodes, inner levels, the deciding scheme.
+    """Yield, gravest first, the errors why no bound is proved: wrong mechanism (then alone), episodes, levels, scheme.
 
     They say why no bound is proved; each assumes that none of those before it applies.
     """
@@ -199,7 +199,7 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
 
 
 def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) -> Iterator[KeyedInputError]:
-    """Yield an error for each inner level that is drawn or held, then one if several steps need a `min_separation`."""
+    """Yield an error per inner level drawn or held, then one if units may come twice without `min_separation`."""
     for level in (level for level in inner if level.scheme != All() or level.redraw_every > 1):
         problem = "is drawn below `any-order`, and no amplification by it is proved"
         hint = "take it out: with the unit itself clipped it does not change epsilon"
@@ -231,7 +231,7 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
 def _banded_faults(
     mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield errors of such draws: any-order limits, a tree, fresh bins, fewer groups than bands, too small groups."""
+    """Yield errors of cyclic or bin draws: any-order limits, a tree, fresh bins, too few groups for bands or units."""
     own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
@@ -264,7 +264,7 @@ def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:
 
 
 def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
-    """Return `_participations_fault`, else `_rows_fault` of a run, not raised; None if none or for another mechanism.
+    """Return the error of participations, or else of a matrix's rows, that do not fit the run's steps; None if none.
 
     Shorter runs, of which curves and solvers ask, keep the limits and need no such agreement.
 
@@ -278,7 +278,7 @@ def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
 
 
 def _participations_fault(mechanism: MatrixFactorization, steps: int) -> KeyedInputError | None:
-    """Return the error of more than ceil(steps / min_separation) participations, or in fixed epochs of any others."""
+    """Return the error if over ceil(steps / min_separation) participations are stated, or in fixed epochs fewer."""
     times, apart = mechanism.max_participations, mechanism.min_separation or 1
     possible, is_fixed = -(-steps // apart), mechanism.limits.fixed_epochs
     if times is None or not steps or times == possible or (times < possible and not is_fixed):

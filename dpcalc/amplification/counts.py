@@ -175,7 +175,7 @@ class Member:
         return self.own + (self.stand_in or 0)
 
     def bound(self, contexts: RevealedCounts) -> Bound:
-        """Return the Average over the revealed `contexts` in which H can be > 0, of about 64 parts; a sure part alone."""
+        """Return the Average over revealed `contexts` in which H can be > 0, in about 64 parts; a sure part alone."""
         parts = tuple(
             (chance * share, bound)
             for chance, law in contexts
@@ -196,7 +196,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the parts; over 64 StepBounds become the 32 likeliest and 32 `_part_above` the others; CountPairs stay."""
+    """Return the parts; if over 64 and no CountPair, the 32 likeliest and up to 32 that are above the others."""
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
         return parts
@@ -216,7 +216,7 @@ def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fracti
 
 
 def _part_above(parts: list[tuple[Fraction, StepBound]], inclusion: float) -> tuple[Fraction, StepBound]:
-    """Return a part above all: the last, of the largest shift, with their chances and `inclusion`, rounded up."""
+    """Return the last part, of the largest shift, with the chance of all and the `inclusion` given, rounded up."""
     largest = parts[-1][1]  # sorted by shift, and distances are multiples of it
     above = min(Fraction(1), Fraction(math.nextafter(inclusion, 2.0)))
     chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in parts), _UNIT)
@@ -283,7 +283,7 @@ def revealed_count_distributions(
 
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return upper laws of H by union bounds, with every drawn member at its most contributions by `each` (None: 1)."""
+    """Return upper laws of H by union bounds; each drawn member makes the most contributions in `each`, 1 if None."""
     max_contributions = max(each) if each is not None else 1
     if hierarchy.episodes is None:
         return rough_count_distributions(path, group.size, max_contributions)
@@ -291,7 +291,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 
 
 def _rough_task_counts(built: Episodes, path: Path, members: int, max_contributions: int) -> RevealedCounts:
-    """Return [(chance that a task holds any member, by a union bound, {all members in all tasks: 1})]."""
+    """Return [(union bound on any task holding a member, law with all members in all tasks for sure)]."""
     record_rate = built.record_rate(path.counts[1]) if path.counts[1:] else 1
     chance = built.tasks * built.class_rate(path.counts[0]) * record_rate
     return [(min(Fraction(1), members * chance), {members * built.tasks * max_contributions: Fraction(1)})]
@@ -300,7 +300,7 @@ def _rough_task_counts(built: Episodes, path: Path, members: int, max_contributi
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return upper laws of H: `_member_counts` compounded by `each`; with replacement, unplaced, `_rough_counts`."""
+    """Return `_member_counts` compounded by `each`; of unplaced members drawn with replacement `_rough_counts`."""
     is_unplaced = hierarchy.episodes is None and group.size > 1 and group.placement is None
     if is_unplaced and any(isinstance(x, WithReplacement) for x in path.schemes):
         return _rough_counts(hierarchy, path, group, each)  # no better law is proved
@@ -309,7 +309,7 @@ def _exact_counts(
 
 
 def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return upper laws of the members drawn: in episodes by tasks, else by placement, or of unplaced ones by union."""
+    """Return upper laws of the members drawn: by tasks in episodes, by placement, or by union bounds if unplaced."""
     if (built := hierarchy.episodes) is not None:
         return _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
     if group.size == 1 or group.placement is not None:
@@ -337,7 +337,7 @@ def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> Revea
 
 
 def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
-    """Return [(1, law of the tasks that hold a record)]; at clip 2 a law for each number of tasks with its class."""
+    """Return [(1, law of the tasks with the record)]; at clip 2 a (chance, law) by the number of tasks with its class."""
     classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
     if clip < 2:
         return [(Fraction(1), binomial(built.tasks, classes * records))]
@@ -346,7 +346,7 @@ def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound in changed units, one for each of H, averaged over the draws above; a sure part by itself.
+    """Return the bound in changed units, 1 for each of H, averaged over the public draws above; a sure part alone.
 
     A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
 
@@ -390,7 +390,7 @@ MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more c
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return the Average of (K) over (g, h), with draws hidden: s is that of h members, at most 2 of g units; or None.
+    """Return the Average of (K), draws hidden: h members shift it, at most as g units can turn; None if none is drawn.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
@@ -433,7 +433,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return the law of (g, h), outermost units of the group and members that a step draws, where g > 2 counts as all.
+    """Return Pr[h >= 1], the chances of g = 0 and of only h = 0, and the law of (g, h); g > 2 counts as all units.
 
     Args:
         path: as of `hidden_group_bound`.
@@ -492,7 +492,7 @@ def missed_distances(
 
 
 def _distance_to_redrawn_units(path: Path, units_drawn: int, occupied: int) -> int:
-    """Return the most clip norms between batches with `units_drawn` and with any of the `occupied` outermost units."""
+    """Return the most clip norms from a batch with `units_drawn` of the group to one with any of the `occupied`."""
     # In a fixed draw each unit that leaves has a stand-in, and one in both batches turns around at most.
     contributions = path.contributions[0]
     if isinstance(path.schemes[0], Fixed):

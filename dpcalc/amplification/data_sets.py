@@ -102,7 +102,7 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the law of `draws` draws of a sibling with vectors `sign`; 0 if random, and repeated or over 32 in all."""
+    """Return the law of `draws` draws of a sibling with `sign` vectors; 0 if random, and repeated or long (over 32)."""
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[level - 1].max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
@@ -123,7 +123,7 @@ def _contributing_units(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of a level's sum: `on_path` if drawn, and drawn siblings; these are 0 for `all` or over 32 Poisson."""
+    """Return the law of a level's sum, `on_path` if drawn plus drawn siblings; they are 0 if over 32 Poisson or `all`."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
@@ -141,7 +141,7 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
 
 
 def _sum_with_replacement(size: int, count: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of `size` draws' sum, each `on_path` with chance 1 / count, else `sibling`; rare hits are cut."""
+    """Return the law of the sum of `size` draws, each `on_path` at chance 1 / count, else `sibling`; rare tail cut."""
     total: Mixture = {}
     for copies, chance in drop_rare_tail(binomial(size, Fraction(1, count))).items():
         sums = convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies))
@@ -178,7 +178,7 @@ def _frame_sum_pair(
 
 
 def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -> Mixture:
-    """Return the law of the sum of a Poisson frame's other units; 0 for over 32 of them that are random or on top."""
+    """Return the law of the other units' sum in a Poisson frame; over 32, 0 for random ones or at the outermost level."""
     count, rate = path.counts[-1], path.rate(len(path.counts))
     # Without a level above it the unit is only hidden by what is drawn with it.
     if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
@@ -191,7 +191,7 @@ def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return (P, Q): in P each of H members gives -own, each other unit `each`; in Q members are +own, 0, or removed.
+    """Return (P, Q): H members give -own (in Q +own, 0, or removed), and all other units of `drawn` give `each`.
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 
@@ -236,7 +236,7 @@ def episode_pair(
     adjacency: Adjacency,
     members: int = 1,
 ) -> tuple[Mixture, Mixture]:
-    """Return (P, Q) of an episode step: at clip 2 of all drawn records, else of vectors that hold a member or none.
+    """Return (P, Q) of an episode step: by protected units at clip 2, else by the tasks or batch that hold any.
 
     Args:
         hierarchy: classes and their records, with episodes.
@@ -354,7 +354,7 @@ def _records_drawn_above(
 def _records_drawn_in_frame(
     scheme: Scheme, count: int, members: int, own_nonempty: Fraction, nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw; a drawn unit may itself be empty."""
+    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw, where drawn units may hold no record."""
     match scheme:
         case Fixed(size=size):
             law = hypergeometric(count, members, min(size, count))
@@ -378,7 +378,7 @@ def _records_drawn_in_frame(
 def _records_in_capped_draw(
     scheme: CappedPoisson, count: int, members: int, own_nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of the member], Pr[no record]) of 0 or 1 members, as if every other unit held records."""
+    """Return (Pr[no record of the member], Pr[no record]), as if every other unit held records; members is 0 or 1."""
     if not members:
         return Fraction(1), power(1 - scheme.probability, count)
     return 1 - scheme.rate(count) * own_nonempty, cut_empty_probability(scheme, count, 1 - own_nonempty)
@@ -386,7 +386,7 @@ def _records_in_capped_draw(
 
 @cached_with_cost(16)
 def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
-    """Return (law of a drawn unit's contributions, True), or (the smaller law of fewer draws, False) if it is long."""
+    """Return (law of a drawn unit's contributions, True); if that is too long, (law of fewer draws, False)."""
     if (law := _sum_of_fixed_children(co_sampled)) is not None:
         return law, True
     nonempty = co_sampled.own_nonempty
@@ -397,7 +397,7 @@ def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
 
 
 def _sum_of_fixed_children(co_sampled: CoSampled) -> Mixture | None:
-    """Return the exact law of a fixed draw of children that surely hold records; None for other draws or large ones."""
+    """Return the exact law of a fixed draw of children that surely hold records; None for other draws or large sums."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
     if not isinstance(drawn, Fixed) or co_sampled.own_nonempty != 1:
         return None
@@ -406,7 +406,7 @@ def _sum_of_fixed_children(co_sampled: CoSampled) -> Mixture | None:
 
 
 def _contributions_below(co_sampled: CoSampled, records: Mixture) -> tuple[Mixture, bool]:
-    """Return (law of the contributions by the draws of all levels below, is_exact); False if any sum was cut short."""
+    """Return (law of contributions through the draws of all lower levels, True), or (a smaller law, False) if long."""
     counts, is_exact = records, True
     for level, fewest in reversed(co_sampled.levels_below):
         if isinstance(level.scheme, CappedPoisson) and fewest > _MAX_INDEPENDENT:
@@ -419,7 +419,7 @@ def _contributions_below(co_sampled: CoSampled, records: Mixture) -> tuple[Mixtu
 
 
 def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
-    """Return the law of the children drawn of `count` (Poisson: of at most 32); 1 of a shuffle without drop_last."""
+    """Return the law of the children drawn: random if Poisson (at most 32) or capped; 1 if a shuffle's batch is short."""
     match scheme:
         case Poisson(probability=rate):
             return binomial(min(count, _MAX_INDEPENDENT), rate)

@@ -96,7 +96,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return order -> upper bound: of an Average the public mixture, of a StepBound the smallest over public misses."""
+    """Return order -> upper bound: an Average's public mixture, the least over public misses, or `_count_divergence`."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
@@ -109,7 +109,7 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
 
 
 def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
-    """Return order -> upper bound of a draw that hides whether H >= 1, but then reveals H and makes H changes."""
+    """Return order -> upper bound of a draw that hides whether H >= 1 but then shows H, the number of sure changes."""
     shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
     mixed = cache(
         lambda order: _public_mixture_divergence(
@@ -121,7 +121,7 @@ def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
 
 
 def _divergence_below(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
-    """Return order -> upper bound with the first `public_misses` misses public, and the other batches hidden."""
+    """Return order -> upper bound with the first `public_misses` misses public, and the others hidden in a draw."""
     reached = 1 - sum(bound.missed[:public_misses], start=Fraction(0))
     hidden = [x for x, chance in enumerate(bound.missed) if x >= public_misses and chance]
     distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
@@ -159,7 +159,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound on the divergence after k changes: k rdp(inf) or, up to 1000 changes, `_chained_changes`.
+    """Return an upper bound on the divergence after k changes: k rdp(inf) or, up to 1000, by `_chained_changes`.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.
@@ -184,7 +184,7 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
 
 
 def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
-    """Return the bound on k >= 2 changes by k - 1 weak triangle inequalities; k rdp(inf) if smaller, or if one fails."""
+    """Return the bound on k >= 2 changes by k - 1 weak triangle inequalities; k rdp(inf) if smaller or one fails."""
     # The inequality is unrolled from k changes down to 1, then summed back up; the order of the part with fewer changes
     # falls towards 1 while that of the last single change stays far above, where the divergence must be known.
     steps: list[tuple[float, float]] = []  # (factor, divergence) of the last change, of the one before, ...

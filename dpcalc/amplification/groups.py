@@ -115,7 +115,7 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return how many units of all data a group can hold: all, but add-remove leaves `min_units_left` of each parent.
+    """Return the most units of all data in one group; if removed, each parent is left `min_units_left` of its own.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -304,7 +304,7 @@ def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int,
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
-    """Return the law; over 48 contexts become (), the 24 likeliest and at most 24 that are each above several."""
+    """Return the law; over 48 contexts become the empty one, the 24 likeliest and up to 24 above the others."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -433,7 +433,7 @@ def _hits_by_kind(size: int, count: int, occupied: tuple[int, ...]) -> Iterator[
 
 
 def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
-    """Return an upper law of the members in a batch: those drawn from each copy of the context's parents, summed.
+    """Return an upper law of the members in a batch, summed over the frames of all copies of parents in `context`.
 
     Args:
         context: of the draws above.
@@ -447,7 +447,7 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
 
 
 def _members_of_copies(scheme: Scheme, frame: int, members: int, copies: int) -> CountDistribution:
-    """Return the law of the members drawn from `copies` frames that hold `members` each; others than these draw all."""
+    """Return the law of the members drawn from `copies` frames with `members` each; `all` and shuffles draw each one."""
     match scheme:
         case FixedAtRate(probability=rate) | Poisson(probability=rate):
             return binomial(members * copies, rate)
@@ -487,7 +487,7 @@ def _exact_tails(members: int, rate: Fraction) -> list[Fraction]:
 
 
 def _rounded_tails(members: int, rate: Fraction) -> list[Fraction]:
-    """Return `_exact_tails`, each rounded up by 2^-1600 from the one before, until one is below 2^-1200."""
+    """Return `_exact_tails`, each computed from the one before, rounded up by 2^-1600, until one is below 2^-1200."""
     tails = [Fraction(1)]
     unit = term = 1 << _BITS
     for j in range(1, members + 1):
