@@ -337,7 +337,7 @@ def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> Revea
 
 
 def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
-    """Return [(1, law of the tasks with the record)]; at clip 2 a (chance, law) by the number of tasks with its class."""
+    """Return [(1, law of the tasks with the record)]; at clip 2 a pair for each number of tasks with its class."""
     classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
     if clip < 2:
         return [(Fraction(1), binomial(built.tasks, classes * records))]

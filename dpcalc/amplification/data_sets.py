@@ -123,7 +123,7 @@ def _contributing_units(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of a level's sum, `on_path` if drawn plus drawn siblings; they are 0 if over 32 Poisson or `all`."""
+    """Return the law of a level's sum: `on_path` if drawn, plus drawn siblings, 0 if those are over 32 Poisson or `all`."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
@@ -178,7 +178,7 @@ def _frame_sum_pair(
 
 
 def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -> Mixture:
-    """Return the law of the other units' sum in a Poisson frame; over 32, 0 for random ones or at the outermost level."""
+    """Return the law of the other units' sum in a Poisson frame; over 32, 0 if random or at the outermost level."""
     count, rate = path.counts[-1], path.rate(len(path.counts))
     # Without a level above it the unit is only hidden by what is drawn with it.
     if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
@@ -419,7 +419,7 @@ def _contributions_below(co_sampled: CoSampled, records: Mixture) -> tuple[Mixtu
 
 
 def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
-    """Return the law of the children drawn: random if Poisson (at most 32) or capped; 1 if a shuffle's batch is short."""
+    """Return the law of the children drawn: random if Poisson (at most 32) or capped; 1 if a shuffle may end short."""
     match scheme:
         case Poisson(probability=rate):
             return binomial(min(count, _MAX_INDEPENDENT), rate)

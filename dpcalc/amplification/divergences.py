@@ -96,7 +96,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return order -> upper bound: an Average's public mixture, the least over public misses, or `_count_divergence`."""
+    """Return order -> upper bound: an Average's public mixture, the least over public misses, `_count_divergence`."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]

@@ -447,7 +447,7 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
 
 
 def _members_of_copies(scheme: Scheme, frame: int, members: int, copies: int) -> CountDistribution:
-    """Return the law of the members drawn from `copies` frames with `members` each; `all` and shuffles draw each one."""
+    """Return the law of the members drawn from `copies` frames with `members` each; `all` and shuffles draw all."""
     match scheme:
         case FixedAtRate(probability=rate) | Poisson(probability=rate):
             return binomial(members * copies, rate)
