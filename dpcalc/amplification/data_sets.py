@@ -123,7 +123,7 @@ def _contributing_units(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of a level's sum: `on_path` if drawn, plus drawn siblings, 0 if those are over 32 Poisson or `all`."""
+    """Return the law of a level's sum: `on_path` if drawn, and drawn siblings, but none of `all` or over 32 Poisson."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
