@@ -161,7 +161,7 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) as if no draw, not even a public one, missed what is protected; whole passes stay so."""
+    """Return (D||D', D'||D) as if every draw, public ones too, held all that is protected; whole passes unchanged."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
@@ -173,7 +173,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D): `_allocated_releases` or `_releases_under_public_draws`; AssertionError unless squared 1.
+    """Return (D||D', D'||D): `_allocated_releases` or `_releases_under_public_draws`; AssertionError if `squared` > 1.
 
     Args:
         mechanism: what each step applies to its batch.
@@ -191,7 +191,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of begun passes, a step each, under public draws; a held draw is one, unamplified below."""
+    """Return (D||D', D'||D) of begun passes under public draws; a held draw is one, above steps that surely draw."""
     bound, revealed = phase_bound.bound, phase_bound.revealed
     if phase_bound.hold > 1:
         bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
@@ -244,7 +244,7 @@ def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Return an Average, or a MatesAverage's `largest`, with StepBounds of equal probabilities merged, else `bound`."""
+    """Return an Average, or a MatesAverage's `largest`, with StepBounds of equal probabilities merged; others as is."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
     if not isinstance(largest, Average):
         return largest
@@ -379,7 +379,7 @@ def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
 
 
 def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
-    """Return the changes in the unit's batch and, if removed, the last one: 1 unit, 2 clipped above, or clip norms."""
+    """Return the changes in the unit's batch and, if removed, the last: 1 unit; in clip norms 2 if clipped above."""
     is_removed, is_clipped_above = steps.adjacency is Adjacency.ADD_REMOVE, steps.clip < len(steps.path.counts)
     if not isinstance(steps.mechanism, AdditiveNoise) or is_clipped_above:
         changes = 2 if isinstance(steps.mechanism, AdditiveNoise) else 1

@@ -390,7 +390,7 @@ MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more c
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return the Average of (K), draws hidden: h members shift it, at most as g units can turn; None if none is drawn.
+    """Return the Average of (K) over hidden (g, h): h members shift it, at most as g units turn; None if never drawn.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
