@@ -6,8 +6,10 @@ Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.schedule import Chain, PhaseBound, Release, Repeat, Single, step_profile
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import Atoms, chain_of, composed
@@ -26,7 +28,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the loss of a pass where a unit takes a random bin; over 1e8 bins UPPER counts 1e8, else TooLargeError.
+    """Return the loss of a pass where a unit takes part, with chance `share`, in one random bin of `_limited_bins`.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -40,12 +42,17 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
         ConvergenceError: if the loss of one step cannot be put on a lattice.
         TooLargeError: if a lattice would have too many points, or there are over 1e8 bins; for UPPER, of several kinds.
     """
-    if sum(number for _, number in bins) > _MAX_BINS:
-        if estimate is not Estimate.UPPER or len(bins) > 1:
-            raise TooLargeError(f"bins: expected at most {_MAX_BINS:.0e} for this bound, got more")
-        # A mean of fewer independent ratios is larger in convex order: the cost of fewer bins is an upper bound.
-        bins = ((bins[0][0], _MAX_BINS),)
-    return mean_pair(bins, estimate, share=share)
+    return mean_pair(_limited_bins(bins, estimate), estimate, share=share)
+
+
+def _limited_bins(bins: Bins, estimate: Estimate) -> Bins:
+    """Return the bins; over 1e8 become 1e8, an upper bound, if of one kind for UPPER; else raise TooLargeError."""
+    if sum(number for _, number in bins) <= _MAX_BINS:
+        return bins
+    if estimate is not Estimate.UPPER or len(bins) > 1:
+        raise TooLargeError(f"bins: expected at most {_MAX_BINS:.0e} for this bound, got more")
+    # A mean of fewer independent ratios is larger in convex order: the cost of fewer bins is an upper bound.
+    return ((bins[0][0], _MAX_BINS),)
 
 
 def pass_losses(
@@ -72,7 +79,7 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of all passes, or of the unit's visits if revealed, each loss chained by its `links`.
+    """Return (D||D', D'||D) of all passes, or of the unit's visits if steps are revealed, each loss chained by `links`.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation, and the links by which the loss
@@ -100,7 +107,7 @@ def allocated_releases(
 
 
 def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return a visit's loss: itself for links "-", else as Atoms, by way of a pass with a single bin, to be chained."""
+    """Return `single` for links "-" or if it is Atoms; else the Atoms of a pass of one bin, which can be chained."""
     # A chain couples losses one by one, so that a continuous loss becomes atoms first.
     if links == "-" or isinstance(single, Atoms):
         return single
@@ -110,44 +117,54 @@ def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases` of Gaussian steps; revealed if a hidden choice is too large, links then add shifts.
+    """Return `allocated_releases` of Gaussian steps; a choice too large to hide is revealed, too much work raises.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
         steps: of the phase, >= 0.
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
     """
+    if phase_bound.is_revealed:
+        return _revealed_gaussian_releases(phase_bound, steps, noise_multiplier)
+    try:
+        return allocated_releases(phase_bound, steps, _losses_of_bins(phase_bound.bound, noise_multiplier))
+    except WorkExceededError:  # a TooLargeError, too; but where work has run out the other bound has none either
+        raise
+    except TooLargeError:
+        return _revealed_gaussian_releases(replace(phase_bound, is_revealed=True), steps, noise_multiplier)
+
+
+def _revealed_gaussian_releases(
+    phase_bound: PhaseBound, steps: int, noise_multiplier: float
+) -> tuple[Release, Release]:
+    """Return `allocated_releases` with steps revealed; several links of a surely drawn unit add up their shifts."""
     bound, links = phase_bound.bound, len(phase_bound.links)
-    if phase_bound.is_revealed and links > 1 and isinstance(bound, StepBound) and bound.inclusion == 1:
+    if links > 1 and isinstance(bound, StepBound) and bound.inclusion == 1:
         # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
         far = step_profile(bound, noise_multiplier=noise_multiplier / links)
         return allocated_releases(replace(phase_bound, links="-"), steps, lambda _: far)
-    single = step_profile(bound, noise_multiplier=noise_multiplier)
+    return allocated_releases(phase_bound, steps, _losses_of_bins(bound, noise_multiplier))
 
-    def loss(repeats: int) -> PrivacyProfile:
-        """Return the loss of `repeats` steps with the unit: noise / sqrt(repeats) if surely drawn, else composed."""
-        # Steps of one bin follow each other: Gaussian ones cost as much as one with less noise, others are composed.
-        if repeats == 1:
-            return single
-        if isinstance(bound, StepBound) and bound.inclusion == 1:
-            return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
-        return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
 
-    if not phase_bound.is_revealed:
-        try:
-            return allocated_releases(phase_bound, steps, loss)
-        except WorkExceededError:  # a TooLargeError, too; but where work has run out the other bound has none either
-            raise
-        except TooLargeError:
-            revealed = replace(phase_bound, is_revealed=True)
-            return allocated_gaussian_releases(revealed, steps=steps, noise_multiplier=noise_multiplier)
-    return allocated_releases(phase_bound, steps, loss)
+def _losses_of_bins(bound: Bound, noise_multiplier: float) -> Callable[[int], PrivacyProfile]:
+    """Return `_loss_of_bin` as a function of the number of steps."""
+    return partial(_loss_of_bin, bound, step_profile(bound, noise_multiplier=noise_multiplier), noise_multiplier)
+
+
+def _loss_of_bin(bound: Bound, single: PrivacyProfile, noise_multiplier: float, repeats: int) -> PrivacyProfile:
+    """Return the loss of `repeats` steps with the unit: at noise / sqrt(repeats) if drawn surely, else composed."""
+    # Steps of one bin follow each other: Gaussian ones cost as much as one with less noise, others are composed.
+    if repeats == 1:
+        return single
+    if isinstance(bound, StepBound) and bound.inclusion == 1:
+        return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
+    return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
 
 
 def hidden_or_revealed(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases`; on a TooLargeError other than a work limit the choice of steps is revealed.
+    """Return `allocated_releases`; where a TooLargeError other than a work limit stops them, the choice is revealed.
 
     Args:
         phase_bound: as for `allocated_releases`.
@@ -163,7 +180,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return `curve` for links "-", else a chain (Atoms or TypeError): `curve` per "-", then its swapped per "+"."""
+    """Return `curve` for links "-", else a chain of it per "-" and its swapped per "+"; TypeError if not Atoms."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):
@@ -173,7 +190,7 @@ def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
 
 
 def _chained_times(pair: Atoms, number: int) -> Atoms:
-    """Return the chain of `number` >= 1 equal pairs: up to 16 at once, more as two halves (and one pair if odd)."""
+    """Return the chain of `number` >= 1 equal pairs: up to 16 at once, more from two halves and, if odd, one pair."""
     if number <= _SHORT_CHAIN:
         return chain_of([pair] * number)
     half = _chained_times(pair, number // 2)

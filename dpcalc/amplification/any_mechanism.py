@@ -91,45 +91,58 @@ class BlackBoxSteps:
 
     @property
     def phase_bound(self) -> PhaseBound:
-        """The phase bound `noise` itself for noise on a sum, else with a bound in changed units, squared 1."""
-        if isinstance(self.mechanism, AdditiveNoise):
-            return self.noise
+        """The bound of the phase: for noise on a sum `noise`, in clip norms, else `_bound_in_changes`, in units."""
+        return self.noise if isinstance(self.mechanism, AdditiveNoise) else self._bound_in_changes()
+
+    def _bound_in_changes(self) -> PhaseBound:
+        """Return `noise` with the bound and redraws in changed units, squared 1; of episodes a bound alone."""
         if self.hierarchy.episodes is not None:
-            return PhaseBound(bound=self._bound(self.path))
-        drawn = bound_with_redraws(self.hierarchy, self.path, self.group, self._bound)
+            return PhaseBound(bound=self._step_bound(self.path))
+        drawn = bound_with_redraws(self.hierarchy, self.path, self.group, self._step_bound)
         return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
 
-    def _bound(self, drawn: Path) -> Bound:
-        """Return the one-step bound in changed units; draws hidden if allowed; H is public for Poisson responses."""
+    def _step_bound(self, drawn: Path) -> Bound:
+        """Return a step's bound in changed units: with hidden draws if allowed, for Poisson responses at a public H."""
         if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
             return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
-        if not isinstance(self.mechanism, RandomizedResponse) or not isinstance(drawn.schemes[-1], Poisson):
-            return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group)
+        if isinstance(self.mechanism, RandomizedResponse) and isinstance(drawn.schemes[-1], Poisson):
+            return self._bound_at_public_numbers(drawn)
+        return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group)
+
+    def _bound_at_public_numbers(self, drawn: Path) -> Average:
+        """Return the Average, over the number h >= 1 of protected units in a batch, of h sure changes."""
+        # The responses of a Poisson batch show how many units it holds, so that their number hides nothing.
         laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
         return Average(
             parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
         )
 
     def _may_hide_draws(self, drawn: Path) -> bool:
-        """Return True if draws in every step, of schemes that may be hidden, can miss an ancestor of a single unit."""
-        unit = len(drawn.counts)
+        """Return True if draws of a unit drawn anew can miss an ancestor, and the mechanism may hide their schemes."""
+        may_hide = self._is_unit_drawn_anew() and self._may_hide_schemes(drawn)
+        return may_hide and any(drawn.missed(number) for number in range(1, len(drawn.counts)))
+
+    def _is_unit_drawn_anew(self) -> bool:
+        """Return True if each step draws a single unit anew: no group, episodes, allocation, shuffle or held draw."""
         is_nested = self.hierarchy.episodes is None and self.noise.allocation is None and not is_shuffled(self.path)
-        is_fresh = is_nested and self.group.size == 1 and self.hierarchy.level(unit).redraw_every == 1
-        may_hide = is_fresh and self._may_hide_schemes(drawn)
-        return may_hide and any(drawn.missed(number) for number in range(1, unit))
+        return is_nested and self.group.size == 1 and self.hierarchy.level(len(self.path.counts)).redraw_every == 1
 
     def _may_hide_schemes(self, drawn: Path) -> bool:
-        """Return True for fixed, Poisson and `all`; of responses equal frames, no Poisson; of divergences few mates."""
-        if isinstance(self.mechanism, RandomizedResponse):  # every step has equally many answers
-            sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels)
-            return sizes_are_equal and {*map(type, drawn.schemes)} <= {Fixed, All}
+        """Return True if all are fixed, Poisson or `all` (RdpOnly: with mates); for responses if batches are equal."""
+        if isinstance(self.mechanism, RandomizedResponse):
+            return self._are_batches_equal(drawn)
         is_affordable = self.max_mates > 0 or not isinstance(self.mechanism, RdpOnly)
         return is_affordable and all(isinstance(scheme, Fixed | Poisson | All) for scheme in drawn.schemes)
 
+    def _are_batches_equal(self, drawn: Path) -> bool:
+        """Return True if every batch has one size: all frames of a level are equal, drawn by `fixed` or `all`."""
+        sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels)
+        return sizes_are_equal and {*map(type, drawn.schemes)} <= {Fixed, All}
+
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of a phase: `_pass_releases` of whole passes and of groups in passes, else repeated steps.
+    """Return (D||D', D'||D) by pass, for whole or grouped ones, or by step; InputError if removal shortens a pass.
 
     Args:
         steps: of a phase that `randomized_response_refusal` accepts.
@@ -141,13 +154,14 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     unit, group = len(steps.path.counts), steps.group
     if is_shortened(steps.hierarchy, unit=unit, adjacency=steps.adjacency, group=group):
         raise shortened_pass_error(steps.hierarchy, unit=unit, group=group)
-    if _sums_squares(steps) or (steps.group.size > 1 and steps.noise.steps_of_a_pass > 1):
+    is_group_in_passes = group.size > 1 and steps.noise.steps_of_a_pass > 1
+    if is_group_in_passes or _sums_squares(steps):
         return _pass_releases(steps)
     return repeated_releases(steps.mechanism, steps.phase_bound, steps.number)
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) as if every step held all that is protected; whole passes as by `_pass_releases`."""
+    """Return (D||D', D'||D) as if every draw, public ones too, held all that is protected; whole passes unchanged."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
@@ -159,7 +173,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of `number` steps, begun passes as whole; a held draw is public, its steps unamplified.
+    """Return (D||D', D'||D): `_allocated_releases` or `_releases_under_public_draws`; AssertionError if `squared` > 1.
 
     Args:
         mechanism: what each step applies to its batch.
@@ -171,9 +185,14 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
     """
     if phase_bound.squared != 1:
         raise AssertionError("only Gaussian noise sums up squared distances")
-    bound, revealed = phase_bound.bound, phase_bound.revealed
     if phase_bound.allocation is not None:
-        return _allocated_releases(_step_loss(mechanism, bound), phase_bound, number)
+        return _allocated_releases(_step_loss(mechanism, phase_bound.bound), phase_bound, number)
+    return _releases_under_public_draws(mechanism, phase_bound, number)
+
+
+def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
+    """Return (D||D', D'||D) of begun passes under public draws; a held draw is one, above steps that surely draw."""
+    bound, revealed = phase_bound.bound, phase_bound.revealed
     if phase_bound.hold > 1:
         bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
     random_draws = tuple((rate, period) for rate, period in revealed if rate < 1)
@@ -185,10 +204,15 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _allocated_releases(step_loss: Atoms | RdpCurve, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of an allocated phase; for an RdpCurve the choice must be revealed (UnsupportedError)."""
+    """Return (D||D', D'||D) of an allocated phase: Atoms by `hidden_or_revealed`, an RdpCurve by `_revealed_visits`."""
     if isinstance(step_loss, Atoms):
         atoms = step_loss
         return hidden_or_revealed(phase_bound, steps, lambda repeats: repeated_loss(atoms, repeats))
+    return _revealed_visits(step_loss, phase_bound, steps)
+
+
+def _revealed_visits(step_loss: RdpCurve, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
+    """Return (D||D', D'||D) of the unit's visits, several links chained; UnsupportedError unless steps are revealed."""
     if not phase_bound.is_revealed or phase_bound.allocation is None:
         raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
     linked = chained_divergences([step_loss], len(phase_bound.links)) if phase_bound.links[1:] else step_loss
@@ -197,7 +221,7 @@ def _allocated_releases(step_loss: Atoms | RdpCurve, phase_bound: PhaseBound, st
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss; if work runs out, of `_with_few_parts`, or else `_loss_of_changes`."""
+    """Return an upper bound on a step's loss; if work runs out, of `_with_few_parts`, and else `_loss_of_changes`."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -209,7 +233,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
-    """Return a quick upper bound on the loss of a batch in which so many changes are made for sure."""
+    """Return a quick bound on the loss of sure changes: divergences, a pair of added noise, or `_unamplified_atoms`."""
     if isinstance(mechanism, RdpOnly):
         return unamplified_divergences(mechanism, changes)
     if isinstance(mechanism, AdditiveNoise):
@@ -238,7 +262,7 @@ def _with_few_parts(bound: Bound) -> Bound:
 
 
 def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
-    """Return the pair of (k epsilon, k e^((k - 1) epsilon) delta)-DP, k changes; only infinite loss if delta >= 1."""
+    """Return the pair of (k epsilon, k e^((k - 1) epsilon) delta)-DP for k changes; all loss infinite if delta >= 1."""
     pair = mechanism.pair()
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
     total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
@@ -249,7 +273,7 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 @cached_with_cost(128)
 def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return a step's loss: by `step_divergences` for RdpOnly, else by `step_pair` with close parts of mates merged."""
+    """Return a step's loss: for RdpOnly `step_divergences`, else `step_pair`, close parts of a MatesAverage merged."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage):
@@ -267,25 +291,29 @@ def _similar_noise(mechanism: BlackBox) -> float:
 
 @cached_with_cost(512)
 def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
-    """Return the pair of `changes` changes at once, from two halves if only one change is known; no atoms for 0."""
+    """Return the pair of `changes` changes: joint for noise and responses, else a chain of single ones; empty for 0."""
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
         case AdditiveNoise():
             spend(_UNITS_OF_A_PAIR)
             return mechanism.pair(changes)
-        case RandomizedResponse() if changes > _MAX_JOINT_RESPONSES:
-            return composed(
-                _pair_after_changes(mechanism, changes // 2), _pair_after_changes(mechanism, changes - changes // 2)
-            )
         case RandomizedResponse():
-            return mechanism.pair(changes)
+            return _pair_of_responses(mechanism, changes)
         case PairOnly() if changes > 1:  # from two halves, each remembered: that takes turns in log(changes)
             return chain_of([_pair_after_changes(mechanism, half) for half in (changes // 2, changes - changes // 2)])
         case PairOnly():
             return mechanism.pair()
         case _:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
+
+
+def _pair_of_responses(mechanism: RandomizedResponse, changes: int) -> Atoms:
+    """Return the pair of `changes` responses: their joint losses up to 2048 responses, else two halves composed."""
+    if changes <= _MAX_JOINT_RESPONSES:
+        return mechanism.pair(changes)
+    half = changes // 2
+    return composed(_pair_after_changes(mechanism, half), _pair_after_changes(mechanism, changes - half))
 
 
 def _certain_changes(changes: int) -> StepBound:
@@ -304,7 +332,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of all begun passes: the batches of each that differ, or for a group one loss a pass."""
+    """Return (D||D', D'||D) of all begun passes: for a unit each batch that differs, for a group one loss a pass."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -325,34 +353,48 @@ def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atom
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return one unit's bounds in a pass: one for each batch that differs, or one draw's if passes leave units out."""
+    """Return one unit's bounds in a pass: sure `_changes_by_batch`; if passes leave units out, one of a random draw."""
     if not _passes_hold_all(steps.path):
         return [_smallest_frame_bound(steps)]
     return [_certain_changes(changes) for changes in _changes_by_batch(steps)]
 
 
 def _smallest_frame_bound(steps: BlackBoxSteps) -> Bound:
-    """Return one unit's bound in a frame from which, if removed, the other members are gone, down to what is drawn."""
+    """Return the bound of a single unit at `_path_in_smallest_frame`, where draws have their largest rates."""
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.
+    path = _path_in_smallest_frame(steps)
+    noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
+    return replace(steps, path=path, group=Group(), noise=noise).phase_bound.bound
+
+
+def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
+    """Return the path with the other members gone from the last frame if removed, down to what a draw takes."""
     path, scheme = steps.path, steps.path.schemes[-1]
     # A draw from a frame with fewer units than it takes is that of a frame with just as many.
     fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
     removed = steps.adjacency is Adjacency.ADD_REMOVE
     fewer = min(steps.group.size - 1, max(0, path.counts[-1] - fewest)) if removed else 0
-    path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
-    noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
-    return replace(steps, path=path, group=Group(), noise=noise).phase_bound.bound
+    return replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
 
 
 def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
-    """Return the changes in the unit's batch of a whole pass and, if removed, in the last one unless nothing moved."""
-    path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
-    if not isinstance(steps.mechanism, AdditiveNoise):
-        return [1] * (2 if removed else 1)
-    if steps.clip < len(path.counts):
-        return [2] * (2 if removed else 1)
+    """Return the changes in the unit's batch and, if removed, the last: 1 unit; in clip norms 2 if clipped above."""
+    is_removed, is_clipped_above = steps.adjacency is Adjacency.ADD_REMOVE, steps.clip < len(steps.path.counts)
+    if not isinstance(steps.mechanism, AdditiveNoise) or is_clipped_above:
+        changes = 2 if isinstance(steps.mechanism, AdditiveNoise) else 1
+        return [changes, changes] if is_removed else [changes]
+    return _contributions_moved_by_batch(steps.path, steps.adjacency)
+
+
+def _contributions_moved_by_batch(path: Path, adjacency: Adjacency) -> list[int]:
+    """Return [own] if zeroed, [2 own] if replaced, [own + sibling, sibling] if removed, or [own] with no sibling."""
+    # The unit that moves up into the removed one's place is missing in the last batch.
     own, sibling = path.contributions[-1], path.siblings[-1]
-    if removed:
-        return [own + sibling, *([sibling] if sibling else [])]
-    return [own if steps.adjacency is Adjacency.ZERO_OUT else 2 * own]
+    match adjacency:
+        case Adjacency.ZERO_OUT:
+            return [own]
+        case Adjacency.REPLACE_ONE:
+            return [2 * own]
+        case Adjacency.ADD_REMOVE:
+            return [own + sibling, sibling] if sibling else [own]

@@ -47,7 +47,7 @@ class StepBound:
 
     @cached_property
     def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
-        """The pairs of (K) for D||D' and, from distances_swapped, D'||D at noise deviation 1, cached; then floats.
+        """The pairs of (K) in floats at noise deviation 1: D||D' by `distances`, D'||D by `distances_swapped`; cached.
 
         Phases that differ in their noise alone share them: sums of exact fractions take longer than all the rest.
         """
@@ -113,7 +113,9 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
     if clip < unit:
         shift, near, near_swapped = 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
     else:
-        shift, near, near_swapped = _unit_distances(path, adjacency)
+        # Under a fixed draw another unit is drawn in the place of a missed or removed one; else its place stays empty.
+        stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) else 0
+        shift, near, near_swapped = _unit_distances(path.contributions[-1], stand_in, adjacency)
     above = [_ancestor_distance(path, j, clip) for j in range(1, unit)]
     drop = _ancestor_drop(path, clip, adjacency)
     return StepBound(
@@ -125,27 +127,23 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
     )
 
 
-def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
-    """(s, d_p, d'_p), not clipped from above: removed a, a, 0; zeroed own, a, sib; replaced 2 own, a, a; a = own + sib.
+def _unit_distances(own: int, stand_in: int, adjacency: Adjacency) -> tuple[int, int, int]:
+    """Return (s, d_p, d'_p) with d = own + stand_in: removed (d, d, 0), zeroed (own, d, stand_in), else (2 own, d, d).
 
-    In clip norms, for a unit that is not clipped from above; `sib` is what its largest sibling contributes.
+    In clip norms, for a unit that is not clipped from above.
     """
-    # Under a fixed draw another unit (a stand-in, `sibling`) is drawn in the place of a missed or removed one; under
-    # the other schemes its place stays empty.
-    own, sibling = path.contributions[-1], path.siblings[-1]
-    fixed = isinstance(path.schemes[-1], Fixed)
-    if adjacency is Adjacency.REPLACE_ONE:
-        distance = own + sibling if fixed else own
-        return 2 * own, distance, distance
-    if not fixed:
-        return own, own, 0
-    if adjacency is Adjacency.ZERO_OUT:
-        return own, own + sibling, sibling
-    return own + sibling, own + sibling, 0
+    distance = own + stand_in
+    match adjacency:
+        case Adjacency.ADD_REMOVE:
+            return distance, distance, 0
+        case Adjacency.ZERO_OUT:
+            return own, distance, stand_in
+        case Adjacency.REPLACE_ONE:
+            return 2 * own, distance, distance
 
 
 def _ancestor_distance(path: Path, level: int, clip: int) -> int:
-    """Return d_j of (K): 2 below `clip`, else the level's contributions and, under a fixed draw, a sibling's."""
+    """Return d_j of (K): 2 below `clip`, else the ancestor's contributions plus, under a fixed draw, its sibling's."""
     if level > clip:
         return 2
     fixed = isinstance(path.schemes[level - 1], Fixed)
@@ -153,7 +151,7 @@ def _ancestor_distance(path: Path, level: int, clip: int) -> int:
 
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return d_j - d'_j of every ancestor: own; 0 if replaced, clipped from above, or removed under a fixed draw."""
+    """Return d_j - d'_j: the unit's contributions; 0 if clipped above it, replaced, or removed under a fixed draw."""
     # d_j - d'_j: in a batch of D' nothing of the unit is left that a missed ancestor could take away. It is 0 if the
     # clip is above the unit, if the unit is replaced and so contributes in D' too, and if it is removed under a fixed
     # draw, where a stand-in contributes in its place.

@@ -29,7 +29,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of Gaussian steps that cost at least (`attained`: at most) the phase; or an error.
+    """Return (levels, noise, number) of independent steps that cost at least (`attained`: at most) the run; or raise.
 
     Args:
         mechanism: of the phase.
@@ -50,15 +50,7 @@ def independent_steps(
             "a strategy with a row for every step"
         )
     level = hierarchy.level(max(1, hierarchy.allocated))
-    match level.scheme:
-        case CyclicPoisson() as cyclic:
-            drawn, noise, number = _steps_of_a_cyclic_group(mechanism, level, cyclic, steps, attained=attained)
-        case BallsInBins() as bins if steps:
-            drawn, noise, number = _steps_of_separate_bins(mechanism, hierarchy, bins, steps, attained=attained)
-        case BallsInBins() as bins:
-            drawn, noise, number = bins, mechanism.joint_noise_multiplier, 0
-        case _:
-            drawn, noise, number = _release_in_any_order(mechanism, steps, attained=attained)
+    drawn, noise, number = _steps_of_level(mechanism, hierarchy, level, steps, attained=attained)
     # Below `any-order` everything is drawn, which `_faults` makes sure of; other levels keep their draws.
     levels = tuple(
         replace(each, scheme=drawn if each is level else All() if isinstance(each.scheme, AnyOrder) else each.scheme)
@@ -76,8 +68,25 @@ class _LevelSteps(NamedTuple):
     number: int
 
 
+def _steps_of_level(
+    mechanism: MatrixFactorization, hierarchy: Hierarchy, level: Level, steps: int, *, attained: bool
+) -> _LevelSteps:
+    """Return the independent steps of the deciding level: a cyclic group's, of bins, or one release in any order."""
+    match level.scheme:
+        case CyclicPoisson() as cyclic:
+            return _steps_of_a_cyclic_group(mechanism, level, cyclic, steps, attained=attained)
+        case BallsInBins() as bins if not steps:
+            return _LevelSteps(bins, mechanism.joint_noise_multiplier, 0)
+        case BallsInBins() as bins if attained:
+            return _uncut_steps_of_bins(mechanism, bins, steps)
+        case BallsInBins() as bins:
+            return _steps_of_separate_bins(mechanism, hierarchy, bins, steps)
+        case _:
+            return _release_in_any_order(mechanism, steps, attained=attained)
+
+
 def _release_in_any_order(mechanism: MatrixFactorization, steps: int, *, attained: bool) -> _LevelSteps:
-    """Return the run as one release of all units, noise over the strategy's sensitivity ratio; none for 0 steps."""
+    """Return the run as one release of all units, its noise over the strategy's sensitivity ratio; none for 0 steps."""
     noise = mechanism.joint_noise_multiplier
     if not steps:
         return _LevelSteps(All(), noise, 0)
@@ -90,7 +99,7 @@ def _release_in_any_order(mechanism: MatrixFactorization, steps: int, *, attaine
 def _steps_of_a_cyclic_group(
     mechanism: MatrixFactorization, level: Level, cyclic: CyclicPoisson, steps: int, *, attained: bool
 ) -> _LevelSteps:
-    """Return a group's Poisson draw and its turns; `attained`: only `full_steps` of them, at noise times 1 + 1e-9."""
+    """Return a group's Poisson draw and ceil(steps / groups) turns; `attained`: the uncut turns, at 1e-9 more noise."""
     # A unit takes part in the steps of its group alone. These are so far apart that their columns do not overlap: they
     # are independent steps, of which for a lower bound only those with a whole column count.
     drawn, noise = cyclic.group_draw(level.min_count, level.count), mechanism.joint_noise_multiplier
@@ -99,15 +108,19 @@ def _steps_of_a_cyclic_group(
     return _LevelSteps(drawn, noise, -(-steps // cyclic.groups))
 
 
-def _steps_of_separate_bins(
-    mechanism: MatrixFactorization, hierarchy: Hierarchy, bins: BallsInBins, steps: int, *, attained: bool
-) -> _LevelSteps:
-    """Return `_separated_bins` (`attained`: all bins of the uncut steps) for steps >= 1, noise times `even_noise`."""
+def _uncut_steps_of_bins(mechanism: MatrixFactorization, bins: BallsInBins, steps: int) -> _LevelSteps:
+    """Return, for a lower bound, all bins in the steps with uncut columns, at least 1, at `even_noise.for_lower`."""
     noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
-    bands = strategy.bands(steps)
-    if attained:  # the steps at the end, whose columns are cut short, are left out
-        return _LevelSteps(bins, noise * strategy.even_noise(steps, bins.bins).for_lower, max(1, steps - bands + 1))
-    drawn, number = _separated_bins(bins, steps, bands)
+    uncut = max(1, steps - strategy.bands(steps) + 1)
+    return _LevelSteps(bins, noise * strategy.even_noise(steps, bins.bins).for_lower, uncut)
+
+
+def _steps_of_separate_bins(
+    mechanism: MatrixFactorization, hierarchy: Hierarchy, bins: BallsInBins, steps: int
+) -> _LevelSteps:
+    """Return `_separated_bins`; if units keep their bin and no other level draws, at noise times `even_noise`."""
+    noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
+    drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
     # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
     is_kept = bins.is_held or steps <= bins.bins
     if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
@@ -116,7 +129,7 @@ def _steps_of_separate_bins(
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
-    """Return (scheme of bins // bands bins, steps of these bins in the run); the other bins of a pass are public.
+    """Return (scheme of bins // bands bins that lie a band apart, their steps in the run); the other bins are public.
 
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
@@ -157,7 +170,7 @@ def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> 
 
 
 def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[KeyedInputError]:
-    """Yield, gravest first, errors of other mechanisms, episodes, inner levels and the deciding scheme.
+    """Yield, gravest first, the errors why no bound is proved: wrong mechanism (then alone), episodes, levels, scheme.
 
     They say why no bound is proved; each assumes that none of those before it applies.
     """
@@ -186,7 +199,7 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
 
 
 def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) -> Iterator[KeyedInputError]:
-    """Yield an error for each inner level that is drawn or held, then one for a lacking `min_separation`."""
+    """Yield an error per inner level drawn or held, then one if units may come twice without `min_separation`."""
     for level in (level for level in inner if level.scheme != All() or level.redraw_every > 1):
         problem = "is drawn below `any-order`, and no amplification by it is proved"
         hint = "take it out: with the unit itself clipped it does not change epsilon"
@@ -197,7 +210,7 @@ def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) ->
 
 
 def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
-    """Return (why correlated noise has no bound with a scheme, what to state instead: mostly `any-order`)."""
+    """Return (reason why a scheme has no bound with correlated noise, hint what to state: mostly `any-order`)."""
     limits = "`any-order` with max_participations and min_separation in `mechanism`"
     if isinstance(strategy, Identity):
         return "and `identity` is noise that is independent in every step", "state mechanism type gaussian for it"
@@ -218,7 +231,7 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
 def _banded_faults(
     mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield errors of cyclic or bin draws: any-order limits, a tree, fresh bins, under `bands` groups, small groups."""
+    """Yield errors of cyclic or bin draws: any-order limits, a tree, fresh bins, too few groups for bands or units."""
     own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
@@ -251,7 +264,7 @@ def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:
 
 
 def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
-    """Return the error, not raised, of steps that contradict max_participations or a matrix's rows; None if they agree.
+    """Return the error of participations, or else of a matrix's rows, that do not fit the run's steps; None if none.
 
     Shorter runs, of which curves and solvers ask, keep the limits and need no such agreement.
 
@@ -261,15 +274,24 @@ def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
     """
     if not isinstance(mechanism, MatrixFactorization):
         return None
+    return _participations_fault(mechanism, steps) or _rows_fault(mechanism.strategy, steps)
+
+
+def _participations_fault(mechanism: MatrixFactorization, steps: int) -> KeyedInputError | None:
+    """Return the error if over ceil(steps / min_separation) participations are stated, or in fixed epochs fewer."""
     times, apart = mechanism.max_participations, mechanism.min_separation or 1
     possible, is_fixed = -(-steps // apart), mechanism.limits.fixed_epochs
-    if times is not None and steps and (times > possible or (is_fixed and times != possible)):
-        exactly = "exactly" if is_fixed else "at most"
-        problem = f"is {times:,}, but of {steps:,} steps {exactly} {possible:,} can be {apart:,} apart"
-        hint = "check both numbers and the steps"
-        return KeyedInputError("mechanism.max_participations", problem, hint, code="DPC107")
-    rows = mechanism.strategy.max_steps
-    if rows != steps and isinstance(mechanism.strategy, Matrix):
-        problem = f"has {rows:,} rows, and the phase has {steps:,} steps"
-        return KeyedInputError("mechanism.strategy", problem, "a strategy has a row for every step", code="DPC107")
-    return None
+    if times is None or not steps or times == possible or (times < possible and not is_fixed):
+        return None
+    exactly = "exactly" if is_fixed else "at most"
+    problem = f"is {times:,}, but of {steps:,} steps {exactly} {possible:,} can be {apart:,} apart"
+    return KeyedInputError("mechanism.max_participations", problem, "check both numbers and the steps", code="DPC107")
+
+
+def _rows_fault(strategy: Strategy, steps: int) -> KeyedInputError | None:
+    """Return the error if a stated matrix has more or fewer rows than steps; None for any other strategy."""
+    rows = strategy.max_steps
+    if rows == steps or not isinstance(strategy, Matrix):
+        return None
+    problem = f"has {rows:,} rows, and the phase has {steps:,} steps"
+    return KeyedInputError("mechanism.strategy", problem, "a strategy has a row for every step", code="DPC107")

@@ -131,11 +131,7 @@ RevealedCounts = list[tuple[Fraction, CountDistribution]]
 
 
 def unamplified(bound: Bound) -> StepBound | CountPair:
-    """Return the bound of a step that draws the unit for sure, H at its largest; of an Average, its largest part's.
-
-    Returns:
-        An upper bound with inclusion probability 1, at least as large as `bound`.
-    """
+    """Return the bound of a step that draws the unit for sure, H at its largest; of an Average, its largest part's."""
     # H at its largest for sure is above every law of it, and the part with the largest shift above every other.
     match bound:
         case StepBound():
@@ -179,14 +175,7 @@ class Member:
         return self.own + (self.stand_in or 0)
 
     def bound(self, contexts: RevealedCounts) -> Bound:
-        """Return the Average over the revealed `contexts` where H can be > 0, of about 64 parts; a sure part by itself.
-
-        Args:
-            contexts: the law of H for each revealed outcome of the draws above; those with H = 0 alone are left out.
-
-        Returns:
-            The only part if it has probability 1, otherwise an `Average` of at most about 64 parts of the kind of (K).
-        """
+        """Return the Average over revealed `contexts` in which H can be > 0, in about 64 parts; a sure part alone."""
         parts = tuple(
             (chance * share, bound)
             for chance, law in contexts
@@ -207,7 +196,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the parts; over 64 become the 32 likeliest and some 32 of `_part_above`, unless any is a CountPair."""
+    """Return the parts; if over 64 and no CountPair, the 32 likeliest and up to 32 that are above the others."""
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
         return parts
@@ -227,7 +216,7 @@ def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fracti
 
 
 def _part_above(parts: list[tuple[Fraction, StepBound]], inclusion: float) -> tuple[Fraction, StepBound]:
-    """Return (sum of chances rounded up, the last part, which has the largest shift, at `inclusion` rounded up)."""
+    """Return the last part, of the largest shift, with the chance of all and the `inclusion` given, rounded up."""
     largest = parts[-1][1]  # sorted by shift, and distances are multiples of it
     above = min(Fraction(1), Fraction(math.nextafter(inclusion, 2.0)))
     chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in parts), _UNIT)
@@ -294,36 +283,43 @@ def revealed_count_distributions(
 
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return upper laws of H by union bounds; in episodes, any member in any task counts as all in all tasks."""
+    """Return upper laws of H by union bounds; each drawn member makes the most contributions in `each`, 1 if None."""
     max_contributions = max(each) if each is not None else 1
-    built = hierarchy.episodes
-    if built is None:
+    if hierarchy.episodes is None:
         return rough_count_distributions(path, group.size, max_contributions)
-    chance = built.tasks * built.class_rate(path.counts[0])
-    if len(path.counts) > 1:
-        chance *= built.record_rate(path.counts[1])
-    return [(min(Fraction(1), group.size * chance), {group.size * built.tasks * max_contributions: Fraction(1)})]
+    return _rough_task_counts(hierarchy.episodes, path, group.size, max_contributions)
+
+
+def _rough_task_counts(built: Episodes, path: Path, members: int, max_contributions: int) -> RevealedCounts:
+    """Return [(union bound on any task holding a member, law with all members in all tasks for sure)]."""
+    record_rate = built.record_rate(path.counts[1]) if path.counts[1:] else 1
+    chance = built.tasks * built.class_rate(path.counts[0]) * record_rate
+    return [(min(Fraction(1), members * chance), {members * built.tasks * max_contributions: Fraction(1)})]
 
 
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return upper laws of H, compounded by `each`: of episode tasks, `_placed_counts`, or by union if unplaced."""
-    is_unplaced = group.size > 1 and group.placement is None
-    if (built := hierarchy.episodes) is not None:
-        laws = _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
-    elif is_unplaced and any(isinstance(x, WithReplacement) for x in path.schemes):
+    """Return `_member_counts` compounded by `each`; of unplaced members drawn with replacement `_rough_counts`."""
+    is_unplaced = hierarchy.episodes is None and group.size > 1 and group.placement is None
+    if is_unplaced and any(isinstance(x, WithReplacement) for x in path.schemes):
         return _rough_counts(hierarchy, path, group, each)  # no better law is proved
-    elif is_unplaced:
-        eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
-        laws = large_group(group.size, eta, path.rate(len(path.counts)))
-    else:
-        laws = _placed_counts(path, group.placement)
+    laws = _member_counts(hierarchy, path, clip, group)
     return laws if each is None else [(chance, compound(law, each)) for chance, law in laws]
 
 
+def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> RevealedCounts:
+    """Return upper laws of the members drawn: by tasks in episodes, by placement, or by union bounds if unplaced."""
+    if (built := hierarchy.episodes) is not None:
+        return _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
+    if group.size == 1 or group.placement is not None:
+        return _placed_counts(path, group.placement)
+    eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
+    return large_group(group.size, eta, path.rate(len(path.counts)))
+
+
 def _placed_counts(path: Path, placed: Placement | None) -> RevealedCounts:
-    """Return [(chance, upper law of the members drawn)] by context of the draws above; None: of a single unit."""
+    """Return [(chance, upper law of the members drawn)] by context of the draws above; for None, of a single unit."""
     placement: Placement = 1 if placed is None else placed
     for _ in path.schemes[1:] if placed is None else ():
         placement = (placement,)
@@ -341,7 +337,7 @@ def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> Revea
 
 
 def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
-    """Return [(chance, law of the tasks with one record)]; at clip 2 for each number of tasks with its class."""
+    """Return [(1, law of the tasks with the record)]; at clip 2 a pair for each number of tasks with its class."""
     classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
     if clip < 2:
         return [(Fraction(1), binomial(built.tasks, classes * records))]
@@ -350,7 +346,7 @@ def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound in changed units, 1 for each of H: CountPairs if removed (zeroed: no stand-in), else StepBounds.
+    """Return the bound in changed units, 1 for each of H, averaged over the public draws above; a sure part alone.
 
     A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
 
@@ -363,18 +359,23 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
     Source: docs/theory.md, Theorem 8.1.
     """
     laws = revealed_count_distributions(hierarchy, path, clip=hierarchy.depth, group=group)
-    stand_in = hierarchy.episodes is not None or isinstance(path.schemes[-1], Fixed | WithReplacement)
-    parts: list[tuple[Fraction, StepBound | CountPair]] = []
-    for chance, law in laws:
-        if not chance or not nonzero_probability(law):
-            continue
-        few = coarsen_upwards(law)
-        if adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and not stand_in):
-            parts.append((chance, CountPair(law=tuple(sorted(few.items())), shift=1, both_ways=False)))
-        else:
-            shares = average_over_counts(few, shift=1, distance=1, distance_swapped=1)
-            parts += [(chance * share, bound) for share, bound in shares]
-    return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=tuple(parts))
+    has_stand_in = hierarchy.episodes is not None or isinstance(path.schemes[-1], Fixed | WithReplacement)
+    parts = tuple(
+        (chance * share, bound)
+        for chance, law in laws
+        if chance and nonzero_probability(law)
+        for share, bound in _parts_in_changes(coarsen_upwards(law), adjacency, has_stand_in=has_stand_in)
+    )
+    return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
+
+
+def _parts_in_changes(
+    law: CountDistribution, adjacency: Adjacency, *, has_stand_in: bool
+) -> list[tuple[Fraction, Part]]:
+    """Return [(1, CountPair)] if removed, or zeroed without a stand-in, else (chance, StepBound) for each h >= 1."""
+    if adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and not has_stand_in):
+        return [(Fraction(1), CountPair(law=tuple(sorted(law.items())), shift=1, both_ways=False))]
+    return average_over_counts(law, shift=1, distance=1, distance_swapped=1)
 
 
 # Groups below drawn units, with the draws above them hidden (docs/theory.md, Theorem 6.4)
@@ -389,7 +390,7 @@ MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more c
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return (K) averaged over the units and members of a group that are drawn, draws hidden; None if none can be.
+    """Return the Average of (K) over hidden (g, h): h members shift it, at most as g units turn; None if never drawn.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
@@ -432,7 +433,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return the law of (g, h), the group's outermost units and its members that a step draws; g > 2 counts as all.
+    """Return Pr[h >= 1], the chances of g = 0 and of only h = 0, and the law of (g, h); g > 2 counts as all units.
 
     Args:
         path: as of `hidden_group_bound`.
@@ -483,12 +484,17 @@ def missed_distances(
         drawn: (g, h).
     """
     (g, h), occupied, contributions = drawn, len(placement), path.contributions[0]
-    if isinstance(path.schemes[0], Fixed):
-        each = contributions + path.siblings[0]
-        redrawn = max(g, occupied) * max(each, 2 * contributions)
-    else:
-        each = contributions
-        redrawn = (g + occupied) * contributions
+    stand_in = path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
+    redrawn = _distance_to_redrawn_units(path, g, occupied)
     if occupied == 1 and len(path.counts) == 2:  # members are exchanged for others of the same frame alone
         redrawn = min(redrawn, h * member.distance)
-    return g * each, redrawn
+    return g * (contributions + stand_in), redrawn
+
+
+def _distance_to_redrawn_units(path: Path, units_drawn: int, occupied: int) -> int:
+    """Return the most clip norms from a batch with `units_drawn` of the group to one with any of the `occupied`."""
+    # In a fixed draw each unit that leaves has a stand-in, and one in both batches turns around at most.
+    contributions = path.contributions[0]
+    if isinstance(path.schemes[0], Fixed):
+        return max(units_drawn, occupied) * max(contributions + path.siblings[0], 2 * contributions)
+    return (units_drawn + occupied) * contributions

@@ -29,6 +29,7 @@ from dpcalc.sampling.counts import (
     power,
 )
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy
+from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
 from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
@@ -68,7 +69,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return a step's sums in D, D' as {center / length: weight}: from members' frame or clipping unit outwards.
+    """Return (P, Q), a step's sums in D and D' without noise, from the members' frame or clipping unit outwards.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -101,7 +102,7 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the law of `draws` draws of a sibling whose vectors are `sign`; {0: 1} if random and repeated or long."""
+    """Return the law of `draws` draws of a sibling with `sign` vectors; 0 if random, and repeated or long (over 32)."""
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[level - 1].max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
@@ -122,18 +123,12 @@ def _contributing_units(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of a level's sum: `on_path` if drawn, `sibling` of others drawn (0: `all`, over 32 Poisson)."""
+    """Return the law of a level's sum: `on_path` if drawn, and drawn siblings, but none of `all` or over 32 Poisson."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
         case WithReplacement(size=size):
-            total: Mixture = {}
-            for copies, chance in drop_rare_tail(binomial(size, Fraction(1, count))).items():
-                sums = convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies))
-                _spend_on(sums)
-                for center, weight in sums.items():
-                    total[center] = total.get(center, Fraction(0)) + chance * weight
-            return total
+            return _sum_with_replacement(size, count, sibling, on_path)
         case Fixed(size=size) if contributes:
             return _mix(rate, convolve(convolve_power(sibling, size - 1), on_path), convolve_power(sibling, size))
         case Poisson(probability=rate) if contributes and count <= _MAX_INDEPENDENT:
@@ -145,10 +140,21 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
             return _mix(rate, on_path, {0: Fraction(1)})
 
 
+def _sum_with_replacement(size: int, count: int, sibling: Mixture, on_path: Mixture) -> Mixture:
+    """Return the law of the sum of `size` draws, each `on_path` at chance 1 / count, else `sibling`; rare tail cut."""
+    total: Mixture = {}
+    for copies, chance in drop_rare_tail(binomial(size, Fraction(1, count))).items():
+        sums = convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies))
+        _spend_on(sums)
+        for center, weight in sums.items():
+            total[center] = total.get(center, Fraction(0)) + chance * weight
+    return total
+
+
 def _frame_sum_pair(
     co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return the sums of a draw from the members' frame in D, D': own of members, `sign` (0 if many) of the others."""
+    """Return the sums of a draw from the members' frame in D and D': own of members, `sign` or 0 of the others."""
     length, sign = length_and_sign
     path, own = co_sampled.path, _scale(_own_contributions(co_sampled)[0], length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
@@ -161,12 +167,7 @@ def _frame_sum_pair(
             return counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
         case Poisson(probability=rate):
             law = drop_rare_tail(binomial(members, rate))
-            others = {0: Fraction(1)}
-            # Without a level above it the unit is only hidden by what is drawn with it.
-            if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
-                others = _scale(drop_rare_tail(binomial(_contributing_units(count - members, rate), rate)), sign)
-            elif each.keys() != {0} and count <= _MAX_INDEPENDENT:
-                others = _poisson_sum(count - members, rate, each)
+            others = _sum_of_poisson_others(path, members, each, sign)
         case CappedPoisson() as scheme:  # of single units alone
             swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, {0: Fraction(1)})
             return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
@@ -176,10 +177,21 @@ def _frame_sum_pair(
     return convolve(others, in_d), convolve(others, in_d_prime)
 
 
+def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -> Mixture:
+    """Return the law of the other units' sum in a Poisson frame; over 32, 0 if random or at the outermost level."""
+    count, rate = path.counts[-1], path.rate(len(path.counts))
+    # Without a level above it the unit is only hidden by what is drawn with it.
+    if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
+        return _scale(drop_rare_tail(binomial(_contributing_units(count - members, rate), rate)), sign)
+    if each.keys() != {0} and count <= _MAX_INDEPENDENT:
+        return _poisson_sum(count - members, rate, each)
+    return {0: Fraction(1)}
+
+
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return (P, Q) of a draw: the sum of H -`own` (replaced: +`own`) and drawn[D] - H (removed: drawn[D']) `each`.
+    """Return (P, Q): H members give -own (in Q +own, 0, or removed), and all other units of `drawn` give `each`.
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 
@@ -224,7 +236,7 @@ def episode_pair(
     adjacency: Adjacency,
     members: int = 1,
 ) -> tuple[Mixture, Mixture]:
-    """Return an episode step's sums in D and D', {center: weight}: of counted records, or of turned vectors.
+    """Return (P, Q) of an episode step: by protected units at clip 2, else by the tasks or batch that hold any.
 
     Args:
         hierarchy: classes and their records, with episodes.
@@ -244,12 +256,9 @@ def episode_pair(
     in_task = _members_of_a_task(hierarchy, built, unit, members)
     if clip == 2:
         own = built.records if unit == 1 else 1
-        whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count  # nobody is left to stand in
-        drawn = 0 if whole else built.tasks * built.ways * (1 if unit == 1 else built.records)
-        law = drop_rare_tail(convolve_power(in_task, built.tasks))
-        return counted_pair(
-            law, {length * own: Fraction(1)}, {sign * own: Fraction(1)}, adjacency, drawn=(drawn, drawn)
-        )
+        centers = {length * own: Fraction(1)}, {sign * own: Fraction(1)}
+        law, drawn = drop_rare_tail(convolve_power(in_task, built.tasks)), _units_in_tasks(hierarchy, built, unit)
+        return counted_pair(law, *centers, adjacency, drawn=(drawn, drawn))
     # A vector of several records turns around if any of them is protected: only the number of such vectors counts.
     law = drop_rare_tail(binomial(built.tasks, nonzero_probability(in_task)))
     vectors = built.tasks
@@ -257,6 +266,13 @@ def episode_pair(
         law, vectors = {0: law.get(0, Fraction(0)), 1: nonzero_probability(law)}, 1
     above = adjacency if unit == 1 and adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
     return counted_pair(law, {length: Fraction(1)}, {sign: Fraction(1)}, above, drawn=(vectors, vectors))
+
+
+def _units_in_tasks(hierarchy: Hierarchy, built: Episodes, unit: int) -> int:
+    """Return how many classes (unit 1) or records (2) all tasks hold; 0 if each takes all, so that none stand in."""
+    if (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count:
+        return 0  # nobody is left to stand in
+    return built.tasks * built.ways * (1 if unit == 1 else built.records)
 
 
 def _members_of_a_task(hierarchy: Hierarchy, built: Episodes, unit: int, members: int) -> CountDistribution:
@@ -271,9 +287,8 @@ def _members_of_a_task(hierarchy: Hierarchy, built: Episodes, unit: int, members
 def _clipped_vector_pair(
     co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return a clipping unit's vector in D and D': -length (replaced: +length) with a member, else `sign` or 0."""
-    # It is -length if it holds a record of a member (replaced: +length), else `sign` with any other record, else 0.
-    # Zeroed members leave the vector of the others.
+    """Return a clipping unit's vector in D and D': -length (replaced: +length) with a member, else the others'."""
+    # The vector of the others is `sign` with any record, else 0; zeroed members leave it.
     length, sign = length_and_sign
     count = co_sampled.path.counts[-1]
     always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
@@ -281,16 +296,11 @@ def _clipped_vector_pair(
         sign = 0  # which other records are in a batch depends on the order
     unseen, empty = _records_drawn(co_sampled, count, members, co_sampled.own_nonempty)
     with_unit = _clipped_vector(-length, sign, unseen, empty)
-    match adjacency:
-        case Adjacency.ADD_REMOVE:
-            _, empty = _records_drawn(co_sampled, count - members, 0, Fraction(0))
-            other = _clipped_vector(0, sign, Fraction(1), empty)
-        case Adjacency.ZERO_OUT:
-            _, empty = _records_drawn(co_sampled, count, members, Fraction(0))
-            other = _clipped_vector(0, sign, Fraction(1), empty)
-        case Adjacency.REPLACE_ONE:
-            other = _clipped_vector(length, sign, unseen, empty)
-    return with_unit, other
+    if adjacency is Adjacency.REPLACE_ONE:
+        return with_unit, _clipped_vector(length, sign, unseen, empty)
+    remaining, zeroed = (count - members, 0) if adjacency is Adjacency.ADD_REMOVE else (count, members)
+    _, empty = _records_drawn(co_sampled, remaining, zeroed, Fraction(0))
+    return with_unit, _clipped_vector(0, sign, Fraction(1), empty)
 
 
 def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
@@ -324,7 +334,7 @@ def _records_drawn(
 def _records_drawn_above(
     co_sampled: CoSampled, level: int, unseen: Fraction, empty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record]) in the frame of a level, from these of its unit on the path."""
+    """Return (Pr[no record of a member], Pr[no record]) of a level's draw, from those of its unit on the path."""
     scheme, count = co_sampled.path.schemes[level - 1], co_sampled.path.counts[level - 1]
     rate, nonempty = co_sampled.path.rate(level), co_sampled.nonempty[level]
     match scheme:
@@ -344,7 +354,7 @@ def _records_drawn_above(
 def _records_drawn_in_frame(
     scheme: Scheme, count: int, members: int, own_nonempty: Fraction, nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw; in a cut draw all others hold records."""
+    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw, where drawn units may hold no record."""
     match scheme:
         case Fixed(size=size):
             law = hypergeometric(count, members, min(size, count))
@@ -357,28 +367,47 @@ def _records_drawn_in_frame(
             return power(1 - rate * own_nonempty, size), power(
                 rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty), size
             )
-        case CappedPoisson() if members:  # one; every other drawn unit counts as holding a record
-            return 1 - scheme.rate(count) * own_nonempty, cut_empty_probability(scheme, count, 1 - own_nonempty)
-        case CappedPoisson(probability=rate):
-            return Fraction(1), power(1 - rate, count)
+        case CappedPoisson():
+            return _records_in_capped_draw(scheme, count, members, own_nonempty)
         case _:
             rate = scheme.rate(count) if count else Fraction(0)
             unseen = power(1 - rate * own_nonempty, members)
             return unseen, unseen * power(1 - rate * nonempty, count - members)
 
 
+def _records_in_capped_draw(
+    scheme: CappedPoisson, count: int, members: int, own_nonempty: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return (Pr[no record of the member], Pr[no record]), as if every other unit held records; members is 0 or 1."""
+    if not members:
+        return Fraction(1), power(1 - scheme.probability, count)
+    return 1 - scheme.rate(count) * own_nonempty, cut_empty_probability(scheme, count, 1 - own_nonempty)
+
+
 @cached_with_cost(16)
 def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
-    """Return (law of a drawn unit's contributions, from the lowest level up, True); if long (a smaller law, False)."""
-    drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
-    nonempty, is_exact = co_sampled.own_nonempty, True
-    counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
-    if isinstance(drawn, Fixed) and nonempty == 1:
-        sums = len(co_sampled.child_contributions) * drawn.size**2 * max(co_sampled.child_contributions, default=0)
-        if 0 < sums < _MAX_SUMS:
-            return _sum_of_some(co_sampled.child_contributions, drawn.size), True
+    """Return (law of a drawn unit's contributions, True); if that is too long, (law of fewer draws, False)."""
+    if (law := _sum_of_fixed_children(co_sampled)) is not None:
+        return law, True
+    nonempty = co_sampled.own_nonempty
+    records: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
     if co_sampled.own_contributions:
-        return _compound({co_sampled.own_contributions: Fraction(1)}, counts)
+        return _compound({co_sampled.own_contributions: Fraction(1)}, records)
+    return _contributions_below(co_sampled, records)
+
+
+def _sum_of_fixed_children(co_sampled: CoSampled) -> Mixture | None:
+    """Return the exact law of a fixed draw of children that surely hold records; None for other draws or large sums."""
+    drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
+    if not isinstance(drawn, Fixed) or co_sampled.own_nonempty != 1:
+        return None
+    sums = len(co_sampled.child_contributions) * drawn.size**2 * max(co_sampled.child_contributions, default=0)
+    return _sum_of_some(co_sampled.child_contributions, drawn.size) if 0 < sums < _MAX_SUMS else None
+
+
+def _contributions_below(co_sampled: CoSampled, records: Mixture) -> tuple[Mixture, bool]:
+    """Return (law of contributions through the draws of all lower levels, True), or (a smaller law, False) if long."""
+    counts, is_exact = records, True
     for level, fewest in reversed(co_sampled.levels_below):
         if isinstance(level.scheme, CappedPoisson) and fewest > _MAX_INDEPENDENT:
             counts = cut_sum(level.scheme, fewest, {0: Fraction(1)}, counts)  # all children but one contribute nothing
@@ -390,7 +419,7 @@ def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
 
 
 def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
-    """Return the law of the children drawn of `count` (Poisson: of at most 32); 1 of a shuffle without drop_last."""
+    """Return the law of the children drawn: random if Poisson (at most 32) or capped; 1 if a shuffle may end short."""
     match scheme:
         case Poisson(probability=rate):
             return binomial(min(count, _MAX_INDEPENDENT), rate)

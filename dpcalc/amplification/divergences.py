@@ -28,7 +28,7 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return a step's divergences: at the mechanism's orders, if drawn at whole ones too, of over 16 changes at fewer.
+    """Return upper bounds on a step's divergences, at the mechanism's orders if surely drawn, else at whole ones too.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -39,14 +39,20 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     """
     parts = len(bound.parts if isinstance(bound, Average) else getattr(bound, "missed", ())) or 1
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
-    others = mechanism.orders if unamplified(bound).max_shift <= _MAX_FINE_CHANGES else _OTHER_ORDERS
-    orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE_ORDERS), *others})
+    changes = unamplified(bound).max_shift
+    orders = mechanism.orders if bound.inclusion == 1 else _orders_if_drawn_at_random(mechanism, changes)
     points = finite_points(_step_divergence(mechanism, bound), orders)
-    return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_require_points(points, unamplified(bound).max_shift))
+    return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_require_points(points, changes))
+
+
+def _orders_if_drawn_at_random(mechanism: RdpOnly, changes: int) -> Sequence[float]:
+    """Return all whole orders and, for 16 changes or fewer, those of the mechanism, else 21 other orders; ascending."""
+    others = mechanism.orders if changes <= _MAX_FINE_CHANGES else _OTHER_ORDERS
+    return sorted({*map(float, _WHOLE_ORDERS), *others})
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return `group_divergence` at those of 52 orders where it is finite; UnsupportedError if there are none.
+    """Return `group_divergence` at those of 52 orders where it is finite; UnsupportedError if it is nowhere.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -63,7 +69,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return `group_divergence` of `links` units and the sum of `curves`, at their orders; UnsupportedError if none.
+    """Return `group_divergence` of `links` units by the sum of `curves`, at all their orders; UnsupportedError if none.
 
     Args:
         curves: divergences of each release for one unit.
@@ -90,7 +96,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return order -> upper bound: parts mixed (Average), least over public misses (StepBound), over H (CountPair)."""
+    """Return order -> upper bound by kind: a public mixture, the smallest over public misses, `_count_divergence`."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
@@ -98,20 +104,24 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
         case StepBound():
             choices = [_divergence_below(mechanism, bound, first) for first in range(max(1, len(bound.missed)))]
             return lambda order: min(choice(order) for choice in choices)
-        case CountPair(law=law, inclusion=inclusion):
-            shares = [(_positive_float(chance / inclusion), h) for h, chance in law if h]
-            mixed = cache(
-                lambda order: _public_mixture_divergence(
-                    [(p, group_divergence(mechanism.rdp, h, order)) for p, h in shares], order
-                )
-            )
-            return partial(
-                _subsampled_divergence, mixed, _positive_float(inclusion), _poisson_bound(mechanism, bound.max_shift)
-            )
+        case CountPair():
+            return _count_divergence(mechanism, bound)
+
+
+def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
+    """Return order -> upper bound of a draw that hides whether H >= 1 but then shows H, the number of sure changes."""
+    shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
+    mixed = cache(
+        lambda order: _public_mixture_divergence(
+            [(p, group_divergence(mechanism.rdp, h, order)) for p, h in shares], order
+        )
+    )
+    theorem = _poisson_bound(mechanism, bound.max_shift)
+    return partial(_subsampled_divergence, mixed, _positive_float(bound.inclusion), theorem)
 
 
 def _divergence_below(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
-    """Return order -> upper bound where the first `public_misses` misses are public and the others are hidden."""
+    """Return order -> upper bound with the first `public_misses` misses public; the others amplify by a theorem."""
     reached = 1 - sum(bound.missed[:public_misses], start=Fraction(0))
     hidden = [x for x, chance in enumerate(bound.missed) if x >= public_misses and chance]
     distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
@@ -139,7 +149,7 @@ def _positive_float(chance: Fraction) -> float:
 def _subsampled_divergence(
     if_drawn: Renyi, rate: float, theorem: Callable[[Renyi, float, int], float], order: float
 ) -> float:
-    """Return a draw's bound: `if_drawn` for rate 1, else as public or, if smaller at a whole order, by `theorem`."""
+    """Return a draw's bound: `if_drawn` at rate 1, else as public or, at whole orders if smaller, by `theorem`."""
     if rate == 1:
         return if_drawn(order)
     revealed = _public_mixture_divergence([(rate, if_drawn(order))], order)
@@ -149,7 +159,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return a bound on the divergence after k changes, one by one by the weak triangle inequality; at most k rdp(inf).
+    """Return an upper bound on the divergence after k changes: k rdp(inf) or, up to 1000, by `_chained_changes`.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.
@@ -165,11 +175,16 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
     References:
         Bun, Steinke 2016 (1605.02065v1), Lemma 5.2.
     """
-    max_loss = changes * rdp(math.inf) if changes else 0.0
-    if changes < 2 or math.isinf(order):
-        return min(max_loss, rdp(order)) if changes == 1 else max_loss
-    if changes > _MAX_CHANGES:
-        return max_loss
+    if not changes:
+        return 0.0
+    max_loss = changes * rdp(math.inf)
+    if changes == 1:
+        return min(max_loss, rdp(order))
+    return max_loss if math.isinf(order) or changes > _MAX_CHANGES else _chained_changes(rdp, changes, order)
+
+
+def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
+    """Return the bound on k >= 2 changes by k - 1 weak triangle inequalities; k rdp(inf) if smaller or one fails."""
     # The inequality is unrolled from k changes down to 1, then summed back up; the order of the part with fewer changes
     # falls towards 1 while that of the last single change stays far above, where the divergence must be known.
     steps: list[tuple[float, float]] = []  # (factor, divergence) of the last change, of the one before, ...
@@ -177,7 +192,7 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
         far = left * order
         value = rdp(far)
         if math.isinf(value):
-            return max_loss
+            return changes * rdp(math.inf)
         steps.append((far / (far - 1), value))
         order = (far - 1) / (left - 1)
     total = min(rdp(math.inf), rdp(order))
@@ -187,7 +202,7 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
 
 
 def _public_mixture_divergence(parts: list[tuple[float, float]], order: float) -> float:
-    """Return the divergence of a public mixture (at order inf its largest); missing probability releases nothing.
+    """Return the divergence of a public mixture, at order inf the largest of any; missing probability releases nothing.
 
     Args:
         parts: (probability, divergence of the order); probabilities sum to at most 1.

@@ -29,7 +29,7 @@ from dpcalc.sampling.counts import (
     mixture,
     round_to_many_bits,
 )
-from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, FixedAtRate, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.work import TURN, fraction_units, spend
 
@@ -46,33 +46,44 @@ MAX_PLACED_MEMBERS = 12
 
 
 def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
-    """Return why no bound covers a group (at_most, cut batches, episode records, over 12 with replacement), else "".
+    """Return the first reason of any phase why no bound covers a group: limited batches, then nesting; "" for size 1.
 
     Args:
         size: number of members, >= 1.
         hierarchies: one for each phase.
         unit: protected level, from 1.
     """
-    # Where a batch is limited, how many others are drawn depends on which members are: nothing is proved for several.
     phases = tuple(hierarchies) if size > 1 else ()
-    for phase in phases:
-        limited = (level for level in phase.levels[:unit] if isinstance(level.scheme, Fixed) and level.scheme.at_most)
-        for level in limited:
+    refusals = [_limited_batch_refusal(size, phase.levels[:unit]) for phase in phases]
+    if unit > 1:
+        refusals += [_nested_group_refusal(size, phase, unit) for phase in phases]
+    return next(filter(None, refusals), "")
+
+
+def _limited_batch_refusal(size: int, levels: Sequence[Level]) -> str:
+    """Return why a group has no bound if a level is drawn with `at_most`, or else `max_batch_size`; "" without both."""
+    # Where a batch is limited, how many others are drawn depends on which members are: nothing is proved for several.
+    for level in levels:
+        if isinstance(level.scheme, Fixed) and level.scheme.at_most:
             return f"expected 1 where level {level.name} is drawn with `at_most`, got {size}"
-        capped = (level for level in phase.levels[:unit] if isinstance(level.scheme, CappedPoisson))
-        for level in capped:
+    for level in levels:
+        if isinstance(level.scheme, CappedPoisson):
             return f"expected 1 where level {level.name} is drawn with `max_batch_size`, got {size}"
-    for phase in phases if unit > 1 else ():
-        if phase.episodes is not None:
-            return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
-        replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])
-        if replaced and size > MAX_PLACED_MEMBERS:
-            return f"expected at most {MAX_PLACED_MEMBERS} units under draws with replacement, got {size}"
+    return ""
+
+
+def _nested_group_refusal(size: int, phase: Hierarchy, unit: int) -> str:
+    """Return why records of episodes, or over 12 units drawn with replacement, have no bound as a group, else ""."""
+    if phase.episodes is not None:
+        return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
+    replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])
+    if replaced and size > MAX_PLACED_MEMBERS:
+        return f"expected at most {MAX_PLACED_MEMBERS} units under draws with replacement, got {size}"
     return ""
 
 
 def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
-    """Return how many units must remain under each parent: the size of a shuffle, what a task takes; else 0.
+    """Return how many units must remain under each parent: a shuffle's size, or what a task takes; 0 for other draws.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -88,7 +99,7 @@ def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
-    """Return by level, down to `unit`, how many units of a frame a group can hold; add-remove leaves `min_units_left`.
+    """Return, by level down to `unit`, how many units of a frame can hold members; add-remove leaves `min_units_left`.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -104,7 +115,7 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return how many units of all data can be exchanged at once; add-remove leaves `min_units_left` under each parent.
+    """Return the most units of all data in one group; if removed, each parent is left `min_units_left` of its own.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -293,7 +304,7 @@ def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int,
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
-    """Return the law; over 48 contexts become (), the 24 likeliest and at most 24 that are each above several."""
+    """Return the law; over 48 contexts become the empty one, the 24 likeliest and up to 24 above the others."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -321,7 +332,7 @@ def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
 def outermost_drawn(
     scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units drawn, members drawn, probability) of a group, an upper law; a pair may repeat.
+    """Yield (outermost units drawn, members drawn, chance) of a group, an upper law; a pair may come several times.
 
     Args:
         scheme: of the outermost level, without replacement.
@@ -380,38 +391,49 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, chance), exact; with replacement from several kinds, `size` of each for sure."""
-    # Exact but with replacement from several kinds, whose counts would depend on each other: there every draw is taken
-    # to hit each kind. `all` and shuffled levels draw every unit.
-    ranges = [range(number + 1) for number in occupied]
+    """Yield (units drawn of each kind, chance): exact, but for draws with replacement `_hits_by_kind`, an upper law."""
     match scheme:
         case FixedAtRate(probability=rate):  # of single units alone
             yield from (((1,), rate), ((0,), 1 - rate))
         case Fixed(size=size):
-            for drawn in product(*ranges):
-                spend(fraction_units(4, max(size.bit_length(), count.bit_length()) * sum(occupied)))
-                # Multivariate hypergeometric, by falling factorials: the order of the draw cancels.
-                present, absent = sum(drawn), sum(occupied) - sum(drawn)
-                ways = prod(map(comb, occupied, drawn)) * perm(size, present) * perm(count - size, absent)
-                if ways:
-                    yield drawn, Fraction(ways, perm(count, present + absent))
+            yield from _fixed_units_by_kind(size, count, occupied)
         case Poisson(probability=rate):
             laws = [binomial(number, rate) for number in occupied]
             longest = max(chance.denominator.bit_length() for law in laws for chance in law.values())
             for drawn in product(*laws):
                 spend(fraction_units(2 * len(laws), longest))
                 yield drawn, prod((law[number] for law, number in zip(laws, drawn, strict=True)), start=Fraction(1))
-        case WithReplacement(size=size) if len(occupied) == 1:
-            for number, chance in coarsen_upwards(binomial(size, Fraction(occupied[0], count))).items():
-                yield (number,), chance
         case WithReplacement(size=size):
-            yield tuple(size for _ in occupied), Fraction(1)
+            yield from _hits_by_kind(size, count, occupied)
         case _:
             yield occupied, Fraction(1)
 
 
+def _fixed_units_by_kind(
+    size: int, count: int, occupied: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    """Yield (units drawn of each kind, chance) of a fixed draw, the multivariate hypergeometric law without zeros."""
+    for drawn in product(*(range(number + 1) for number in occupied)):
+        spend(fraction_units(4, max(size.bit_length(), count.bit_length()) * sum(occupied)))
+        # By falling factorials: the order of the draw cancels.
+        present, absent = sum(drawn), sum(occupied) - sum(drawn)
+        ways = prod(map(comb, occupied, drawn)) * perm(size, present) * perm(count - size, absent)
+        if ways:
+            yield drawn, Fraction(ways, perm(count, present + absent))
+
+
+def _hits_by_kind(size: int, count: int, occupied: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    """Yield (hits of each kind, chance) of `size` draws with replacement; of several kinds, every draw hits each."""
+    # The hits of several kinds depend on each other: every draw is taken to hit each of them.
+    if len(occupied) > 1:
+        yield tuple(size for _ in occupied), Fraction(1)
+        return
+    for number, chance in coarsen_upwards(binomial(size, Fraction(occupied[0], count))).items():
+        yield (number,), chance
+
+
 def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
-    """Return an upper law of the members in a batch, drawn by `scheme` from the parents that a context holds.
+    """Return an upper law of the members in a batch, summed over the frames of all copies of parents in `context`.
 
     Args:
         context: of the draws above.
@@ -420,24 +442,25 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
     """
     law: CountDistribution = {0: Fraction(1)}
     for members, copies in context:
-        frame = max(count, members)
-        match scheme:
-            case FixedAtRate(probability=rate):
-                drawn = binomial(members * copies, rate)
-            case Fixed(size=size):
-                drawn = convolve_power_upper(hypergeometric(frame, members, size), copies)
-            case Poisson(probability=rate):
-                drawn = binomial(members * copies, rate)
-            case WithReplacement(size=size):
-                drawn = binomial(size * copies, Fraction(members, frame))
-            case _:
-                drawn = {members * copies: Fraction(1)}
-        law = convolve_upper(law, coarsen_upwards(drawn))
+        law = convolve_upper(law, coarsen_upwards(_members_of_copies(scheme, max(count, members), members, copies)))
     return law
 
 
+def _members_of_copies(scheme: Scheme, frame: int, members: int, copies: int) -> CountDistribution:
+    """Return the law of the members drawn from `copies` frames with `members` each; `all` and shuffles draw all."""
+    match scheme:
+        case FixedAtRate(probability=rate) | Poisson(probability=rate):
+            return binomial(members * copies, rate)
+        case Fixed(size=size):
+            return convolve_power_upper(hypergeometric(frame, members, size), copies)
+        case WithReplacement(size=size):
+            return binomial(size * copies, Fraction(members, frame))
+        case _:
+            return {members * copies: Fraction(1)}
+
+
 def large_group(members: int, parent_rate: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(Pr[any parent is drawn], law of the members drawn then)] by union bounds, wherever the members lie.
+    """Return the one pair (Pr[any parent is drawn], law of the members drawn then) by union bounds, for any placement.
 
     With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
     together with probability at most r^j, so at least j of them with at most C(k, j) r^j.
@@ -464,7 +487,7 @@ def _exact_tails(members: int, rate: Fraction) -> list[Fraction]:
 
 
 def _rounded_tails(members: int, rate: Fraction) -> list[Fraction]:
-    """Return `_exact_tails`, each rounded up by 2^-1600 from the one before, until one is below 2^-1200."""
+    """Return `_exact_tails`, each computed from the one before, rounded up by 2^-1600, until one is below 2^-1200."""
     tails = [Fraction(1)]
     unit = term = 1 << _BITS
     for j in range(1, members + 1):
