@@ -263,7 +263,7 @@ def _rate_grid(request: CurveRequest, drawn: Sequence[_Drawn]) -> tuple[float, .
     ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
     grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
     if first.name != "rate":
-        grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
+        grid = _whole_numbers(max(1.0, size) for size in grid)
     # No bound covers passes of some batch sizes, or some rates under correlated noise: a range that nobody asked for
     # goes without them.
     if not request.grid:
