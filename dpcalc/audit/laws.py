@@ -329,7 +329,7 @@ def _declared_times_test(logged: LoggedLevel, times: int) -> Statistic:
 
 
 def _first_draws(logged: LoggedLevel, times: int) -> LoggedLevel:
-    """Return the level with the first `times` draws of each parent alone; its counts stay those of all draws."""
+    """Return the level with each parent's draws numbered below `times` alone; `times` cut too; counts those of all."""
     draws = logged.draws
     kept = draws.numbers < times
     columns = {name: values[kept] for name, values in vars(draws).items()}

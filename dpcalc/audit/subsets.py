@@ -146,7 +146,7 @@ def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
 
 
 def _size_distribution_test(shown: ShownSizes, frames: IntArray, number: IntArray, sizes: IntArray) -> Statistic:
-    """Return the test of how many draws reach high and low quantiles of their law; arrays as of `all_draws`."""
+    """Return the test of how many draws reach each of 14 quantiles of their law, from .001 to .999, or more."""
     draws = float(number.sum())
     counts = []
     for tail in chain.from_iterable((each, 1 - each) for each in _TAILS):

@@ -253,7 +253,7 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if a pattern matches a path, both split at slashes, case-sensitively; `**` never matches the file.
+    """Return True if the path `names` matches the pattern `parts`, case-sensitively; `**` never matches the file.
 
     Args:
         names: directories and, last, a file.

@@ -254,7 +254,7 @@ def _with_settings(
 
 
 def runs(root: Section) -> tuple[Run, ...]:
-    """Return a run for each phase that is a mapping, merged over the top level; without `phases` the top level alone.
+    """Return a run for each mapping in the list `phases`, merged over the top level; without `phases` the top level.
 
     Args:
         root: the file in its long form.
@@ -361,7 +361,7 @@ def _finish_sections(sections: Section) -> Section:
 
 
 def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
-    """Yield (key, value) that `over` inherits from `base`: no rivals of its keys, none its scheme or type excludes."""
+    """Yield (key, value) of `base` that `over` may inherit: no rivals of its keys, none its scheme or type excludes."""
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
     excluded |= _keys_excluded_by_scheme(over) | _keys_excluded_by_type(base, over)
@@ -389,7 +389,7 @@ def _keys_excluded_by_type(base: Section, over: Section) -> set[str]:
 
 
 def _keys_excluded_by_sampling(base: Section, over: Section) -> set[str]:
-    """Return the inherited keys that `over` drops: all draws if it states episodes, `episodes` if it states a draw."""
+    """Return the inherited keys that `over` drops: draws if it states episodes, else `episodes` if it states a draw."""
     keys = {key for key in over.entries if not key.startswith(USER_KEY)}
     if EPISODES in keys:
         return {key for key in base.entries if key != EPISODES and not key.startswith(USER_KEY)}

@@ -356,7 +356,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
-    """Context manager: a synced file beside `target`, removed unless renamed; owner and mode of `like`, or new ones."""
+    """Context manager: a synced file beside `target`, with the owner and mode of `like`; removed unless renamed."""
     # A name that the file still has in the end is removed.
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)

@@ -409,7 +409,7 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
 
 
 def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
-    """Return DPC107 for a key of another mechanism type, with the keys that the stated type, else gaussian, takes."""
+    """Return DPC107 for a key of another mechanism type; the hint lists the keys of the stated type, if known."""
     stated = entry(mechanism, "type")
     name = stated.text if isinstance(stated, Scalar) else "gaussian"
     fields = mechanism_keys(name) if name in MECHANISMS else ()

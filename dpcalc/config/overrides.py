@@ -218,7 +218,7 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options that a run without a file lacks: at most one on draws, then noise, length and delta."""
+    """Return options that a run without a file lacks: one on draws, noise (or a type), length (or epochs), delta."""
     given = _given_keys(overrides)
     needed = [
         ("--noise-multiplier", given.has("mechanism.noise_multiplier", "mechanism.type")),

@@ -475,7 +475,7 @@ class _SectionReader:
         return self._read_draws(node)
 
     def _read_draws(self, sampling: Section) -> dict[str, Draw]:
-        """Return {key of `sampling`: draw} of the valid draws, also of unknown levels; add the errors of the others."""
+        """Return {key: draw} of the valid draws, user keys left out; add the errors of the others; no episodes here."""
         draws: dict[str, Draw] = {}
         for name, draw in sampling.entries.items():
             if not name.startswith(USER_KEY):

@@ -56,7 +56,7 @@ class ConfigPair:
 
 
 def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return the pair with the plans of its changes, accounting and budget aside, and of claims among them taken back.
+    """Return the pair with the plans that each single change leads to, accounting and budget left out, claims too.
 
     Args:
         name: revision or file of the base.

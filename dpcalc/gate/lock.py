@@ -194,7 +194,7 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
 
 
 def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Loaded) -> Iterator[Problem]:
-    """Yield DPC403 for each key read by reference from another place, or only now or in the lock, in order of keys."""
+    """Yield an error DPC403 for each value whose source, in the lock, was another file, key or none."""
     # The training code may still read the old place.
     for key in sorted({*before, *now}):
         if before.get(key) != now.get(key):
@@ -294,7 +294,7 @@ def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> 
 
 
 def _checked_entry(name: str, entry: object) -> LockEntry:
-    """Return an entry of a lock's JSON, null epsilon as inf; InputError: wrong value, or missing (but `sources`)."""
+    """Return an entry of a lock's JSON, null epsilon as inf, absent sources as None; InputError: wrong or missing."""
     # A lock of version 0.1.0 has no `sources`.
     fields: dict[str, Any] = {"sources": None, **(entry if isinstance(entry, dict) else {})}
     for key, (expected, is_valid) in _ENTRY_FIELDS.items():

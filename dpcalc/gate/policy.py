@@ -276,7 +276,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
 
 
 def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield (path, present path or "" if gone) of `_expected_configs` not `known` under this or a new name."""
+    """Yield (path, itself if still there, its new name, or "" if gone) of `_expected_configs` that are not `known`."""
     missing = [place for place in _expected_configs(revision, rules) if place not in known]
     # A renamed config counts as found under its new name; git is asked only if a config seems to be missing.
     new_names = {old: new for new, old in revision.old_names.items()} if missing else {}

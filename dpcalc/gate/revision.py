@@ -103,7 +103,7 @@ class Revision:
         return _git(self.root, "cat-file", "blob", entry.name)
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
-        """Return sorted paths of files a name or pattern in `folder` matches; () for none, invalid, or out of the top.
+        """Return sorted files that a name or pattern in `folder` matches, links followed up to its first `*`; or ().
 
         Args:
             folder: the directory that the pattern is relative to, as a path from the top.

@@ -356,7 +356,7 @@ def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]")
 
 
 def _send(worker: _Worker, message: bytes) -> None:
-    """Write a message to a process; errors are ignored: its listener reports a dead process."""
+    """Write a message to a process, if it has a pipe; OSErrors are ignored: its listener reports a dead process."""
     # The process may have died in the meantime; its listener says so.
     with suppress(OSError):
         if worker.process.stdin is not None:

@@ -322,7 +322,7 @@ _WITH_OWN_DRAW: dict[str, Callable[[dict[str, Any], int], _Release]] = {
 
 
 def _mechanism(name: str, fields: dict[str, Any]) -> str:
-    """Return the content of `mechanism:` in braces; InputError for an event without one or a sensitivity not 1."""
+    """Return an event's `mechanism:` in braces; InputError for a sensitivity but 1, inner repeats, no mechanism."""
     if fields.get("sensitivity", 1) != 1:
         raise InputError(
             f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
@@ -407,7 +407,7 @@ def _tuning(fields: dict[str, Any]) -> str:
 
 
 def _tuning_law(shape: Any) -> str:  # noqa: ANN401  a value of the file
-    """Return the law for a shape: infinite Poisson, 1 geometric, 0 logarithmic, else negative binomial; InputError."""
+    """Return the law for a shape: Poisson for inf, geometric 1, logarithmic 0, else negative binomial; InputError."""
     if shape == math.inf:
         return "poisson"
     number = finite_number(shape, "RepeatAndSelectDpEvent shape")

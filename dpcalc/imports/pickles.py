@@ -104,7 +104,7 @@ def _directory_size(tail: bytes) -> int:
 
 
 def pickle_value(data: bytes) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what a pickle holds, with allowed classes as Opaque and nothing run; InputError for other names or damage.
+    """Return what a pickle holds, read by an own interpreter that runs nothing; InputError: other names, damage, size.
 
     Args:
         data: a pickle of protocol 2 or later.

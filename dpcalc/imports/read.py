@@ -256,7 +256,7 @@ def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
 
 
 def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
-    """Return the run's config, loaded but not yet accepted; InputError names the imported file, not config lines."""
+    """Return the run's config with this `noise`, not yet accepted; InputError: the config's, after the file's name."""
     try:
         return load_text(_config_text(run, noise, path), path="imported config")
     except InputError as error:

@@ -237,7 +237,7 @@ def _converted(type_name: str, number: Fraction | float) -> Fraction | float:
 
 
 def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401  values
-    """Return the value of +, -, *, / or **, or an Expression for x / 0 or other operands; InputError if too large."""
+    """Return + - * / ** of two Fractions; an Expression for other operands and x / 0; InputError if too large."""
     if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
         return _expression(node)
     if isinstance(node.op, ast.Pow):

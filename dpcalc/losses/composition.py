@@ -75,7 +75,7 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
 
 
 def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return the one loss log p - log_q, at least `limit`, with mass p, both lowered by 1e-11: a lower bound on delta.
+    """Return the one loss log p - log_q, at least `limit`, with mass p > 0, both 1e-11 lower: a lower bound on delta.
 
     Args:
         p: P mass of the losses above the limit, > 0.

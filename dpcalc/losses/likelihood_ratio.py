@@ -124,7 +124,7 @@ class _FloatRatios(NamedTuple):
 
 
 def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Return ratios in e^+-560; UPPER calls others infinite or 0, LOWER moves them inwards; or TooLargeError."""
+    """Return ratios in e^+-560: UPPER calls others infinite or 0, LOWER moves them in; TooLargeError: most infinite."""
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)

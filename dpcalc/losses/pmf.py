@@ -156,7 +156,7 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 
 
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, cyclic_mass: Array, fft_noise: float) -> LossPmf:
-    """Return pmf^count: cyclic mass rolled to start at `low`, cut at 0; lost, noise times count, plus tails, FFT's."""
+    """Return pmf^count from cyclic mass, begun at `low` and cut at 0; `lost` gains the tails, `noise` the FFT's."""
     # Mass that lacks in one copy lacks in the sum times what the others hold; each of the window's two ends leaves out
     # a tail, which is missing there and wraps around to the other end.
     total = float(pmf.mass.sum())

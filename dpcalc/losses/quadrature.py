@@ -138,7 +138,7 @@ class LossMoments:
         return _SortedNodes.of(self.log_mass, self.loss)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K, K'), K(z) = log E_P[e^{zL}; L < inf], at 0 < z <= max_order, relative error 1e-12 also near 0.
+        """Return (K, K'), K(z) = log E_P[e^{zL}; L < inf], to 1e-12 relative also near 0; orders are not checked.
 
         Args:
             orders: z, shape (m,), 0 < z <= max_order.

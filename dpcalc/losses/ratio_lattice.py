@@ -163,7 +163,7 @@ class Resolution:
         return float((np.ldexp(1.0, self.steps[first:last]) / self.reaches[first - 1 : last - 1]).max())
 
     def is_wide_enough(self, ratios: Array, level: int) -> NDArray[np.bool_]:
-        """Return elementwise True if 2^level is at least the spacing wanted there: levels(ratios) <= level.
+        """Return True where 2^level is wide enough: within its reach of 0 or, from `bulk_level` on, of the middle.
 
         Args:
             ratios: >= 0.

@@ -165,7 +165,7 @@ def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
-    """Return Wang et al.'s lower bound on the divergence of whole order >= 2 of a fixed-size draw, replace-one.
+    """Return Wang et al.'s lower bound on the divergence of whole order >= 2, fixed-size draw of rate < 1, replace-one.
 
     It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
 

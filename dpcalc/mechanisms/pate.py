@@ -237,8 +237,8 @@ class ConfidentGNMax:
         own = self._log_check_probabilities(top)
         neighbours = [self._log_check_probabilities(top + change) for change in (-1, 0, 1)]
         return (
-            np.maximum.reduce([_checked_log_moments(own, other, ahead, orders) for other in neighbours]),
-            np.maximum.reduce([_checked_log_moments(other, own, back, orders) for other in neighbours]),
+            np.maximum.reduce([_log_moments_of_two_values(own, other, ahead, orders) for other in neighbours]),
+            np.maximum.reduce([_log_moments_of_two_values(other, own, back, orders) for other in neighbours]),
         )
 
     def _log_check_probabilities(self, top: NDArray[np.int64]) -> BothWays:
@@ -269,8 +269,8 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
     return np.minimum(votes.union_bound(overtake), votes.max_other_wins)
 
 
-def _checked_log_moments(p: BothWays, q: BothWays, label: Array, orders: Array) -> Array:
-    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), rounded up, >= 0; p, q and label are logarithms.
+def _log_moments_of_two_values(p: BothWays, q: BothWays, label: Array, orders: Array) -> Array:
+    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), raised by round-off, >= 0; p, q and label are logarithms.
 
     Args:
         p: log probabilities of (the first value, the second) on the one data set, shape (n,) each.

@@ -76,7 +76,7 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
-    """Return fields of the data-dependent epsilon, expected answers, sanitised and published epsilons; some empty."""
+    """Return four fields, null where unknown: epsilon by votes, expected answers, sanitised epsilon, published rows."""
     sanitised = answer.sanitised
     drawn = None if sanitised is None else _sanitised_fields(sanitised)
     text = "" if sanitised is None else _sanitised_text(sanitised, answer.by_number.epsilon)
@@ -94,7 +94,7 @@ def _votes_fields(answer: PateAnswer) -> Fields:
 
 
 def _answered_field(question: PateQuestion) -> Field:
-    """Return the field of the expected number of answers, private; empty but for Confident-GNMax with votes."""
+    """Return the field `answered`: {private, expected number}; empty but for Confident-GNMax with votes."""
     if not isinstance(question.aggregation, ConfidentGNMax) or question.votes is None:
         return Field("answered")
     expected = float(question.aggregation.answer_probability(question.votes.top).sum())
@@ -114,7 +114,7 @@ def plain_and_row(name: str, text: str | tuple[str, ...]) -> Field:
 
 
 def votes_field(by_votes: DataDependentResult | None, section: Section = Section.LAST) -> Field:
-    """Return the field of the data-dependent epsilon, marked as private; for None one with null in JSON and no text.
+    """Return the field `with_these_votes`: order and guarantee by the votes, marked private; null in JSON for None.
 
     Args:
         by_votes: the data-dependent guarantee of the teachers' votes.
@@ -198,7 +198,7 @@ def _published_text(row: Row) -> str:
 
 
 def _sanitised_fields(sanitised: SanitisedEpsilon) -> Fields:
-    """Return epsilon, delta, spread and terms of a sanitised epsilon, unrounded, as the fields of a JSON object."""
+    """Return a sanitised epsilon as fields of a JSON object: epsilon, delta, spread, and one for each of its terms."""
     # The terms are public by design: chosen without a look at the votes.
     terms = dataclasses.asdict(sanitised.terms).items()
     return (

@@ -97,7 +97,7 @@ def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
 
 
 def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntArray:
-    """Count teachers by (query, label); InputError: classes < 2, label >= classes, rows other than `teachers`, size.
+    """Count labels of a (teachers, queries) table by (query, label); InputError: label, teachers, classes, size.
 
     Args:
         source: of the table.

@@ -273,7 +273,7 @@ def _has_uneven_parents(hierarchy: Hierarchy, unit: int) -> bool:
 
 
 def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> Repetition:
-    """Return the sum of the steps under one outermost draw as one observation; of over 32 draws under a draw, 32.
+    """Return the sum of the steps under one outermost draw as one observation, repeated `count` times.
 
     Args:
         co_sampled: the protected unit and the units drawn beside it.
@@ -386,7 +386,7 @@ def _single_steps(
 
 
 def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
-    """Return the units of one parent at the lowest level; if removed from passes, less one batch, which must be left.
+    """Return the units of a parent at the lowest level; where units leave shuffled passes, less one batch.
 
     Args:
         drawn: the way to the protected units, a pass taken as one draw.

@@ -81,7 +81,7 @@ def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
-    """Return (forward, backward) release, the same, of PATE; UnsupportedError unless all vote; TypeError for others.
+    """Return a group's release of PATE queries, twice; UnsupportedError by `ensemble_refusal`, TypeError for others.
 
     Args:
         plan: a training run.

@@ -128,7 +128,7 @@ def _refused_note(composition: Composition) -> str:
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
-    """Return the row of strong composition as published, no bound; epsilon None unless equal Gaussian steps.
+    """Return Abadi et al.'s row of strong composition of (q e, q d)-DP steps, never valid; None if steps differ.
 
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
     them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.

@@ -307,7 +307,7 @@ def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: i
 
 
 def _certain_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
-    """Return, for each parent, a sum a draw surely reaches: all values, or `size` * the least; 0 if nothing is sure."""
+    """Return, by parent, a sum that a draw surely reaches: all values, or `size` times the least value, or 0."""
     # Of a draw that takes some of unequal children only the smallest number is sure.
     match scheme:
         case Fixed(size=size, at_most=True):

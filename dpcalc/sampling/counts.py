@@ -88,7 +88,7 @@ class FullBatch(NamedTuple):
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
-    """Return (Pr[T >= cap], Pr[one more is drawn and stays | T >= cap]), T drawn of `others`; None if too much work.
+    """Return (Pr[T >= cap], Pr[one more is drawn and stays | T >= cap]), T drawn of `others`; None if too many terms.
 
     Args:
         others: units beside one, >= 0.

@@ -383,7 +383,7 @@ class _CutCase(NamedTuple):
 
 
 def _cut_cases(scheme: CappedPoisson, count: int, *, is_counted: bool) -> list[_CutCase]:
-    """Return a case for each T < cap others drawn, or a single one of T = 0 unless is_counted, then the full batch."""
+    """Return a case for each T < cap others drawn (T = 0 alone unless is_counted), and one of the full batch."""
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
     # the batch, and the unit, if it stays, takes the place of one of them.
     (chance, inclusion), rate, cap = _known_full_batch(scheme, count), scheme.probability, scheme.max_batch_size

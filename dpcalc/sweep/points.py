@@ -80,7 +80,7 @@ class SweptConfig:
     overrides: Overrides
 
     def plan(self, assignments: Iterable[str]) -> Plan:
-        """Return the plan of the config (of options if text is None) with "key=value" texts set; InputError if invalid.
+        """Return the plan of the config (options if text is None) with "key=value" texts set; InputError if invalid.
 
         Raises:
             InputError: the config is not valid with them.
