@@ -103,7 +103,7 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text; on a terminal with 14,000 for 14000 in notes, excerpts cut, lines wrapped, verdicts coloured.
+    """Return a text, styled if `stream` is a terminal: 14,000 for 14000 in notes, excerpts cut, lines wrapped, colours.
 
     Args:
         text: lines without control characters.
@@ -130,7 +130,7 @@ def _width(stream: TextIO) -> int:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return a line wrapped and indented; a shell command, with backslashes, below its label; an excerpt as it is."""
+    """Return the parts of a wrapped line; a command goes below its label, with backslashes; an excerpt stays whole."""
     if len(line) <= width or _EXCERPT.match(line):
         return [line]
     if command := _COMMAND.match(line):
@@ -142,7 +142,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def _with_short_excerpts(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Yield lines, an excerpt ("N | text" and below it "  | ^^^ words") wider than `width` cut by `_cut_excerpt`."""
+    """Yield lines; an excerpt ("N | text", below it "  | ^^^ words") wider than `width` is cut around its marks."""
     at = 0
     while at < len(lines):
         excerpt = _EXCERPT.match(lines[at])
@@ -262,7 +262,7 @@ def output_error(error: BaseException) -> OutputError | None:
 
 
 def _is_of_stream(error: OSError) -> bool:
-    """Return True if an error names no file, so that a stream has it, and its number is one of `_OF_STREAMS`."""
+    """Return True for an error that names no file, so belongs to a stream, with a number in `_OF_STREAMS`."""
     # Only an error of a file that was opened by its name carries a name.
     return error.filename is None and error.errno in _OF_STREAMS
 
@@ -291,7 +291,7 @@ def discard_output(stream: TextIO | None) -> None:
 
 
 def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
-    """Write a file whole or not at all, or to a device; InputError if it exists without `force` or links outward.
+    """Write a file whole or not at all, or to a device; InputError if that fails or it exists without `force`.
 
     Args:
         option: the option that names the file, for the message.

@@ -103,7 +103,7 @@ def progress(label: str = "computing") -> Iterator[None]:
 
 
 def _draw(done: threading.Event) -> None:
-    """Draw `_state` as a bar, ten times a second after the first one, until `done`; a new label or total resets it."""
+    """Wait a second, then draw `_state` as a bar ten times a second until `done`; a new label or total resets it."""
     if done.wait(PATIENCE):
         return
     with _bar() as bar:
@@ -140,7 +140,7 @@ def _bar() -> Progress:
 
 
 def _short_name(label: str, width: int) -> str:
-    """Return a name, "?" for control characters; a long one as "..." and its end, in 8 to 28 characters by `width`."""
+    """Return a name with "?" for control characters; a long one is "..." and its end, 8 to 28 characters by `width`."""
     shown = "".join(char if char.isprintable() else "?" for char in label)
     longest = max(8, min(_LONGEST, width - _NUMBERS))
     return shown if len(shown) <= longest else f"...{shown[3 - longest :]}"

@@ -152,7 +152,7 @@ class SolveRequest:
 
 
 def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
-    """Return the function of `solve-<name>`: it makes a SolveRequest of its options, less `leave_out`, for `_solve`."""
+    """Return the function of `solve-<name>`: it calls `_solve` with its options, all but those in `leave_out`."""
 
     def _command(  # noqa: PLR0913  one parameter an option
         context: typer.Context,
@@ -240,7 +240,7 @@ def _refuse_no_file(loaded: Loaded) -> None:
 
 
 def _as_noise(solution: Solution) -> Solution:
-    """Return a solution that is a factor on an assumed noise of 1 as a noise multiplier, which equals it."""
+    """Return a solution for a factor on an assumed noise of 1 as one for the noise multiplier, since both are equal."""
     return replace(solution, name="noise_multiplier")
 
 
@@ -323,7 +323,7 @@ def _write_notes(path: str, changes: tuple[str, ...]) -> list[str]:
 
 
 def _write_solution(solution: Solution, loaded: Loaded, request: SolveRequest) -> tuple[str, ...]:
-    """Write the solved values into the config file; return a text for each change, () if it has them already."""
+    """Write the solved values into the config file; return a text for each change, () for none; or InputError."""
     from dpcalc.config.edit import Rewrite, write
 
     rewrite = Rewrite(
@@ -350,7 +350,7 @@ def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest)
 
 
 def _solver_remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:
-    """Return findings, less the warning of zero noise if the plan has noise, and notes as texts; no notes if quiet."""
+    """Return texts of findings, without the warning of zero noise if `plan` has noise, and of notes unless quiet."""
     noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
     diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
     return remarks(diagnostics, notes, quiet=request.quiet)

@@ -132,7 +132,7 @@ def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
 
 
 def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_any_size: bool = False) -> Loaded:
-    """Return the config named, else found, else made of options; InputError without any, or if no bound covers it.
+    """Return the config named, else found, else made of options; InputError for none, or an uncovered batch size.
 
     Args:
         context: of the command.
@@ -324,7 +324,7 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
 
 
 def _found_configs() -> ChosenConfigs:
-    """Return the configs that a search finds, if any, and print them; patterns are set only by the environment."""
+    """Return the configs that a search finds, if any, and print them; patterns only if a variable names them."""
     from dpcalc.config.discovery import VARIABLE, find_configs
 
     discovery = find_configs(Path.cwd(), os.environ)
