@@ -112,7 +112,7 @@ def check(  # noqa: PLR0913  one parameter an option
 
 
 def application() -> typer.Typer:
-    """Return the Typer group of the commands below `dpcalc ledger`."""
+    """Return the Typer group of `dpcalc ledger`: add and show, which get --timeout, and check, which has its own."""
     commands = typer.Typer(
         name="ledger",
         cls=HelpfulGroup,

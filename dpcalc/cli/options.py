@@ -213,7 +213,7 @@ def number(option: str, text: str | None, *, positive: bool = False) -> float | 
 
 
 def any_number(option: str, text: str) -> float:
-    """Return the finite number that an option states, also below 0; InputError for other texts.
+    """Return the finite number, also below 0, or quotient 1/97 that an option states; InputError for other texts.
 
     Args:
         option: its name, for the message.
@@ -233,7 +233,7 @@ def probability(option: str, text: str | None) -> float | None:
 
 
 def whole_number(option: str, text: str | None, *, min_value: int) -> int | None:
-    """Return an option's whole number from min_value to 2^53, also as 1e5; None for None; else InputError.
+    """Return an option's whole number, min_value to 2^53, also as 1e5 but no quotient; None for None; else InputError.
 
     Args:
         option: its name, for the message.
@@ -251,7 +251,7 @@ def whole_number(option: str, text: str | None, *, min_value: int) -> int | None
 def _valid_number(
     option: str, text: str | None, expected: str, is_valid: Callable[[float], bool], *, quotients: bool = True
 ) -> float | None:
-    """Return an option's number, or quotient such as 1/97; None for None; InputError "expected ..." unless valid."""
+    """Return an option's number or, if `quotients`, 1/97; None for None; InputError "expected ..." if not valid."""
     if text is None:
         return None
     try:

@@ -103,7 +103,7 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text for a terminal: 14,000 for 14000 in notes, excerpts cut, lines wrapped, deciding words coloured.
+    """Return a text, styled if `stream` is a terminal: 14,000 for 14000 in notes, excerpts cut, lines wrapped, colours.
 
     Args:
         text: lines without control characters.
@@ -130,7 +130,7 @@ def _width(stream: TextIO) -> int:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return a line wrapped to a width, further lines indented, a shell command with backslashes; an excerpt uncut."""
+    """Return the parts of a wrapped line; a command goes below its label, with backslashes; an excerpt stays whole."""
     if len(line) <= width or _EXCERPT.match(line):
         return [line]
     if command := _COMMAND.match(line):
@@ -142,7 +142,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def _with_short_excerpts(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Yield lines; of an excerpt ("N | text", below it "  | ^^^ words") wider than `width` those of `_cut_excerpt`."""
+    """Yield lines; an excerpt ("N | text", below it "  | ^^^ words") wider than `width` is cut around its marks."""
     at = 0
     while at < len(lines):
         excerpt = _EXCERPT.match(lines[at])
@@ -180,7 +180,7 @@ def _coloured(match: re.Match[str]) -> str:
 
 
 def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, quiet: bool = False) -> tuple[str, ...]:
-    """Return texts for standard error: findings on a config, then "note: ..." on the result; if quiet, no notes.
+    """Return texts for standard error: findings on a config, then "note: ..." on the result; quiet drops all notes.
 
     Args:
         diagnostics: findings of the config layer.
@@ -217,7 +217,7 @@ class CommandResult:
 
 
 def print_result(answer: CommandResult) -> None:
-    """Write a result's text to standard output, then its remarks to standard error; BrokenPipeError or OutputError.
+    """Write a result's text to standard output, then remarks to standard error; raise BrokenPipeError or OutputError.
 
     Raises:
         BrokenPipeError: the reader of standard output is gone.
@@ -252,16 +252,19 @@ def _lost_answer_text(cause: str, changed: tuple[str, ...]) -> str:
 
 
 def output_error(error: BaseException) -> OutputError | None:
-    """Return an OutputError as it is; for an OSError of a stream a new one, stdout discarded; None for other errors.
-
-    Only an error of a file that was opened by its name carries a name.
-    """
+    """Return an OutputError itself; for a stream's OSError discard stdout and return a new one; else return None."""
     if isinstance(error, OutputError):
         return error
-    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STREAMS:
+    if isinstance(error, OSError) and _is_of_stream(error):
         discard_output(sys.stdout)
         return OutputError(_lost_answer_text(system_message(error), ()))
     return None
+
+
+def _is_of_stream(error: OSError) -> bool:
+    """Return True for an error that names no file, so belongs to a stream, with a number in `_OF_STREAMS`."""
+    # Only an error of a file that was opened by its name carries a name.
+    return error.filename is None and error.errno in _OF_STREAMS
 
 
 def print_remark(text: str) -> None:
@@ -288,7 +291,7 @@ def discard_output(stream: TextIO | None) -> None:
 
 
 def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
-    """Write a file as a whole or not at all, or into a device; InputError: it exists (no `force`), a link, unwritable.
+    """Write a file whole or not at all, or to a device; InputError if that fails or it exists without `force`.
 
     Args:
         option: the option that names the file, for the message.
@@ -341,6 +344,11 @@ def check_picture(path: str) -> None:
 
     picture_format(path)
     _refuse_outward_link("--plot", path)
+    _refuse_unwritable_picture(path)
+
+
+def _refuse_unwritable_picture(path: str) -> None:
+    """Raise InputError for a folder, a path in no existing folder, a read-only file, or a name that is impossible."""
     target = Path(path)
     try:
         if target.is_dir() or not target.parent.is_dir():

@@ -78,9 +78,7 @@ def pate(  # noqa: PLR0913  one parameter an option
 
     noise = {"--gamma": gamma, "--sigma": sigma, "--threshold": threshold, "--threshold-sigma": threshold_sigma}
     aggregation = _aggregation({option: value for option, value in noise.items() if value is not None})
-    delta_value = options.number("--delta", delta)
-    if delta_value is None:
-        raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
+    delta_value = _required_delta(delta)
     query_count = options.whole_number("--queries", queries, min_value=1)
     votes_read = _votes_or_queries(
         votes,
@@ -104,6 +102,14 @@ def pate(  # noqa: PLR0913  one parameter an option
     asides = written if quiet else (*(f"warning: {note}" for note in notes), *written)
     text = output_text(output, as_json=as_json, quiet=quiet)
     return CommandResult(text=text, asides=asides, changed=(csv,) if csv else ())
+
+
+def _required_delta(text: str | None) -> float:
+    """Return the number of `--delta`; InputError if it is absent, not finite, or below 0."""
+    value = options.number("--delta", text)
+    if value is None:
+        raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
+    return value
 
 
 def _privacy_notes(answer: PateAnswer) -> tuple[str, ...]:
@@ -133,7 +139,7 @@ def _aggregation(given: dict[str, str]) -> Aggregation:
 
 
 def _votes_or_queries(path: str | None, teachers: int | None, classes: int | None, queries: int | None) -> Votes | None:
-    """Return the votes of a file on its first `queries` (None: all); None for no file; InputError for neither."""
+    """Return the votes in a file on its first `queries` or all; None without a file; InputError if both are None."""
     if path is not None:
         from dpcalc.pate.votes_file import VotesFile, read_votes
 
@@ -153,7 +159,7 @@ def _secret_noise() -> np.random.Generator:
 
 
 def _write_queries(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
-    """Write a CSV table of the queries, return ("note: wrote ...",); no-op and () for None; InputError if it exists."""
+    """Write a CSV table of the queries and return a note, () for None; InputError if it exists without `force`."""
     if csv is None:
         return ()
 

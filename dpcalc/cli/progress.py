@@ -57,7 +57,7 @@ def report_progress(part: float) -> None:
 
 
 def report_file(path: str, total: int) -> None:
-    """Set the file that the bar names, "" for the label of the work, and the number of results, 0 for one alone.
+    """Set the file that the bar names, "" for the label instead, and the number of results; one alone is not counted.
 
     Args:
         path: name of the file; "" shows the label of the work.
@@ -103,7 +103,7 @@ def progress(label: str = "computing") -> Iterator[None]:
 
 
 def _draw(done: threading.Event) -> None:
-    """Draw `_state` as a bar ten times a second, after one second, until `done`; a new label or total starts anew."""
+    """Wait a second, then draw `_state` as a bar ten times a second until `done`; a new label or total resets it."""
     if done.wait(PATIENCE):
         return
     with _bar() as bar:
@@ -140,7 +140,7 @@ def _bar() -> Progress:
 
 
 def _short_name(label: str, width: int) -> str:
-    """Return the end of a name, at most 28 characters or what `width` columns leave, "?" for control characters."""
+    """Return a name with "?" for control characters; a long one is "..." and its end, 8 to 28 characters by `width`."""
     shown = "".join(char if char.isprintable() else "?" for char in label)
     longest = max(8, min(_LONGEST, width - _NUMBERS))
     return shown if len(shown) <= longest else f"...{shown[3 - longest :]}"
@@ -161,7 +161,7 @@ GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that neve
 
 @contextmanager
 def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
-    """Context that ends the process, by `_end_process` in a thread, if it takes over `seconds` + `grace`; inf: never.
+    """Context that ends the process with exit code 3, from a thread, after `seconds` + `grace`; never for infinity.
 
     Args:
         seconds: the limit, infinite for none.
@@ -178,7 +178,7 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
-    """Context that gives a cost evaluator with both limits; 2 s after the timeout the process ends; or InputError.
+    """Context that gives a cost evaluator with both limits, closed at its end; 2 s after the timeout the process ends.
 
     Args:
         timeout: text of `--timeout`.

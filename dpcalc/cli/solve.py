@@ -41,7 +41,7 @@ TargetAdvantage = Annotated[
 
 
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return the numbers of the target options, None if not given; InputError for two targets or half of a pair.
+    """Return {option: number or None} of the target options; InputError if invalid, two targets, or half of a pair.
 
     Args:
         targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
@@ -152,7 +152,7 @@ class SolveRequest:
 
 
 def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
-    """Return the function of `solve-<name>` that calls `_solve`, with this help, less the options in `leave_out`."""
+    """Return the function of `solve-<name>`: it calls `_solve` with its options, all but those in `leave_out`."""
 
     def _command(  # noqa: PLR0913  one parameter an option
         context: typer.Context,
@@ -166,7 +166,7 @@ def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Ca
         as_json: options.Json = False,
         quiet: Quiet = False,
     ) -> CommandResult:
-        """Solve for the quantity with these options."""
+        """Return the result of `_solve` for these options and the name that the enclosing function has."""
         targets = {EPSILON: target, RATE: target_tpr, AT: at_fpr, ADVANTAGE: target_advantage}
         request = SolveRequest(name=name, targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
         return _solve(context, request)
@@ -212,13 +212,13 @@ solve_group = _solver(
 
 
 def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
-    """Load the config, check --write and phases, solve for the goal; return the solved or (code 1) unsolved result."""
+    """Solve for the stated target or the budget; return the result with the value or, with exit code 1, without one."""
     targets = consistent_targets(request.targets)
     loaded = loaded_plan(context, assumed=request.quantity.assumed, allow_any_size=request.name == "rate")
     goal = goal_of(targets, loaded.plan)
     # Before the search, which may take seconds.
-    if request.write and not Path(loaded.path).is_file():
-        raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
+    if request.write:
+        _refuse_no_file(loaded)
 
     from dpcalc.planner.search import NoSolution
 
@@ -229,12 +229,23 @@ def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
     except NoSolution as failure:
         return _unsolved_result(failure, loaded, request)
     if request.name == "sigma" and len(lacking) == len(loaded.plan.phases):
-        solution = replace(solution, name="noise_multiplier")  # a factor on the assumed noise 1 is the noise itself
+        solution = _as_noise(solution)
     return _solved_result(solution, loaded, request)
 
 
+def _refuse_no_file(loaded: Loaded) -> None:
+    """Raise InputError for --write if the config is no file: one made of options, or standard input."""
+    if not Path(loaded.path).is_file():
+        raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
+
+
+def _as_noise(solution: Solution) -> Solution:
+    """Return a solution for a factor on an assumed noise of 1 as one for the noise multiplier, since both are equal."""
+    return replace(solution, name="noise_multiplier")
+
+
 def _rounded_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
-    """Return the solution rounded to a decimal that still meets the goal, its guarantee with a lower bound."""
+    """Solve, round the value to a short decimal that still meets the goal, and give its guarantee a lower bound."""
     from dpcalc.planner.evaluate import with_lower_bound
     from dpcalc.planner.solve import certified_measure, solve
     from dpcalc.report.solution import with_safe_decimal
@@ -248,7 +259,7 @@ def _rounded_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solu
 
 
 def _rate_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
-    """Return the solution for a phase's rate, or its batch size under the config's key; stated epochs stay."""
+    """Solve for a phase's rate or, if the config states an expected batch size, for that; stated epochs stay fixed."""
     from dpcalc.config.normal import stated_terms
     from dpcalc.planner.solve import solve
     from dpcalc.planner.vary import select_phase
@@ -263,7 +274,7 @@ def _rate_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solutio
 
 
 def _phases_lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
-    """Return the names of phases for which the quantity is assumed, since no one states it; [] for a rate or group."""
+    """Return the names of the phases for which a value of the quantity was assumed; always [] for a rate or a group."""
     quantity = request.quantity
     if not quantity.key:
         return []
@@ -275,7 +286,7 @@ def _phases_lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
 
 
 def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) -> None:
-    """Raise InputError unless `lacking`, the phases without the quantity, is none, or all that are solved for."""
+    """Raise InputError unless the phases that state no value (`lacking`) are none, or all those that are solved for."""
     # An answer for some phases would rest on the value that was assumed for the others.
     names = [phase.name for phase in plan.phases]
     if lacking not in ([], names if request.phase is None else [request.phase]):
@@ -287,18 +298,18 @@ def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) ->
 
 
 def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) -> CommandResult:
-    """Return the result for a solution, after --write has put it into the file; exit code 2 if it cannot be written."""
+    """Write the solution if --write was given, and return its result; exit code 2 if the file cannot be written."""
     from dpcalc.report.solution import solution_output
 
     written: tuple[str, ...] = ()
     refusal: tuple[str, ...] = ()
-    try:
-        written = _write_solution(solution, loaded, request) if request.write else ()
-    except InputError as error:  # the value is known: say it all the same
-        refusal = (f"error: {error}",)
-    notes = [f"wrote {change}" for change in written]
-    if request.write and not notes and not refusal:
-        notes = [f"{loaded.path} has this value already: nothing was written"]
+    notes: list[str] = []
+    if request.write:
+        try:
+            written = _write_solution(solution, loaded, request)
+            notes = _write_notes(loaded.path, written)
+        except InputError as error:  # the value is known: say it all the same
+            refusal = (f"error: {error}",)
     asides = (*_solver_remarks(loaded, solution.plan, request, notes), *refusal)
     code = 2 if refusal else 0
     output = solution_output(request.command, solution, loaded, written=written)
@@ -306,8 +317,13 @@ def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) ->
     return CommandResult(text=text, code=code, asides=asides, changed=(loaded.path,) if written else ())
 
 
+def _write_notes(path: str, changes: tuple[str, ...]) -> list[str]:
+    """Return "wrote <change>" for each change, or one note that the file has this value already."""
+    return [f"wrote {change}" for change in changes] or [f"{path} has this value already: nothing was written"]
+
+
 def _write_solution(solution: Solution, loaded: Loaded, request: SolveRequest) -> tuple[str, ...]:
-    """Write the values of the solved plan into the config file; return a text for each change; or InputError."""
+    """Write the solved values into the config file; return a text for each change, () for none; or InputError."""
     from dpcalc.config.edit import Rewrite, write
 
     rewrite = Rewrite(
@@ -322,7 +338,7 @@ def _write_solution(solution: Solution, loaded: Loaded, request: SolveRequest) -
 
 
 def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest) -> CommandResult:
-    """Return the result if no value meets the target, exit code 1; with --quiet the best value is a remark."""
+    """Return the result if no value meets the target, exit code 1; --quiet moves the best value into a remark."""
     from dpcalc.report.solution import no_solution_output
 
     output = no_solution_output(request.command, failure, loaded)
@@ -334,7 +350,7 @@ def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest)
 
 
 def _solver_remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:
-    """Return findings and notes as texts, no warning of zero noise if the solved plan has noise; if quiet no notes."""
+    """Return texts of findings, without the warning of zero noise if `plan` has noise, and of notes unless quiet."""
     noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
     diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
     return remarks(diagnostics, notes, quiet=request.quiet)

@@ -76,7 +76,7 @@ GATE = CURVE - {"no_config"}
 def with_shared(
     command: Callable[..., CommandResult], *, names: Collection[str] = SHARED.keys()
 ) -> Callable[..., CommandResult]:
-    """Return a command that takes shared options too, stores them in the context, and ends after their time limit.
+    """Return a command that takes shared options too, stores them in the context, and is ended after --timeout.
 
     Typer reads the options of a command from its signature, so the two signatures are merged. What the shared options
     say is stored in the context, as a `ConfigRequest`.
@@ -132,7 +132,7 @@ def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
 
 
 def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_any_size: bool = False) -> Loaded:
-    """Return the config that is named, else found, else made of options, with overrides; InputError without any.
+    """Return the config named, else found, else made of options; InputError for none, or an uncovered batch size.
 
     Args:
         context: of the command.
@@ -164,7 +164,7 @@ def _config_of_options(context: typer.Context, request: ConfigRequest, overrides
 
 
 def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the paths of two or more configs, InputError with --no-config; of fewer (), after `set_config` with it.
+    """Return two or more paths (InputError with --no-config); store only one, or none, by `set_config`, and return ().
 
     Args:
         context: of the command.
@@ -205,7 +205,7 @@ def plan_results(
 
 
 def for_each(paths: Sequence[str], compute: Callable[[str], Result]) -> tuple[list[Result], tuple[DpcalcError, ...]]:
-    """Return (results, DpcalcErrors) of a computation on each file, errors with the path before them, equal ones once.
+    """Return the results of a computation on files, and its DpcalcErrors, which name their file; equal errors once.
 
     Args:
         paths: of the files.
@@ -243,7 +243,7 @@ def has_every_unit(context: typer.Context) -> bool:
 
 
 def loaded_for_every_unit(context: typer.Context) -> tuple[Loaded, ...]:
-    """Return the config once for each level that can be protected; without a file that of the options, one level."""
+    """Return the config once for each level that can be protected; without a file, one made of options less --unit."""
     from dpcalc.config.load import load_every_unit
 
     request: ConfigRequest = context.meta[_REQUEST]
@@ -263,7 +263,7 @@ def named_config(context: typer.Context) -> tuple[str | None, str, Overrides]:
 
 
 def _without_assumed_places(loaded: Loaded) -> Loaded:
-    """Return a config whose diagnostics on assumed values (in no file) have its own path, and no line and column."""
+    """Return a config whose diagnostics on assumed values name the config's path, without line and column."""
     from dpcalc.config.overrides import ASSUMED
 
     diagnostics = (
@@ -274,12 +274,16 @@ def _without_assumed_places(loaded: Loaded) -> Loaded:
 
 
 def _config_path(request: ConfigRequest, *, quiet: bool) -> str | None:
-    """Return CONFIG, else the one a search finds, printed unless quiet, else None; InputError if that finds several."""
+    """Return CONFIG, or None for --no-config; InputError for both; without either the config of a search, if any."""
     if request.config is not None and request.no_config:
         raise InputError(f"--no-config: expected no config beside it, got {request.config}; leave one of them out")
     if request.config is not None or request.no_config:
         return request.config
+    return _found_path(quiet=quiet)
 
+
+def _found_path(*, quiet: bool) -> str | None:
+    """Return the only config that a search finds, and print it unless quiet; None for none, InputError for several."""
     from dpcalc.config.discovery import find_configs
 
     discovery = find_configs(Path.cwd(), os.environ)
@@ -305,7 +309,7 @@ class ChosenConfigs:
 
 
 def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
-    """Return the files that words name or match, each once; without words those a search finds, printed, or none.
+    """Return the files that words name or match, each once, and the words as patterns; without words those of a search.
 
     Args:
         words: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty searches.
@@ -313,11 +317,16 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
     Raises:
         InputError: a pattern matches nothing.
     """
+    if not words:
+        return _found_configs()
+    paths = dict.fromkeys(path for word in words for path in matching_paths(word))
+    return ChosenConfigs(paths=tuple(paths), patterns=tuple(os.path.relpath(word or os.curdir) for word in words))
+
+
+def _found_configs() -> ChosenConfigs:
+    """Return the configs that a search finds, if any, and print them; patterns only if a variable names them."""
     from dpcalc.config.discovery import VARIABLE, find_configs
 
-    if words:
-        paths = dict.fromkeys(path for word in words for path in matching_paths(word))
-        return ChosenConfigs(paths=tuple(paths), patterns=tuple(os.path.relpath(word or os.curdir) for word in words))
     discovery = find_configs(Path.cwd(), os.environ)
     if discovery is None:
         return ChosenConfigs(paths=(), patterns=None)
@@ -346,7 +355,7 @@ def matching_paths(word: str) -> Sequence[str]:
 
 
 def _no_config_message(context: typer.Context, request: ConfigRequest, missing: Sequence[str]) -> str:
-    """Return the message "no config: ...": where it was searched, what is missing, the command with one or options."""
+    """Return the message "no config: ...": the folders searched, what is missing, and two commands that would work."""
     from dpcalc.config.discovery import folders_to_search
 
     folders = folders_to_search(Path.cwd())
@@ -356,14 +365,20 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
     )
     own = "".join(f" {words}" for words in _own_options(context))
     flags = "".join(f" {option} {text}" for option, text in request.flags)
-    more = "".join(f" {option} {EXAMPLES[option]}" for option in missing)
-    more += " --target-eps 2" if _lacks_target(context) else ""  # without a config there is no budget
+    more = _example_options(context, missing)
     lacks = f"; without one {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} needed" if missing else ""
     return (
         f"no config: none given, {looked}{lacks}\n"
         f"  give one:            {context.command_path} config.yaml{own}\n"
         f"  or say it directly:  {context.command_path}{own}{flags}{more}"
     )
+
+
+def _example_options(context: typer.Context, missing: Sequence[str]) -> str:
+    """Return " --option VALUE" with an example for each missing option, and a target for a solver that has none."""
+    examples = "".join(f" {option} {EXAMPLES[option]}" for option in missing)
+    # Without a config there is no budget.
+    return f"{examples} --target-eps 2" if _lacks_target(context) else examples
 
 
 def _lacks_target(context: typer.Context) -> bool:
