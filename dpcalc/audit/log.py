@@ -244,7 +244,7 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield a CSV log in blocks of whole steps, absent ones empty; InputError: header, rows, no row of the last step."""
+    """Yield a CSV log in blocks of whole steps, absent ones empty; InputError: header, rows, no last step."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = _csv_delimiter(f"{name}:{number}", header, form)

@@ -17,7 +17,7 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
 def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
-    """Return the result of `audit-sampler`: agrees or contradicts, with findings; each test as a row; JSON has notes too.
+    """Return the result of `audit-sampler`: agrees or contradicts, with findings; a row a test; JSON has notes too.
 
     Args:
         result: of the audit.

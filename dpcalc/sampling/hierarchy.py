@@ -471,7 +471,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return the mean draws per unit and step, no cap, at the first level not `All`; 1 / pass length if shuffled."""
+        """Return the mean draws per unit and step, no cap, at the first level not `All`; 1 / pass if shuffled."""
         # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:

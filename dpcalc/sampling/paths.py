@@ -440,15 +440,15 @@ def _largest_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
             return rows.sums(values)
 
 
-def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
+def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip_level: int) -> list[IntArray]:
     """Return, by level and row, the `_largest_mates` of its `contributions`; 0 at level 1.
 
     Args:
         levels: rows of each level, outermost first.
         hierarchy: levels and schemes.
-        clip: clipping level, from 1; 0 is the whole batch.
+        clip_level: clipping level, from 1; 0 is the whole batch.
     """
-    values = contributions(levels, hierarchy, clip)
+    values = contributions(levels, hierarchy, clip_level)
     below = zip(levels[1:], hierarchy.levels[1:], values[1:], strict=True)
     return [np.zeros_like(values[0]), *(_largest_mates(rows, level.scheme, each) for rows, level, each in below)]
 
