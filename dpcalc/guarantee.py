@@ -62,7 +62,7 @@ def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
 
 
 def _named_texts(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, text) of each value but None and ""; list items share a name, mappings in lists add [i]."""
+    """Yield (dotted name, `shown_number` or str) of each value but None, ""; mappings in lists add [i] to names."""
     for name, value in values.items():
         inner = value if isinstance(value, list) else [value]
         for place, each in enumerate(inner):

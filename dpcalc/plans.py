@@ -161,7 +161,7 @@ def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def _nested_config(
     given: Mapping[str, Any], levels: Mapping[str, object], sampling: Mapping[str, object], names: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Return the config of the options in `given`, levels, sampling, and unit and clip in `names`; noise 0 if None."""
+    """Return the config of the options `given`, {level: count}, sampling, unit and clip in `names`; or InputError."""
     _require_nested(given, levels, sampling)
     noise = given["--noise-multiplier"]
     return _stated(
@@ -286,7 +286,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
 
 
 def _argument_hint(name: str, known: Collection[str]) -> str:  # noqa: PLR0911  one for each way out
-    """Return dpcalc's word for another tool's argument if it is in `known`, else advice; the text is never empty."""
+    """Return dpcalc's word for another tool's argument if in `known`, else where to state it; never empty."""
     meant = key_suggestion("", name).key
     argument = _OUR_ARGUMENTS.get(meant, meant)
     if name in _ELSEWHERE:

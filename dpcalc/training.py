@@ -179,7 +179,7 @@ class Accountant:
         return pairs
 
     def _position_after(self, steps: int) -> _Position:
-        """Return the phase of the step after `steps` and the steps left in it, 10^12 if endless; or InputError."""
+        """Return the phase of the next step and its steps left, 10^12 if it may go on; InputError past an end."""
         for place, phase in enumerate(self._plan.phases[:-1]):
             if steps < phase.steps:
                 return _Position(place, phase.steps - steps)
@@ -380,7 +380,7 @@ class Accountant:
         self._certified, self._last_step = (0, 0.0), None
 
     def _replay(self, history: Iterable[Any]) -> None:
-        """Record each [phase index, noise, rate text, count] of a state; ValueError: not the next steps of the plan."""
+        """Record each [phase, noise, rate text or None, count] of a state; ValueError: not the plan's next steps."""
         for place, noise, rate, count in history:
             setting = _Setting(place, noise, None if rate is None else Fraction(rate))
             position = self._position_after(self._steps)

@@ -87,7 +87,7 @@ class ExpectedLosses:
 
 
 def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> Iterable[tuple[Array, Array]]:
-    """Yield (expected numbers times `rate`, losses) at quadrature nodes, by step; steps without nodes are skipped."""
+    """Yield (expected numbers times `rate`, losses) by step, of public draws at their rates; other kinds skipped."""
     for moments, count in parts:
         if isinstance(moments, RevealedSubsampleMoments):
             yield from _expected_losses(moments.steps.parts, rate * moments.rate * count)

@@ -382,7 +382,7 @@ def _classical_epsilon(moments: ComposedMoments, orders: Array, delta: float) ->
 
 
 def _secant_order(moments: ComposedMoments, low: float, high: float, delta: float) -> float:
-    """Return the zero of the secant of z K'(z) - K(z) + log delta through low and high, within them; else `low`."""
+    """Return the zero of a secant, clipped to its two ends; the lower end where it does not rise."""
     ends = np.array([low, high])
     value, slope = moments.cumulants(ends)
     first, last = ends * slope - value + math.log(delta)

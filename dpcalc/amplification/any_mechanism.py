@@ -369,7 +369,7 @@ def _smallest_frame_bound(steps: BlackBoxSteps) -> Bound:
 
 
 def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
-    """Return the path with the other members gone from the last frame if removed, down to what a draw takes."""
+    """Return the path with other members gone if removed, down to what a draw takes (a shuffle: one unit more)."""
     path, scheme = steps.path, steps.path.schemes[-1]
     # A draw from a frame with fewer units than it takes is that of a frame with just as many.
     fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1

@@ -433,7 +433,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return Pr[h >= 1], the chances of g = 0 and of only h = 0, and the law of (g, h); g > 2 counts as all units.
+    """Return Pr[h >= 1], chances of g = 0 and of h = 0 alone, and the unscaled law of (g, h >= 1); g > 2 is all units.
 
     Args:
         path: as of `hidden_group_bound`.

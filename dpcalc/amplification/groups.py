@@ -177,7 +177,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a Group for each placement, or one unplaced (over 12 members or 128 placements); InputError without room.
+    """Return a Group by placement, or one unplaced (over 12 members, 128 placements); InputError: no room or no bound.
 
     Args:
         size: number of members, >= 1.
@@ -487,7 +487,7 @@ def _exact_tails(members: int, rate: Fraction) -> list[Fraction]:
 
 
 def _rounded_tails(members: int, rate: Fraction) -> list[Fraction]:
-    """Return `_exact_tails`, each computed from the one before, rounded up by 2^-1600, until one is below 2^-1200."""
+    """Return min(1, C(members, j) rate^j) for j = 0, 1, ..., rounded up by 2^-1600, until one is below 2^-1200."""
     tails = [Fraction(1)]
     unit = term = 1 << _BITS
     for j in range(1, members + 1):

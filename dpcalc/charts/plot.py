@@ -383,7 +383,7 @@ def chart_text(chart: Chart, *, width: int) -> str:
 
 
 def _legend_lines(chart: Chart, seen: set[str], width: int) -> list[str]:
-    """Return "MARK LEGEND" of each line, with a remark if its mark is not `seen`, then "- NAME VALUE" of each limit."""
+    """Return "MARK LEGEND" of each line, remarked if not `seen`; then "- NAME VALUE" by y limit, ": ..." by x limit."""
     lines: list[str] = []
     for mark, series in _with_marks(chart.series):
         is_hidden = mark not in seen and any(y is not None and math.isfinite(y) for y in series.ys)
@@ -428,13 +428,13 @@ def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
     return cells
 
 
-def _line_cells(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[int, int]]:
-    """Yield (column, row) of each point and of the straight way between neighbours; a point not shown leaves a gap."""
+def _line_cells(series: Series, across: _Scale, upward: _Scale) -> Iterable[tuple[int, int]]:
+    """Yield (column, row from below) of points and of the straight way between; a point not shown leaves a gap."""
     # A point that is not shown interrupts the line.
     places: list[tuple[float, float] | None] = []
     for x, y in zip(series.xs, series.ys, strict=True):
         column = across.place(x)
-        row = None if y is None or not math.isfinite(y) else down.place(y)
+        row = None if y is None or not math.isfinite(y) else upward.place(y)
         places.append(None if column is None or row is None else (column, row))
     yield from ((round(place[0]), round(place[1])) for place in places if place is not None)
     # As many points between two neighbours as the longer of the two distances has cells: no cell is left out.

@@ -202,7 +202,7 @@ def _integer_power(base: Complex, exponent: int) -> Complex:
 
 
 def convolve(a: Array, b: Array) -> tuple[Array, float]:
-    """Return (convolution by FFT of two mass vectors of sum about 1; upper bound on the 2-norm of its round-off).
+    """Return (linear convolution of arrays >= 0, round-off relative to the smaller 2-norm); the work is spent.
 
     Args:
         a: non-negative terms with sum about 1, shape (n,).

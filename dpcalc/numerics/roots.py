@@ -14,7 +14,7 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return (left, right) around a root, by Chandrupatla, within a relative tolerance; f(left) has the sign of f(low).
+    """Return (left, right) around a sign change by Chandrupatla's method; 0 has the sign of f(high); ends unchecked.
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).

@@ -115,7 +115,7 @@ class Walk:
     depths: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     def folder(self, place: str = "", depth: int = 1, done: float = 0.0, share: float = 1.0) -> Folder:
-        """Return a folder and all below it; an unreadable one is empty and noted in `skipped`; InputError if too deep.
+        """Return a folder with all below; note files by depth, and unreadable ones as skipped; InputError if too deep.
 
         Args:
             place: path of the folder from the top.
@@ -390,7 +390,7 @@ def _levels_and_columns(source: ScanRequest) -> tuple[tuple[str, ...], tuple[str
 
 
 def _scan_of(counts: NestedCounts, names: Sequence[str] | None, remarks: tuple[str, ...]) -> Scan:
-    """Return the sizes of each level; None names them level_1, ..., example, and adds a remark if there are several."""
+    """Return the Scan of counts (a number: one level), `names` unchecked; None names the levels and adds a remark."""
     if names is None:
         depth = _depth(counts)
         names = (*(f"level_{number}" for number in range(1, depth)), RECORD)

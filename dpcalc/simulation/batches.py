@@ -399,7 +399,7 @@ def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
 
 
 def _draws_by_declared_sizes(level: Level, scheme: Scheme, parent_draws: Array) -> Array:
-    """Return the expected draws of (the first unit, all other units), where only the first parent has `min_count`.
+    """Return expected draws of (the first unit, all others), whose first parent has `min_count` units, others `count`.
 
     Args:
         level: of the units.

@@ -274,7 +274,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps of a round: a pass, or else level 1's redraw period; UnsupportedError if shuffles differ.
+    """Return steps until all is drawn afresh: a pass, or level 1's period; UnsupportedError: two or unequal shuffles.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.

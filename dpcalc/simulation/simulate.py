@@ -62,7 +62,7 @@ class Release:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def losses(self, runs: int, rng: Generator, *, is_present: bool) -> Array:
-        """Return the losses log P/Q of `runs` releases, drawn from P (the unit is present) or from Q, shape (runs,).
+        """Return log P/Q of `runs` releases from normal products with each case; P adds one case, or each at `rate`.
 
         Args:
             runs: number of releases.
