@@ -42,7 +42,7 @@ class UsageError(Protocol):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and print its result and errors; return its code, 128 + n for signal n, 130 for Ctrl-C, 141 unread.
+    """Run a command and print its result and errors; return its exit code, or 130 for Ctrl-C, 141 if no one reads it.
 
     Returns:
         The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only
@@ -75,7 +75,7 @@ def _print_failure(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: Exception) -> int:
-    """Print a message to stderr, with an OutputError's remarks, below the traceback if DPCALC_TRACEBACK; return 2 or 3."""
+    """Print a message and an OutputError's remarks to stderr, below a traceback if DPCALC_TRACEBACK; return 2 or 3."""
     if os.environ.get("DPCALC_TRACEBACK"):
         print_remark("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)

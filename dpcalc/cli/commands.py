@@ -57,7 +57,7 @@ class HelpfulCommand(TyperCommand):
 
 
 def _without_conversion(params: list[Any]) -> list[Any]:
-    """Return params, those of str, list[str] and bool now read by `_unconverted`, so that pydantic is not loaded."""
+    """Make `_unconverted` process params of str, list[str] and bool, so that pydantic is not loaded; return all params."""
     for param in params:
         declared = getattr(param, "type_descriptor", None)  # a Typer without it does not convert with pydantic
         is_changed = isinstance(param.process_value, partial)
@@ -67,7 +67,7 @@ def _without_conversion(params: list[Any]) -> list[Any]:
 
 
 def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
-    """Return a value as typed, through its callback if any; use `converted` if it is no text, or required and missing."""
+    """Return a value as typed, through any callback; by `converted` if it is no text, or is required and missing."""
     is_list = param.multiple or param.nargs != 1
     words = (value or ()) if is_list else (() if value is None else (value,))
     is_usual = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)

@@ -268,13 +268,18 @@ def scan(  # noqa: PLR0913  one parameter an option
     )
     counts = counted(source, on_progress=report_progress)
     check_level_names(counts.names)
+    return _scan_result(counts, _tree_output(counts, output), force=force, as_json=as_json)
+
+
+def _tree_output(counts: Scan, output: str | None) -> str | None:
+    """Return `output`, else counts.json if sizes differ, else None; InputError for a file though there is one level."""
     if output not in {None, STDOUT} and len(counts.sizes) == 1:
         raise InputError(
             f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0].units}); its count "
             "needs no tree: leave --output out"
         )
     has_tree = len(counts.sizes) > 1 and (output is not None or not counts.is_equal)
-    return _scan_result(counts, (output or DEFAULT) if has_tree else None, force=force, as_json=as_json)
+    return (output or DEFAULT) if has_tree else None
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -295,7 +300,7 @@ def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> Non
 
 
 def _scan_result(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
-    """Write the tree to `output`; return sizes and `data:` section as text or JSON, for "-" as an aside of the tree."""
+    """Write the tree to `output`; return sizes and `data:` section as text or JSON, as an aside if "-" prints the tree."""
     from dpcalc.scan.count import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in counts.remarks)
