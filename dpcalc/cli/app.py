@@ -42,7 +42,7 @@ class UsageError(Protocol):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and print its result and errors; return its exit code, or 130 for Ctrl-C, 141 if no one reads it.
+    """Run a command and print its result and errors; return its exit code, or 130 for Ctrl-C, 141 if its reader left.
 
     Returns:
         The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only

@@ -88,7 +88,7 @@ def check(  # noqa: PLR0913  one parameter an option
 
 
 def _announced_scope(configs: Sequence[str] | None, base: str) -> Scope:
-    """Return and announce the configs to judge, those given or else found, and those that only `base` has ("": none)."""
+    """Return and announce the configs to judge, given or else searched for, and those that only `base`, if any, has."""
     from dpcalc.gate.policy import find_scope
 
     chosen = chosen_configs(configs)

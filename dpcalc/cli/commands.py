@@ -57,7 +57,7 @@ class HelpfulCommand(TyperCommand):
 
 
 def _without_conversion(params: list[Any]) -> list[Any]:
-    """Make `_unconverted` process params of str, list[str] and bool, so that pydantic is not loaded; return all params."""
+    """Return params, after making `_unconverted` process those of str, list[str] and bool to avoid loading pydantic."""
     for param in params:
         declared = getattr(param, "type_descriptor", None)  # a Typer without it does not convert with pydantic
         is_changed = isinstance(param.process_value, partial)

@@ -300,7 +300,7 @@ def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> Non
 
 
 def _scan_result(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
-    """Write the tree to `output`; return sizes and `data:` section as text or JSON, as an aside if "-" prints the tree."""
+    """Write the tree to `output`; return sizes and `data:` section as text or JSON, for "-" as an aside of the tree."""
     from dpcalc.scan.count import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in counts.remarks)

@@ -105,7 +105,7 @@ def _epsilon_of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> _
 
 
 def _gdp_field(composition: Composition) -> tuple[Fields, tuple[str, ...]]:
-    """Return the field of the certified mu-GDP and a note why it took too long, each in a tuple that may be empty."""
+    """Return the field of the certified mu-GDP and a note if it took too long, each in a tuple that may be empty."""
     from dpcalc.planner.gdp import gaussian_summary
     from dpcalc.report.fields import Section
     from dpcalc.report.guarantees import gdp_field
