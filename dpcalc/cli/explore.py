@@ -311,7 +311,7 @@ def _sweep_text(
 
 
 def _drawing_and_table(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Return the table; on a terminal below a chart (one axis of numbers) or map (two), or that alone if over 50 rows."""
+    """Return the table; on a terminal add a chart (one axis of numbers) or map (two), and omit a table over 50 rows."""
     from dpcalc.charts.plot import chart_text
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_text, sweep_chart, sweep_lines
@@ -419,7 +419,7 @@ def _config_beside(context: typer.Context, config: str, file: str, what: str) ->
 
 
 def _guess_counts(text: str) -> tuple[int, int]:
-    """Return (guessed in, guessed out) of "IN:OUT", or the larger and smaller half of "N"; InputError for others and 0."""
+    """Return (guessed in, guessed out) of "IN:OUT", or the halves of "N", larger first; InputError for others and 0."""
     match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
     pair = (0, 0)
     if match:
