@@ -42,7 +42,7 @@ class UsageError(Protocol):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command, print its result and errors; return its exit code; 130 for Ctrl-C, 141 without a reader.
+    """Run a command and print its result and errors; return its exit code, or 130 for Ctrl-C, 141 if its reader left.
 
     Returns:
         The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_failure(error: Exception, arguments: Sequence[str]) -> int:
-    """Print an exception, or each of an ExceptionGroup, for `--json` as JSON too; return the highest code, 2 or 3."""
+    """Print an exception or each of a group, as JSON too for `--json` unless output failed; return the highest code."""
     errors = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
     codes = [_print_error(each) for each in errors]
     if _wants_json(arguments) and not isinstance(error, OutputError):
@@ -75,7 +75,7 @@ def _print_failure(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: Exception) -> int:
-    """Print to stderr the traceback if DPCALC_TRACEBACK, the message, an OutputError's remarks; return code 2 or 3."""
+    """Print a message and an OutputError's remarks to stderr, below a traceback if DPCALC_TRACEBACK; return 2 or 3."""
     if os.environ.get("DPCALC_TRACEBACK"):
         print_remark("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)
@@ -110,22 +110,27 @@ def _command_name(arguments: Sequence[str]) -> str:
 
 
 def _option_hint(error: UsageError) -> str:
-    """Return a hint line for another tool's option: "dpcalc calls this --X" or "dpcalc needs no clip norm"; else ""."""
+    """Return a hint line: this command's flag for another tool's option, or that no clip norm is needed; else ""."""
     with suppress(Exception):  # a hint must not hide the error
         from dpcalc.config.messages import key_suggestion
-        from dpcalc.config.overrides import FLAGS
 
         option = str(getattr(error, "option_name", ""))
         meant = key_suggestion("", option.lstrip("-").replace("-", "_"))
-        names = {"sampling.expected": "training.batch_size"} | {key: key for key in FLAGS.values()}
-        key = names.get(f"{meant.section}.{meant.key}", "")
-        ours = next((flag for flag, place in FLAGS.items() if place == key), "")
+        ours = _flag_of_key(f"{meant.section}.{meant.key}")
         command = getattr(getattr(error, "ctx", None), "command", None)
         if option and ours and any(ours in parameter.opts for parameter in getattr(command, "params", ())):
             return f"\n  = dpcalc calls this {ours}"
         if option and meant.key == "max_grad_norm":
             return "\n  = dpcalc needs no clip norm: the noise multiplier is relative to it"
     return ""
+
+
+def _flag_of_key(key: str) -> str:
+    """Return the flag that sets a config key, --batch-size for `sampling.expected` too; "" if no flag sets it."""
+    from dpcalc.config.overrides import FLAGS
+
+    flag_key = "training.batch_size" if key == "sampling.expected" else key
+    return next((flag for flag, place in FLAGS.items() if place == flag_key), "")
 
 
 def _diagnosis(error: Exception) -> tuple[str, int]:
@@ -153,23 +158,32 @@ def _result(arguments: Sequence[str]) -> CommandResult:
 
 
 def _result_by_typer(command: Any, arguments: Sequence[str]) -> CommandResult:  # noqa: ANN401  Typer's class of groups is private
-    """Return the result of a command run by Typer, empty if that printed help; KeyboardInterrupt, BrokenPipeError."""
+    """Return the result of a command run by Typer, empty if it printed help; KeyboardInterrupt if it is interrupted."""
     import typer
 
     try:
         outcome = command.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
-    except SystemExit as stop:  # Typer leaves so when the reader of its help is gone, and after shell completion
-        if stop.code and COMPLETING not in os.environ:
-            raise BrokenPipeError from None
-        return CommandResult(text="", code=int(bool(stop.code)))  # fish completes file names after a 1
-    if isinstance(outcome, CommandResult):
-        return outcome
-    if outcome == INTERRUPTED:
+    except SystemExit as stop:
+        return _result_of_exit(stop.code)
+    return outcome if isinstance(outcome, CommandResult) else _result_of_code(outcome)
+
+
+def _result_of_exit(code: object) -> CommandResult:
+    """Return an empty result, code 0 or 1, for Typer's sys.exit; BrokenPipeError for 1 outside shell completion."""
+    # Typer leaves so when the reader of its help is gone, and after shell completion.
+    if code and COMPLETING not in os.environ:
+        raise BrokenPipeError from None
+    return CommandResult(text="", code=int(bool(code)))  # fish completes file names after a 1
+
+
+def _result_of_code(code: int | None) -> CommandResult:
+    """Return an empty result with the exit code that Typer returns, 2 in place of 1; KeyboardInterrupt for 130."""
+    if code == INTERRUPTED:
         raise KeyboardInterrupt
-    # Help ends here. Typer's own code 1 is an aborted prompt; it must not look like the verdict "no".
-    return CommandResult(text="", code=FIX_INPUT if outcome == 1 else int(outcome or 0))
+    # Typer's own code 1 is an aborted prompt; it must not look like the verdict "no".
+    return CommandResult(text="", code=FIX_INPUT if code == 1 else int(code or 0))
 
 
 def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  likewise

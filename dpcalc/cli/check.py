@@ -88,7 +88,7 @@ def check(  # noqa: PLR0913  one parameter an option
 
 
 def _announced_scope(configs: Sequence[str] | None, base: str) -> Scope:
-    """Return and announce the configs to judge: CONFIG..., else found; and those that only `base` ("": none) finds."""
+    """Return and announce the configs to judge, given or else searched for, and those that only `base`, if any, has."""
     from dpcalc.gate.policy import find_scope
 
     chosen = chosen_configs(configs)
@@ -103,7 +103,7 @@ def _with_exit_zero(answer: CommandResult) -> CommandResult:
 
 
 def _nothing_found(base: str) -> str:
-    """Return the message "expected one or more config files, got none: ..."; it names `base` too, unless that is ""."""
+    """Return the message "expected one or more config files, got none: ...", with the places that were searched."""
     where = f"here or in {base}" if base else "here"
     return (
         f"expected one or more config files, got none: {where}, up to the top of the repository, is no dpcalc.yaml or "
@@ -206,7 +206,7 @@ def lock(  # noqa: PLR0913  one parameter an option
     memory_limit: options.MemoryLimit = options.GIGABYTES,
     verbose: options.Verbose = False,
 ) -> CommandResult:
-    """Record the meaning and the cost of configs in dpcalc.lock; `check --locked` compares with it.
+    """Record the meaning and the cost of configs in dpcalc.lock, if all have one; `check --locked` compares with it.
 
     With CONFIG the entries of other configs stay. Without it: the configs that a search finds, else those that
     dpcalc.lock holds; entries of any others are removed. Whether a budget is kept is for `check`.
@@ -234,7 +234,7 @@ def lock(  # noqa: PLR0913  one parameter an option
 
 
 def _cases_to_lock(paths: Sequence[str], lock: Lock, reader: ConfigReader) -> tuple[Case, ...]:
-    """Return the configs at `paths`, else those that the lock's entries name, as read; InputError without any entry."""
+    """Return and announce the configs at `paths`, else those of the lock's entries; InputError if both are empty."""
     from dpcalc.gate.diff import cases
 
     files = [(path, reader.key) for path in paths] or lock.config_files(reader.key)
@@ -245,7 +245,7 @@ def _cases_to_lock(paths: Sequence[str], lock: Lock, reader: ConfigReader) -> tu
 
 
 def _without_failures(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Return results, the failed ones passed and without problems: what differs from the old lock is in the new one."""
+    """Return results, with each FAILED one PASSED and without problems, since the new lock records the differences."""
     from dpcalc.gate.verdict import Verdict
 
     return tuple(
@@ -255,7 +255,7 @@ def _without_failures(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write `own` and the file's entries not in `removed` to dpcalc.lock if all passed; return (remarks, files).
+    """Write `own` and the file's entries not in `removed` to dpcalc.lock, if all passed; return (remarks, files).
 
     Args:
         own: has the entries of the given configs only.

@@ -57,7 +57,7 @@ class HelpfulCommand(TyperCommand):
 
 
 def _without_conversion(params: list[Any]) -> list[Any]:
-    """Return params; those of str, list[str] or bool get `_unconverted` as `process_value`: pydantic is not loaded."""
+    """Return params, after making `_unconverted` process those of str, list[str] and bool to avoid loading pydantic."""
     for param in params:
         declared = getattr(param, "type_descriptor", None)  # a Typer without it does not convert with pydantic
         is_changed = isinstance(param.process_value, partial)
@@ -67,7 +67,7 @@ def _without_conversion(params: list[Any]) -> list[Any]:
 
 
 def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
-    """Return a parameter's words as typed, through its callback; by `converted` if required and missing, or no text."""
+    """Return a value as typed, through any callback; by `converted` if it is no text, or is required and missing."""
     is_list = param.multiple or param.nargs != 1
     words = (value or ()) if is_list else (() if value is None else (value,))
     is_usual = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
@@ -151,7 +151,7 @@ def _name_column(param: Any) -> str:  # noqa: ANN401  likewise
 
 
 def _text_column(param: Any) -> str:  # noqa: ANN401  likewise
-    """Return a parameter's help, "[default: ...]" unless empty, zero, computed or a flag's, and "[required]"."""
+    """Return a parameter's help, "[default: ...]" unless empty, zero, computed or a flag's, and "[required]" if so."""
     text, default = param.help or "", param.show_default
     if default is True:
         value = None if callable(param.default) or getattr(param, "is_flag", False) else param.default

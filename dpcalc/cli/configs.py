@@ -177,16 +177,10 @@ def import_(  # noqa: PLR0913  one parameter an option
 
 
 def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
-    """Return option texts {name: text} as Terms of exact numbers, delta a text; InputError: not > 0, no adjacency."""
-    from dpcalc.config.scalars import parse_number, parse_quotient
+    """Return option texts {name: text} as Terms, exact numbers but delta as typed; InputError for unusable ones."""
     from dpcalc.imports.run import Terms
 
-    numbers: dict[str, Fraction | None] = {}
-    for option, text in texts.items():
-        stripped = (text or "").strip()
-        numbers[option] = parse_number(stripped) or parse_quotient(stripped)
-        if text is not None and not (numbers[option] or 0) > 0:
-            raise InputError(f"{option}: expected a number > 0, got `{text}`")
+    numbers = {option: _positive_number(option, text) for option, text in texts.items()}
     if adjacency is not None and adjacency not in options.ADJACENCIES:
         raise InputError(f"--adjacency: expected one of {', '.join(options.ADJACENCIES)}, got {adjacency!r}")
     return Terms(
@@ -199,6 +193,18 @@ def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
         steps=numbers["--steps"],
         noise_multiplier=numbers["--noise-multiplier"],
     )
+
+
+def _positive_number(option: str, text: str | None) -> Fraction | None:
+    """Return the exact number, or quotient such as 1/235, of an option; None for None; InputError unless > 0."""
+    from dpcalc.config.scalars import parse_number, parse_quotient
+
+    if text is None:
+        return None
+    number = parse_number(text.strip()) or parse_quotient(text.strip())
+    if number is None or number <= 0:
+        raise InputError(f"{option}: expected a number > 0, got `{text}`")
+    return number
 
 
 # `dpcalc scan`: count the units of a data set, level by level.
@@ -242,7 +248,7 @@ def scan(  # noqa: PLR0913  one parameter an option
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema dpcalc.result/1.")] = False,
 ) -> CommandResult:
-    """Count the units of a data set, and write them as a tree for `data.tree`.
+    """Count the units of a data set; if sizes differ, write them as a tree for `data.tree`.
 
     Every file of a folder, or every row of a file, is a record. Prints the `data:` section for the config.
     """
@@ -262,13 +268,18 @@ def scan(  # noqa: PLR0913  one parameter an option
     )
     counts = counted(source, on_progress=report_progress)
     check_level_names(counts.names)
+    return _scan_result(counts, _tree_output(counts, output), force=force, as_json=as_json)
+
+
+def _tree_output(counts: Scan, output: str | None) -> str | None:
+    """Return `output`, else counts.json if sizes differ, else None; InputError for a file though there is one level."""
     if output not in {None, STDOUT} and len(counts.sizes) == 1:
         raise InputError(
             f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0].units}); its count "
             "needs no tree: leave --output out"
         )
     has_tree = len(counts.sizes) > 1 and (output is not None or not counts.is_equal)
-    return _scan_result(counts, (output or DEFAULT) if has_tree else None, force=force, as_json=as_json)
+    return (output or DEFAULT) if has_tree else None
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -277,7 +288,7 @@ def _split_names(text: str) -> tuple[str, ...]:
 
 
 def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> None:
-    """Raise InputError if `--output` is a file but *.json, an existing one (no `force`), or "-" beside --json."""
+    """Raise InputError for a file that is not *.json or exists (unless `force`), and for "-" beside --json."""
     from dpcalc.scan.count import TREE_SUFFIX
 
     if output is not None and output != STDOUT:
@@ -289,7 +300,7 @@ def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> Non
 
 
 def _scan_result(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
-    """Write the tree if `output` is a file; return sizes and `data:` section as text or JSON, or for "-" the tree."""
+    """Write the tree to `output`; return sizes and `data:` section as text or JSON, for "-" as an aside of the tree."""
     from dpcalc.scan.count import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in counts.remarks)
@@ -319,7 +330,7 @@ def _tree_name(output: str | None) -> str:
 
 
 def _size_lines(counts: Scan) -> list[str]:
-    """Return a line for each level, as "session: 40, 2 to 5 in each user": its units, fewest and most in a parent."""
+    """Return a line for each level, such as "session: 40, 2 to 5 in each user", or "user: 10" for the first."""
     lines = []
     above = ""
     for size in counts.sizes:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     from dpcalc.config.load import Loaded
     from dpcalc.errors import DpcalcError
-    from dpcalc.mechanisms.pate import Votes
+    from dpcalc.mechanisms.pate import Aggregation, Votes
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.composition import Composition
     from dpcalc.planner.pate import DataDependentResult
+    from dpcalc.planner.plan import Plan
     from dpcalc.report.fields import Fields, Output
 
 
@@ -76,7 +77,7 @@ class _Answer(NamedTuple):
 
 
 def _epsilon_of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> _Answer:
-    """Return the answer on one config, with cross-checks and mu-GDP, and the cost of the votes it names, on request."""
+    """Return the answer on one config; on request with cross-checks and mu-GDP, or with the cost of its votes file."""
     from dpcalc.planner.composition import composed
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import evaluation_output, note_texts
@@ -104,7 +105,7 @@ def _epsilon_of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> _
 
 
 def _gdp_field(composition: Composition) -> tuple[Fields, tuple[str, ...]]:
-    """Return ((the field of the certified mu-GDP,) or () if there is none, (note why it took too long,) or ())."""
+    """Return the field of the certified mu-GDP and a note if it took too long, each in a tuple that may be empty."""
     from dpcalc.planner.gdp import gaussian_summary
     from dpcalc.report.fields import Section
     from dpcalc.report.guarantees import gdp_field
@@ -138,29 +139,34 @@ def _epsilon_of_every_unit(files: tuple[Loaded, ...]) -> _Answer:
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
-    """Return the data-dependent cost of a config's votes; None unless the run is one untuned PATE phase, for one unit.
-
-    The cost is itself private.
+    """Return the data-dependent cost of a config's votes, itself private; None if `_aggregation_of_votes` returns None.
 
     Raises:
         InputError: the votes cannot be read or do not fit the config; it begins with the place of `mechanism.votes`.
     """
-    plan = loaded.plan
+    aggregation = _aggregation_of_votes(loaded.plan)
+    if aggregation is None:
+        return None
+
+    from dpcalc.planner.pate import data_dependent_guarantee
+
+    try:
+        return data_dependent_guarantee(aggregation, _votes(loaded), delta=loaded.plan.delta)
+    except InputError as error:
+        place = loaded.mark("mechanism.votes")
+        stated_at = "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "
+        raise InputError(f"{stated_at}`mechanism.votes`: {error}") from error
+
+
+def _aggregation_of_votes(plan: Plan) -> Aggregation | None:
+    """Return the aggregation of a run that is one PATE phase with a votes file, untuned, for one unit; else None."""
     phase = plan.phases[0]
     if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
         return None
 
     from dpcalc.mechanisms.pate import PateMechanism
-    from dpcalc.planner.pate import data_dependent_guarantee
 
-    if not isinstance(phase.mechanism, PateMechanism):
-        return None
-    try:
-        return data_dependent_guarantee(phase.mechanism.aggregation, _votes(loaded), delta=plan.delta)
-    except InputError as error:
-        place = loaded.mark("mechanism.votes")
-        stated_at = "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "
-        raise InputError(f"{stated_at}`mechanism.votes`: {error}") from error
+    return phase.mechanism.aggregation if isinstance(phase.mechanism, PateMechanism) else None
 
 
 def _votes(loaded: Loaded) -> Votes:

@@ -286,7 +286,7 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
 def _write_sweep_picture(
     plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]
 ) -> str:
-    """Write the picture, a line over one axis or a map of two, over an old file; return "note: wrote ..."."""
+    """Write the picture, a line over one axis or a map of two, replacing an old file; return "note: wrote ..."."""
     from dpcalc.charts.plot import chart_picture
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_picture, sweep_chart
@@ -311,7 +311,7 @@ def _sweep_text(
 
 
 def _drawing_and_table(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Return, on a terminal, a chart (one axis) or map (two), above a table of up to 50 rows; else the table alone."""
+    """Return the table; on a terminal add a chart (one axis of numbers) or map (two), and omit a table over 50 rows."""
     from dpcalc.charts.plot import chart_text
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_text, sweep_chart, sweep_lines
@@ -383,7 +383,7 @@ def audit(  # noqa: PLR0913  one parameter an option
     from dpcalc.planner.search import require_pld_method
 
     rules = ScoreRules(
-        guesses=tuple(dict.fromkeys(map(_guesses, guesses or ()))),
+        guesses=tuple(dict.fromkeys(map(_guess_counts, guesses or ()))),
         thresholds=tuple(dict.fromkeys(options.any_number("--threshold", text) for text in thresholds or ())),
         false_alarm=options.probability("--false-alarm", false_alarm) or 0.0,
     )
@@ -411,15 +411,15 @@ def _write_roc_curve(plot: str, result: ScoreAudit, loaded: Loaded) -> str:
 
 
 def _config_beside(context: typer.Context, config: str, file: str, what: str) -> Loaded:
-    """Return the config at a path, with shared options; InputError if it and the other file are both "-" (stdin)."""
+    """Set the context's config and return it loaded; InputError if both it and the other file are "-" (stdin)."""
     if config == file == STDIN:
         raise InputError(f"{what}: expected a file beside a config from standard input, got - for both")
     set_config(context, [config])
     return loaded_plan(context)
 
 
-def _guesses(text: str) -> tuple[int, int]:
-    """Return (guessed in, guessed out) of "IN:OUT", or the halves of "N", the larger first; InputError otherwise."""
+def _guess_counts(text: str) -> tuple[int, int]:
+    """Return (guessed in, guessed out) of "IN:OUT", or the halves of "N", larger first; InputError for others and 0."""
     match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
     pair = (0, 0)
     if match:

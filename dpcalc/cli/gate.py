@@ -37,7 +37,7 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Delete an earlier report at the path; InputError for a link or another file; no-op for devices, stdout."""
+        """Delete an earlier report at the path; leave a device; InputError for a link or a file that is no report."""
         if self.path is None:
             return
         try:
@@ -54,7 +54,7 @@ class Report:
             Path(self.path).unlink()
 
     def write(self, text: str) -> None:
-        """Replace the report's file, or write into a device or pipe; no-op for standard output; or InputError."""
+        """Replace the report's file, or write into a device or pipe; skip standard output; InputError if it fails."""
         if self.path is None:
             return
         data = text.encode("utf-8", errors="backslashreplace")
@@ -71,7 +71,7 @@ class Report:
             raise self._refusal(f"cannot write it: {system_message(error)}") from error
 
     def _refuse_links(self, path: Path) -> None:
-        """Raise InputError if the path is a link or leads out of the repository; outside git, if a link to a file."""
+        """Raise InputError for a link or a path that leads out of its repository; outside git, for a link to a file."""
         root = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
         if root is None:
             # /dev/stdout is such a link: where standard output is a file, the link itself would be replaced.
@@ -158,7 +158,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write report files, GitHub's summary; return the printed report, the worst verdict's code, 2+ if a file fails.
+    """Write report files and GitHub's summary; return the printed report and the worst code, 2 or 3 if a file fails.
 
     With a report for GitHub, Markdown is appended to the workflow's step summary too. Asides have the tracebacks.
 
@@ -194,7 +194,7 @@ def _printed_text(report: Report, view: GateView) -> str:
 
 
 def _path_from_top(path: str) -> str:
-    """Return a path relative to the top of the working directory's repository, links unresolved; else unchanged."""
+    """Return a path relative to the top of the current folder's repository, links unresolved; unchanged if outside."""
     root = git_root(Path.cwd())
     place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
     return place.relative_to(root).as_posix() if root is not None and place.is_relative_to(root) else path
