@@ -164,7 +164,7 @@ def _cost_cells(evaluation: Evaluation, loaded: Loaded) -> tuple[str, ...]:
 
 
 def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Fields:
-    """Return the fields of one config from guarantee and `-v` rows to training, accountant, budget, notes and origin."""
+    """Return the fields of one config, from guarantee and `-v` rows to training, bound, budget, notes and origin."""
     guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
     return (
         guarantee_field(guarantee, limit),

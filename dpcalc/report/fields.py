@@ -219,7 +219,7 @@ def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def json_document(command: str, fields: Fields) -> str:
-    """Return schema, version, command and fields as JSON without CI commands; infinity is null; refuse NaN (ValueError).
+    """Return schema, version, command and fields as JSON without CI commands, infinity as null; ValueError for NaN.
 
     Args:
         command: name of the command that prints it.

@@ -35,7 +35,7 @@ def problem_hint(problem: Problem, result: Result) -> str:
 
 
 def _fits_text(fits: Fits) -> str:
-    """Return the changes that would fit, joined by "or": more noise, in all phases if several, fewer steps; or ""."""
+    """Return the changes that fit, joined by "or": noise_multiplier >= X, every one times F, steps <= N; or ""."""
     texts = []
     if fits.noise_multiplier is not None:
         texts.append(f"noise_multiplier >= {rounded_up(fits.noise_multiplier, digits=FIT_DIGITS)}")
@@ -77,7 +77,7 @@ def _over_budget_text(problem: Problem, result: Result) -> str:
 
 
 def _near_budget_text(problem: Problem, result: Result) -> str:
-    """Return for DPC302 the percent of the limit used and of the warning; `detail` without guarantee or limit."""
+    """Return for DPC302 the percent of the limit used and when it warns, or `detail` without guarantee or limit."""
     guarantee, limit = result.guarantee, result.limit
     if guarantee is None or limit is None:
         return problem.detail
@@ -151,7 +151,7 @@ def _claim_change_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_effect_text(problem: Problem) -> str:
-    """Return "alone lowers epsilon, A -> B", or "with the other changes ..." if `alone` is given, or that none is known."""
+    """Return "alone lowers epsilon, A -> B" ("with the other changes" if `alone` is given), or that it is unknown."""
     if not problem.numbers:
         return "changes an assumption, and what it does alone is not known"
     how = "with the other changes" if "alone" in problem.numbers else "alone"  # alone it is then no lower

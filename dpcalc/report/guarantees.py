@@ -79,7 +79,7 @@ def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
 
 
 def gdp_text(gdp: GaussianSummary) -> str:
-    """Return "mu <= X at deltas from F on (regret R)", or that R is too large for a good summary, or mu infinite."""
+    """Return "mu <= X at deltas from F on (regret R)", or that R is too large, or that no finite mu is known."""
     floor = as_given(gdp.floor)
     if not math.isfinite(gdp.mu):
         return f"no mu: at floor {floor} none that is finite is known"
