@@ -66,7 +66,7 @@ def evaluation_output(
     errors: Sequence[PrefixErrors] = (),
     extra: Fields = (),
 ) -> Output:
-    """Return the result of `epsilon` on one config: headline, quiet epsilon, fields, errors of prefix sums, `extra`.
+    """Return the result of `epsilon` on one config: headline, quiet epsilon, and all fields with `extra` as the last.
 
     Args:
         evaluation: guarantee and explanation of the plan.
@@ -81,7 +81,7 @@ def evaluation_output(
         fields=(
             config_field(loaded),
             *_evaluation_fields(evaluation, loaded, checks),
-            *_prefix_error_fields(errors, several=len(evaluation.phases) > 1),
+            *_prefix_error_fields(errors, names_phases=len(evaluation.phases) > 1),
             *extra,
         ),
         quiet_text=quiet_line(evaluation.guarantee.epsilon),
@@ -89,7 +89,7 @@ def evaluation_output(
 
 
 def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon --unit all`: a JSON entry, a block, a table row and a quiet line for each level.
+    """Return the result of `epsilon --unit all`: for each level a JSON entry, plain block, table row and quiet line.
 
     Args:
         answers: (evaluation, config) with each level as the protected one, the outermost first.
@@ -114,7 +114,7 @@ def _unit_block(evaluation: Evaluation) -> Fields:
 
 
 def _units_table(evaluations: Sequence[Evaluation], plan: Plan) -> Table:
-    """Return a table: a row for each level with both bounds, tight, accountant, draws (`note`); claim as headline."""
+    """Return a table of bounds, accountant and draws, a row for each protected level; facts of the plan head it."""
     group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
     facts = f"{plan.adjacency}, delta = {as_given(plan.delta)}, {counted(plan.steps, 'step')}"
     columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
@@ -131,7 +131,7 @@ def _quiet_lines(evaluations: Iterable[Evaluation]) -> str:
 
 
 def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon A B`: a JSON entry, a block, a table row and a quiet line for each config.
+    """Return the result of `epsilon A B`: for each config a JSON entry, plain block, table row and quiet line.
 
     Args:
         costs: each config with its evaluation.
@@ -150,7 +150,7 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
 
 
 def _cost_cells(evaluation: Evaluation, loaded: Loaded) -> tuple[str, ...]:
-    """Return one config's cells: epsilon, lower bound, tight, delta, unit, adjacency, share of budget or "", draws."""
+    """Return a config's epsilon, lower bound, tight, delta, unit, adjacency, share of budget or "", and draws."""
     guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
     texts = cells((guarantee_field(guarantee, limit),), ("epsilon", "epsilon_lower", "tight", "delta"))
     used = "" if limit is None else budget_used(guarantee.epsilon, limit)
@@ -164,7 +164,7 @@ def _cost_cells(evaluation: Evaluation, loaded: Loaded) -> tuple[str, ...]:
 
 
 def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Fields:
-    """Return guarantee, rows of `-v`, alternatives, training, bound, accountant, checks, budget, assumptions, notes."""
+    """Return the fields of one config, from guarantee and `-v` rows to training, bound, budget, notes and origin."""
     guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
     return (
         guarantee_field(guarantee, limit),
@@ -190,7 +190,7 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
 
 
 def _detail_rows(evaluation: Evaluation) -> Fields:
-    """Return rows of `-v`: costlier direction, tight or not, and of Gaussian phases `shift` and distances."""
+    """Return the `-v` rows: costlier direction, tight or not, and shift and distances of each Gaussian phase."""
     guarantee, direction = evaluation.guarantee, evaluation.guarantee.direction
     shifted = [each for each in evaluation.phases if each.shift is not None]
     shifts = (f"{_phase_prefix(each, evaluation)}{counted(each.shift or 0, 'clip norm')}" for each in shifted)
@@ -205,7 +205,7 @@ def _detail_rows(evaluation: Evaluation) -> Fields:
 
 
 def _training_fields(evaluation: Evaluation) -> Fields:
-    """Return `steps`, `phases` (JSON dicts; plain "NAME: TRAINING; DRAWS" each) and the rows of `phase_rows`."""
+    """Return `steps`, then `phases` with a JSON dict and a plain line of training and draws each, then `phase_rows`."""
     phases = evaluation.phases
     texts = tuple(f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
     rows = (
@@ -220,7 +220,7 @@ def _training_fields(evaluation: Evaluation) -> Fields:
 
 
 def phase_rows(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
-    """Yield a ("sampling", text) for each phase, then a ("training", text) for each: draws, length and noise."""
+    """Yield ("sampling", its draws) for each phase, then ("training", its length, noise and clipping) for each."""
     yield from (("sampling", text) for text in sampling_texts(evaluation))
     for phase in evaluation.phases:
         yield "training", _phase_prefix(phase, evaluation) + _training_text(phase)
@@ -237,11 +237,16 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
 
 
 def _sampling_text(phase: PhaseSummary) -> str:
-    """Return draws in words, with inclusion probability, redraw period and public draws unless noise is correlated."""
+    """Return the sampling scheme in words, followed by `_inclusion_words` unless the phase has a `sensitivity`."""
     if phase.sensitivity is not None:  # nothing is drawn at random
         return visible(phase.sampling)
+    return f"{visible(phase.sampling)}; {_inclusion_words(phase)}"
+
+
+def _inclusion_words(phase: PhaseSummary) -> str:
+    """Return "inclusion P", the length of its pass and of its draw where above 1, and the draws assumed public."""
     # Inclusion is that of the whole path, and so the one number by which two nestings can be compared.
-    words = f"{visible(phase.sampling)}; inclusion {_probability_text(phase.inclusion)}"
+    words = f"inclusion {_probability_text(phase.inclusion)}"
     if phase.steps_of_a_pass > 1:
         words += f" in each pass of {phase.steps_of_a_pass} steps"
     if phase.hold > 1:
@@ -253,7 +258,7 @@ def _sampling_text(phase: PhaseSummary) -> str:
 
 
 def _training_text(phase: PhaseSummary) -> str:
-    """Return steps, noise, clipping unit (if it clips) and a strategy's sensitivity of a phase in words."""
+    """Return a phase's steps and noise in words, what it clips if anything, and its sensitivity if it has one."""
     words = f"{counted(phase.steps, 'step')}, {noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)}"
     clip = "the whole batch" if phase.clip == "batch" else f"each {visible(phase.clip)}"
     clipped = f"{words}, clipped: {clip}" if phase.clips else words
@@ -261,7 +266,7 @@ def _training_text(phase: PhaseSummary) -> str:
 
 
 def _sensitivity_text(phase: PhaseSummary) -> str:
-    """Return a strategy's sensitivity, rounded up, and how it was computed; "" without one."""
+    """Return "; sensitivity S (SOURCE)" of a strategy, rounded up, "at most S" unless exact; "" without one."""
     sensitivity = phase.sensitivity
     if sensitivity is None:
         return ""
@@ -270,14 +275,14 @@ def _sensitivity_text(phase: PhaseSummary) -> str:
 
 
 def _probability_text(probability: Fraction) -> str:
-    """Return a probability as an exact fraction; for a denominator over 10^7 as "about" three digits, rounded up."""
+    """Return a probability as an exact fraction, or "about" three digits rounded up if its denominator is over 10^7."""
     if probability.denominator <= MAX_DENOMINATOR:
         return str(probability)
     return f"about {rounded_up(float(probability))}"
 
 
 def _bound_text(evaluation: Evaluation) -> str:
-    """Return the one-step bound's name, then each published bound's epsilon, "(not valid here)" behind invalid ones."""
+    """Return the one-step bound's name and what each published bound would say, "(not valid here)" if invalid."""
     words = [evaluation.guarantee.bound]
     for row in evaluation.alternatives:
         if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
@@ -287,7 +292,7 @@ def _bound_text(evaluation: Evaluation) -> str:
 
 
 def _distances_text(phase: PhaseSummary) -> str:
-    """Return distances in clip norms, of both directions if they differ, times the root of the period; or "none"."""
+    """Return distances in clip norms, both directions if they differ, times the root of a redraw period; or "none"."""
     if not phase.distances:
         return "none"
     factor = f", times the root of {phase.hold}" if phase.hold > 1 else ""
@@ -299,7 +304,7 @@ def _distances_text(phase: PhaseSummary) -> str:
 
 
 def _accountant_text(evaluation: Evaluation) -> str:
-    """Return the accountant, then what other valid accountants "would give" with the same one-step bound, if finite."""
+    """Return the accountant, then the finite epsilons of other valid accountants with the same one-step bound."""
     guarantee = evaluation.guarantee
     # Of the same one-step bound only: else the difference would not be that of the accountants.
     words = [method_name(guarantee.method)]
@@ -313,23 +318,23 @@ def _accountant_text(evaluation: Evaluation) -> str:
 
 
 def _alternative_text(row: Row) -> str:
-    """Return "METHOD, BOUND: EPSILON (KIND): NOTE", epsilon "does not apply" if None, "not valid here" behind KIND."""
+    """Return "METHOD, BOUND: EPSILON (KIND): NOTE"; it says so if a row has no epsilon or is not valid here."""
     value = "does not apply" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
     validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
     note = f": {visible(row.note)}" if row.note else ""
     return f"{row.method}, {row.bound}: {value} ({validity}){note}"
 
 
-def _prefix_error_fields(errors: Sequence[PrefixErrors], *, several: bool) -> Iterator[Field]:
-    """Yield a `-v` row and a plain line, no JSON, on each phase's errors of prefix sums; `several` names the phase."""
+def _prefix_error_fields(errors: Sequence[PrefixErrors], *, names_phases: bool) -> Iterator[Field]:
+    """Yield a `-v` row and a plain line on the errors of prefix sums in each phase; neither is in JSON."""
     for each in errors:
-        text = f"{visible(each.phase)}: {_prefix_error_text(each)}" if several else _prefix_error_text(each)
+        text = f"{visible(each.phase)}: {_prefix_error_text(each)}" if names_phases else _prefix_error_text(each)
         yield terminal_only("prefix sums", text, Section.DETAILS, verbose=True)
         yield plain_only("prefix_sums", (text,), Section.LAST)
 
 
 def _prefix_error_text(errors: PrefixErrors) -> str:
-    """Return a coordinate's deviation over the steps, in clip norms, root mean square and largest, up to 4 digits."""
+    """Return a coordinate's deviation in clip norms, root mean square over steps and largest, rounded up."""
     return (
         f"deviation of a coordinate {rounded_up(errors.mean, digits=4)} clip norms (root mean square over "
         f"the steps), at most {rounded_up(errors.largest, digits=4)}"
@@ -340,7 +345,7 @@ def _prefix_error_text(errors: PrefixErrors) -> str:
 
 
 def _cross_check_fields(checks: Sequence[CrossCheck]) -> Iterator[Field]:
-    """Yield the `-v` rows of cross-checks, then `cross_check`: a JSON entry and a plain line each; no JSON for ()."""
+    """Yield the `-v` rows of the checks, then `cross_check` with these rows as plain lines, in JSON only if any."""
     rows = tuple(cross_check_rows(checks))
     yield from (terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in rows)
     yield Field(
@@ -353,7 +358,7 @@ def _cross_check_fields(checks: Sequence[CrossCheck]) -> Iterator[Field]:
 
 
 def _cross_check_entry(check: CrossCheck) -> Fields:
-    """Return a cross-check for JSON: direction, certified ends of epsilon, estimate, best Renyi order and note."""
+    """Return a cross-check for JSON: direction, certified bounds of epsilon, estimate or None, best RDP order, note."""
     return (
         Field("direction", check.direction),
         Field("epsilon", check.upper),
@@ -365,7 +370,7 @@ def _cross_check_entry(check: CrossCheck) -> Fields:
 
 
 def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterator[tuple[str, str]]:
-    """Yield (direction, certified interval and best RDP order) of each check, then ("cross-check", agreement) of one.
+    """Yield (direction, interval and best RDP order) for each check, then ("cross-check", agreement) of the costliest.
 
     The agreement with inversion is that of the direction with the larger upper bound; () yields nothing.
     """
@@ -378,7 +383,7 @@ def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterator[tuple[str, str]]:
 
 
 def _agreement_text(check: CrossCheck) -> str:
-    """Return "inversion agrees with pld to D", relative, rounded up; or that it is outside, or gives no estimate."""
+    """Return "inversion agrees with pld to D", D relative, or that its estimate is missing or outside the interval."""
     if check.estimate is None:
         return "inversion gives no estimate of this run to compare with"
     # An estimate outside the certified interval is a defect of one of both, which only a report can show us.
@@ -402,7 +407,7 @@ Comparisons = Sequence[tuple[Sequence[Row], Loaded]]
 
 
 def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
-    """Return the result of `compare` on one config: a JSON entry, plain block and table row for each Row of `rows`.
+    """Return the result of `compare` on one config: for each Row a JSON entry, a plain block and a table row.
 
     Args:
         rows: one for each accountant and one-step bound.
@@ -423,7 +428,7 @@ def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
 
 
 def comparisons_output(comparisons: Comparisons) -> Output:
-    """Return the result of `compare A B`: JSON entries of configs, plain blocks of rows with their config, a table.
+    """Return the result of `compare A B`: `configs` in JSON, a plain block for each config and Row, one table.
 
     Args:
         comparisons: the rows of each config, and the config.
@@ -437,7 +442,7 @@ def comparisons_output(comparisons: Comparisons) -> Output:
 
 
 def _comparisons_table(comparisons: Comparisons) -> Table:
-    """Return a table of epsilons: a row for each (accountant, bound) of any config, a column for each config."""
+    """Return a table of epsilons: a row for each accountant and bound of any config, a column for each config."""
     files = [loaded for _, loaded in comparisons]
     plans = [loaded.plan for loaded in files]
     # A row that only some configs have is kept, in the order of its first occurrence; the others have "n/a" there.
@@ -460,7 +465,7 @@ def _blocks(rows: Sequence[Row], loaded: Loaded) -> tuple[Fields, ...]:
 
 
 def _comparison_fields(rows: Sequence[Row], loaded: Loaded) -> Fields:
-    """Return the JSON-only fields of one config: its name, unit, adjacency, delta, steps, rows and origin."""
+    """Return the JSON-only fields of one config: name, unit, adjacency, delta, steps, rows and origin."""
     plan = loaded.plan
     return (
         config_field(loaded),
@@ -474,7 +479,7 @@ def _comparison_fields(rows: Sequence[Row], loaded: Loaded) -> Fields:
 
 
 def _epsilon_cell(row: Row | None) -> str:
-    """Return epsilon, with "(KIND)" if it is no bound, "(not valid)" if the bound does not hold; "n/a" without one."""
+    """Return epsilon, with "(KIND)" if it is an estimate or approximation, "(not valid)" if invalid; "n/a" if None."""
     if row is None or row.epsilon is None:
         return "n/a"
     epsilon = epsilon_text(row.epsilon, row.kind)

@@ -71,13 +71,13 @@ class Field:
     is_inline: bool = False
 
     def texts(self) -> tuple[str, ...]:
-        """Return the texts of plain lines: `plain` if given, else the value's, of a list one an item; "" is no line."""
+        """Return the plain texts: `plain` if given, else the value in words, item by item for a list; "" is no line."""
         if self.plain is not None:
             return (self.plain,) if isinstance(self.plain, str) else self.plain
         return tuple(map(self._text, self.value if isinstance(self.value, list) else [self.value]))
 
     def _text(self, value: object) -> str:
-        """Return a value as text: "" for None, "yes" or "no" for a bool, a float rounded, else the text escaped."""
+        """Return "" for None, "yes" or "no" for a bool, a float by `rounding`, and any other value as escaped text."""
         match value:
             case None:
                 return ""
@@ -89,21 +89,23 @@ class Field:
                 return visible(str(value))
 
     def rows(self) -> Iterator[tuple[Field, str]]:
-        """Yield (field, text) of each terminal row: of `row`, else of `texts()`, and those of an object's fields."""
-        # An object has no text of its own: its fields have the rows, unless `row` words it as a whole.
-        texts = self.texts() if self.row is None and not isinstance(self.value, tuple) else self.row or ()
-        for text in (texts,) if isinstance(texts, str) else texts:
-            if self.label and text:
-                yield self, text
+        """Yield (field, text) of its own terminal rows, if it has a label, then those of an object's fields."""
+        yield from ((self, text) for text in self._own_row_texts() if self.label and text)
         for inner in self.value if isinstance(self.value, tuple) else ():
             yield from inner.rows()
+
+    def _own_row_texts(self) -> tuple[str, ...]:
+        """Return `row` as a tuple if given, else () for an object, whose fields have the rows, else `texts()`."""
+        if self.row is not None:
+            return (self.row,) if isinstance(self.row, str) else self.row
+        return () if isinstance(self.value, tuple) else self.texts()
 
 
 Fields = tuple[Field, ...]
 
 
 def json_only(name: str, value: object) -> Field:
-    """Return a field of JSON that has no plain line and no row.
+    """Return a field that is in JSON alone, with no plain line and no row on a terminal.
 
     Args:
         name: its name.
@@ -113,7 +115,7 @@ def json_only(name: str, value: object) -> Field:
 
 
 def plain_only(name: str, text: str | tuple[str, ...], section: Section = Section.BOUND) -> Field:
-    """Return a field that has plain lines, but is not in JSON and has no row.
+    """Return a field with a plain line for each text; it has no row on a terminal and is not in JSON.
 
     Args:
         name: its name.
@@ -126,7 +128,7 @@ def plain_only(name: str, text: str | tuple[str, ...], section: Section = Sectio
 def terminal_only(
     label: str, text: str | tuple[str, ...], section: Section = Section.BOUND, *, verbose: bool = False
 ) -> Field:
-    """Return a field that has rows on a terminal, but is not in JSON and has no plain line.
+    """Return a field with a terminal row for each text; it has no plain line and is not in JSON.
 
     Args:
         label: its name.
@@ -188,7 +190,7 @@ class Output:
 
 
 def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, text) of each plain line, section by section; nothing for a text "".
+    """Yield (dotted name, text) of each plain line by section; names include those of objects that are not inline.
 
     Args:
         fields: the fields.
@@ -203,7 +205,7 @@ def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the plain texts of fields for some columns of a table, "" where there is none.
+    """Return for each column the text of the plain line of that name, the last one of several; "" without one.
 
     Args:
         fields: the fields, those of inline objects included.
@@ -217,7 +219,7 @@ def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def json_document(command: str, fields: Fields) -> str:
-    """Return a whole JSON output: schema, version, command, then fields; infinity as null, ValueError for NaN.
+    """Return schema, version, command and fields as JSON without CI commands, infinity as null; ValueError for NaN.
 
     Args:
         command: name of the command that prints it.
@@ -235,7 +237,7 @@ def json_document(command: str, fields: Fields) -> str:
 
 
 def _json_value(value: object) -> object:
-    """Return a value for JSON: a tuple of fields as a dict (those in JSON), lists item by item, infinity as None."""
+    """Return a value for JSON, recursively: fields as a dict of those in JSON, infinity as None, others unchanged."""
     match value:
         case tuple():
             return {field.name: _json_value(field.value) for field in value if field.in_json}
@@ -249,7 +251,7 @@ def _json_value(value: object) -> object:
 
 
 def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
-    """Return findings as JSON dicts, in order: code, level, message, hint, path, line and column (from 1, or None)."""
+    """Return a JSON dict for each finding: code, level, message, hint, path, line and column (from 1, or None)."""
     return [
         {
             "code": finding.code,
@@ -265,7 +267,7 @@ def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, objec
 
 
 def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
-    """Return `config`, an inline object: `path` for JSON alone, and `name`, with the row "run" unless not `has_row`.
+    """Return the inline object `config`: `path` in JSON alone, and `name`, shown as row "run" if `has_row`.
 
     Args:
         loaded: the config.
@@ -276,7 +278,7 @@ def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
 
 
 def origin_fields(loaded: Loaded) -> Fields:
-    """Return `diagnostics` and `config_hash` of a config, for JSON alone."""
+    """Return `diagnostics`, a dict for each finding, and `config_hash` of a config, both for JSON alone."""
     return (
         json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
         json_only("config_hash", loaded.config_hash),
@@ -292,7 +294,7 @@ class ReportedError(NamedTuple):
 
 
 def error_field(errors: Sequence[ReportedError]) -> Field:
-    """Return the JSON field `error`: highest exit code, rule of the first error with it, all messages and findings.
+    """Return `error` for JSON: exit code and rule of the gravest one, all messages, and findings of ConfigErrors.
 
     Args:
         errors: at least one.
@@ -310,7 +312,7 @@ def error_field(errors: Sequence[ReportedError]) -> Field:
 
 
 def _rule_code(reported: ReportedError) -> str:
-    """Return an error's rule: for exit code 3 by `no_verdict_reason`, of a config its first finding's, else DPC104."""
+    """Return an error's rule: by `no_verdict_reason` for exit code 3, a ConfigError's first finding's, else DPC104."""
     if reported.exit_code == NO_VERDICT:
         return no_verdict_reason(reported.error).code
     return reported.error.diagnostics[0].code if isinstance(reported.error, ConfigError) else "DPC104"

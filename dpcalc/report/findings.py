@@ -12,7 +12,7 @@ FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up
 
 
 def problem_sentence(problem: Problem, result: Result) -> str:
-    """Return the sentence of a finding by its rule's function in `_SENTENCES`; `problem.detail` for a rule without one.
+    """Return the sentence by the function of the finding's rule in `_SENTENCES`, `problem.detail` for other rules.
 
     Args:
         problem: the finding; its `detail` is the message of rules that are not in `_SENTENCES`.
@@ -23,7 +23,7 @@ def problem_sentence(problem: Problem, result: Result) -> str:
 
 
 def problem_hint(problem: Problem, result: Result) -> str:
-    """Return `problem.hint`; for an epsilon over the limit (DPC205, DPC301) "to fit: ..." if `result.fits` has values.
+    """Return "to fit: ..." for an epsilon over the limit (DPC205, DPC301) if `result.fits` has values, else the hint.
 
     Args:
         problem: the finding.
@@ -35,7 +35,7 @@ def problem_hint(problem: Problem, result: Result) -> str:
 
 
 def _fits_text(fits: Fits) -> str:
-    """Return the changes that would keep to the limit: "noise_multiplier >= X or steps <= N"; X rounded up; or ""."""
+    """Return the changes that fit, joined by "or": noise_multiplier >= X, every one times F, steps <= N; or ""."""
     texts = []
     if fits.noise_multiplier is not None:
         texts.append(f"noise_multiplier >= {rounded_up(fits.noise_multiplier, digits=FIT_DIGITS)}")
@@ -47,7 +47,7 @@ def _fits_text(fits: Fits) -> str:
 
 
 def before_and_after_text(before: float, after: float) -> str:
-    """Return two upper bounds as "A -> B", rounded up, with as many digits as show which is larger.
+    """Return two upper bounds as "A -> B", rounded up, with enough digits to show which is larger.
 
     Args:
         before: the first one.
@@ -62,12 +62,12 @@ def _claim_text(guarantee: Guarantee) -> str:
 
 
 def _no_bound_text(problem: Problem, result: Result) -> str:
-    """Return "there is no finite epsilon (unit U, delta D)" for DPC205; `problem.detail` without a guarantee."""
+    """Return "there is no finite epsilon (unit U, delta D)" for DPC205, or `problem.detail` without a guarantee."""
     return problem.detail if result.guarantee is None else f"there is no finite epsilon {_claim_text(result.guarantee)}"
 
 
 def _over_budget_text(problem: Problem, result: Result) -> str:
-    """Return "epsilon X exceeds the budget L (unit U, delta D)" for DPC301; `problem.detail` without bound or limit."""
+    """Return "epsilon X exceeds LIMIT L (unit U, delta D)" for DPC301, or `detail` without guarantee or limit."""
     guarantee, limit = result.guarantee, result.limit
     if guarantee is None or limit is None:
         return problem.detail
@@ -77,7 +77,7 @@ def _over_budget_text(problem: Problem, result: Result) -> str:
 
 
 def _near_budget_text(problem: Problem, result: Result) -> str:
-    """Return for DPC302 the percent of the limit used, rounded up, and number `warn_at_pct`; or `problem.detail`."""
+    """Return for DPC302 the percent of the limit used and when it warns, or `detail` without guarantee or limit."""
     guarantee, limit = result.guarantee, result.limit
     if guarantee is None or limit is None:
         return problem.detail
@@ -86,7 +86,7 @@ def _near_budget_text(problem: Problem, result: Result) -> str:
 
 
 def _raised_budget_text(problem: Problem, result: Result) -> str:
-    """Return "LIMIT was A and is now B" for DPC303, "is gone" if B is infinite: `detail`, numbers `before`, `now`."""
+    """Return for DPC303 "LIMIT was A and is now B", or "is gone" where B is infinite; LIMIT is `problem.detail`."""
     del result
     before, limit = problem.numbers["before"], problem.numbers["now"]
     now = f"is now {as_given(limit)}" if math.isfinite(limit) else "is gone"
@@ -100,13 +100,13 @@ def _no_budget_text(problem: Problem, result: Result) -> str:
 
 
 def _rise_text(problem: Problem, result: Result) -> str:
-    """Return "epsilon rises, A -> B (KEY: OLD -> NEW)" for DPC401: numbers `before`, `now`, the costliest change."""
+    """Return "epsilon rises, A -> B (KEY: OLD -> NEW)" for DPC401, with the change that alone raises it most."""
     rise = before_and_after_text(problem.numbers["before"], problem.numbers["now"])
     return f"epsilon rises, {rise}{_cause_text(result)}"
 
 
 def _large_rise_text(problem: Problem, result: Result) -> str:
-    """Return "epsilon rises by N%, A -> B; SOURCE allows P (CHANGE)" for DPC402; no N if A is 0 or B infinite."""
+    """Return "epsilon rises by N%, A -> B; LIMIT allows P (CHANGE)" for DPC402; no N if A is 0 or B infinite."""
     before, now = problem.numbers["before"], problem.numbers["now"]
     by = f" by {percent_up(now - before, before)}%" if before and math.isfinite(now) else ""
     limit = f"{problem.detail} allows {as_given(problem.numbers['allowed_pct'])}"
@@ -114,14 +114,14 @@ def _large_rise_text(problem: Problem, result: Result) -> str:
 
 
 def _cause_text(result: Result) -> str:
-    """Return " (KEY: OLD -> NEW)" of the change that alone raises epsilon most; "" if none does."""
+    """Return " (KEY: OLD -> NEW)" of the change that alone raises epsilon most, or "" if none alone raises it."""
     changes = () if result.base is None else result.base.changes  # the largest rise first
     rises = [each for each in changes if result.base and each.alone and each.alone > result.base.guarantee.epsilon]
     return f" ({rises[0].key}: {rises[0].old or NOT_SET} -> {rises[0].new or NOT_SET})" if rises else ""
 
 
 def _lock_text(problem: Problem, result: Result) -> str:
-    """Return DPC403's `detail`, then "epsilon is X" without a number `before`, "epsilon A -> B" with another one."""
+    """Return `detail` for DPC403, and then epsilon if only `now` is given, or "A -> B" if `before` differs from it."""
     del result
     match problem.numbers:
         case {"before": before, "now": now}:
@@ -134,7 +134,7 @@ def _lock_text(problem: Problem, result: Result) -> str:
 
 
 def _no_verdict_text(problem: Problem, result: Result) -> str:
-    """Return for DPC901 that epsilon is from `lower` to `upper`, so maybe over `limit`; `detail` without numbers."""
+    """Return for DPC901 that epsilon lies between two bounds, perhaps over the limit, or `detail` without numbers."""
     del result
     if not problem.numbers:
         return problem.detail
@@ -145,17 +145,17 @@ def _no_verdict_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_change_text(problem: Problem, result: Result) -> str:
-    """Return for DPC405: `detail` lowers epsilon A -> B, with others only if `alone` is given; no numbers: unknown.
-
-    Without numbers that it changes an assumption with an unknown effect. Each has the hint to change the training code.
-    """
+    """Return for DPC405 the change in `detail`, its effect on epsilon, and the advice to change the training code."""
     del result
-    hint = "make sure that the training code changed with it"
+    return f"{problem.detail} {_claim_effect_text(problem)}; make sure that the training code changed with it"
+
+
+def _claim_effect_text(problem: Problem) -> str:
+    """Return "alone lowers epsilon, A -> B" ("with the other changes" if `alone` is given), or that it is unknown."""
     if not problem.numbers:
-        return f"{problem.detail} changes an assumption, and what it does alone is not known; {hint}"
+        return "changes an assumption, and what it does alone is not known"
     how = "with the other changes" if "alone" in problem.numbers else "alone"  # alone it is then no lower
-    fall = before_and_after_text(problem.numbers["before"], problem.numbers["now"])
-    return f"{problem.detail} {how} lowers epsilon, {fall}; {hint}"
+    return f"{how} lowers epsilon, {before_and_after_text(problem.numbers['before'], problem.numbers['now'])}"
 
 
 _SENTENCES: dict[str, Callable[[Problem, Result], str]] = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.lock import VERSION, Lock, LockEntry
-from dpcalc.gate.verdict import Change, Problem, Result, Verdict, worst_verdict
+from dpcalc.gate.verdict import BaseCost, Change, Problem, Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
 from dpcalc.report.fields import Field, Fields, Output, Section, diagnostic_fields, json_only, terminal_only
 from dpcalc.report.findings import before_and_after_text, problem_hint, problem_sentence
@@ -31,6 +31,7 @@ from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_up
 
 if TYPE_CHECKING:  # `check` needs no ledger
     from dpcalc.gate.ledger import Account, Run
+    from dpcalc.guarantee import Guarantee
 
 VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}
 """Verdicts that a command words differently: `lock` compares with no budget, so that nothing passes there."""
@@ -66,7 +67,7 @@ class FileView:
     elsewhere: Mapping[str, str]
 
     def place(self, finding: Diagnostic) -> Place:
-        """Return a finding's place, in this file or one of `elsewhere`; line 1, column 1 if unknown or in neither."""
+        """Return a finding's place in this file or in `elsewhere`; if it is in neither, the start of this file."""
         if finding.path == self.result.path:
             return Place(self.location, finding.line or 1, finding.column or 1)
         if finding.path in self.elsewhere:
@@ -100,7 +101,7 @@ class GateView:
 def gate_view(
     command: str, results: Sequence[Result], *, levels: Iterable[Severity], locate: Callable[[str], str] = str
 ) -> GateView:
-    """Return the results of all files in words, in the order given; the verdict is the worst, `passed` for no file.
+    """Return the results of all files in words, in the order given, and their worst verdict (`passed` for no file).
 
     Args:
         command: `check`, `validate`, `diff` or `lock`.
@@ -129,7 +130,7 @@ class TrackedFinding(NamedTuple):
 
 
 def tracked_findings(view: GateView) -> Iterator[TrackedFinding]:
-    """Yield every finding with its fingerprint: SHA-256 in hex of rule, file and how often the file has had the rule.
+    """Yield every finding with the SHA-256 in hex of its rule, file, and number among that file's findings of the rule.
 
     No line or number is in it, so that it stays the same when these change.
     """
@@ -143,7 +144,7 @@ def tracked_findings(view: GateView) -> Iterator[TrackedFinding]:
 
 
 def _verdict_counts(command: str, results: Sequence[Result]) -> str:
-    """Return "3 files: 1 failed, 2 passed", the worst verdict first."""
+    """Return "3 files: 1 failed, 2 passed", the worst verdict first; "0 files" alone for no result."""
     counts = Counter(result.verdict for result in results)
     files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
     words = [f"{counts[verdict]} {_verdict_word(command, verdict)}" for verdict in reversed(Verdict) if counts[verdict]]
@@ -151,7 +152,7 @@ def _verdict_counts(command: str, results: Sequence[Result]) -> str:
 
 
 def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
-    """Return one file's result in words, the gate's findings before the config's; `locate` maps paths, stdin is ""."""
+    """Return one file's result in words, with the gate's findings before the config's; stdin has the location ""."""
     problems = [_problem_diagnostic(problem, result) for problem in result.problems]
     return FileView(
         location="" if result.path == STDIN else locate(result.path),
@@ -169,20 +170,25 @@ def _verdict_word(command: str, verdict: Verdict) -> str:
 
 
 def _verdict_text(command: str, result: Result) -> str:
-    """Return "VERDICT, epsilon X of LIMIT, N% used"; VERDICT without a guarantee; "no budget" only in `check`."""
-    guarantee, limit, word = result.guarantee, result.limit, _verdict_word(command, result.verdict)
-    if guarantee is None:
+    """Return the verdict, with a guarantee also its epsilon and limit, and "no budget" if `check` lacks one."""
+    word = _verdict_word(command, result.verdict)
+    if result.guarantee is None:
         return word
+    limit = None if result.limit is None else result.limit.value
+    lacks_budget = command == "check" and limit is None and result.guarantee.finite
+    return f"{word}, {_epsilon_and_limit_text(result.guarantee, limit)}{', no budget' if lacks_budget else ''}"
+
+
+def _epsilon_and_limit_text(guarantee: Guarantee, limit: float | None) -> str:
+    """Return "epsilon X of LIMIT, N% used", "epsilon X" without a limit, or "epsilon infinite", X rounded up."""
     if not guarantee.finite:
-        return f"{word}, epsilon infinite"
-    epsilon = rounded_up(guarantee.epsilon, apart_from=None if limit is None else limit.value)
-    if limit is None:
-        return f"{word}, epsilon {epsilon}{', no budget' if command == 'check' else ''}"
-    return f"{word}, epsilon {epsilon} of {as_given(limit.value)}, {budget_used(guarantee.epsilon, limit.value)}"
+        return "epsilon infinite"
+    epsilon = f"epsilon {rounded_up(guarantee.epsilon, apart_from=limit)}"
+    return epsilon if limit is None else f"{epsilon} of {as_given(limit)}, {budget_used(guarantee.epsilon, limit)}"
 
 
 def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
-    """Return a finding of the gate as a diagnostic, with its sentence and hint, in its own file or else the config."""
+    """Return a finding of the gate as a Diagnostic with its sentence and hint, in `elsewhere` or else the config."""
     line, column = problem.mark or (None, None)
     return Diagnostic(
         code=problem.code,
@@ -196,22 +202,25 @@ def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
 
 
 def comparison_lines(result: Result) -> tuple[str, ...]:
-    """Return "epsilon A -> B since BASE" and a line for each change; DPC406's sentences without a base; () if same."""
-    base, now = result.base, result.guarantee
+    """Return the indented lines of DPC406 (nothing to compare with) if there are any, else those of the changes."""
     without_base = tuple(f"  {visible(each.detail)}" for each in result.problems if each.code == "DPC406")
-    if without_base:
+    if without_base or result.base is None or result.guarantee is None:
         return without_base
-    if base is None or now is None or not (base.changes or base.guarantee.epsilon != now.epsilon):
-        return ()
+    return _change_lines(result.base, result.guarantee.epsilon)
+
+
+def _change_lines(base: BaseCost, now: float) -> tuple[str, ...]:
+    """Return "epsilon A -> B since BASE" ("stays B" if equal) and a line for each change; () if nothing changed."""
     before = base.guarantee.epsilon
-    moved = f"stays {rounded_up(now.epsilon)}" if now.epsilon == before else before_and_after_text(before, now.epsilon)
-    lines = [f"  epsilon {moved} since {visible(base.name)}"]
-    lines += [f"  {_change_text(change, before)}" for change in base.changes]
-    return tuple(lines)
+    if not base.changes and before == now:
+        return ()
+    moved = f"stays {rounded_up(now)}" if now == before else before_and_after_text(before, now)
+    changes = (f"  {_change_text(change, before)}" for change in base.changes)
+    return (f"  epsilon {moved} since {visible(base.name)}", *changes)
 
 
 def _change_text(change: Change, before: float) -> str:
-    """Return "KEY: OLD -> NEW" and, if known, "(alone: epsilon A -> B)", the base with this change alone."""
+    """Return "KEY: OLD -> NEW", and if known "(alone: epsilon A -> B)" or "(alone: epsilon stays)"."""
     text = visible(f"{change.key}: {change.old or NOT_SET} -> {change.new or NOT_SET}")
     if change.alone is None:
         return text
@@ -224,7 +233,7 @@ def _change_text(change: Change, before: float) -> str:
 
 
 def gate_json(view: GateView) -> str:
-    """Return the results of a gate as one JSON document: each file's guarantee, budget, changes, fits and findings."""
+    """Return a JSON document with `results`, the fields of each file, and `verdict`, the worst one."""
     fields = (
         json_only("results", [_file_fields(file) for file in view.files]),
         json_only("verdict", str(view.verdict)),
@@ -233,7 +242,7 @@ def gate_json(view: GateView) -> str:
 
 
 def _file_fields(file: FileView) -> Fields:
-    """Return one file's result: path, verdict, guarantee, budget, base, changes, fits, findings; None if unknown."""
+    """Return a file's path, verdict, guarantee, budget, base, changes, fits, findings; None for those not known."""
     result = file.result
     guarantee, base = result.guarantee, result.base
     limit = None if result.limit is None else result.limit.value
@@ -251,7 +260,7 @@ def _file_fields(file: FileView) -> Fields:
 
 
 def _change_fields(change: Change, path: str) -> Fields:
-    """Return one change: key, old, new, place, and `epsilon` of the base with this change alone, None if unknown."""
+    """Return a change for JSON: key, old and new value, place, and epsilon of the base with it alone (or None)."""
     line, column = change.mark or (None, None)
     return (
         Field("key", change.key),
@@ -266,7 +275,7 @@ def _change_fields(change: Change, path: str) -> Fields:
 
 
 def _is_report(_: str, content: object) -> bool:
-    """Return True for a result of dpcalc: `schema` "dpcalc.result/..." of any version, and a `command`."""
+    """Return True for a JSON object with a `schema` of "dpcalc.result/" in any version, and a text `command`."""
     match content:
         case {"schema": str(schema), "command": str()}:
             return schema.startswith("dpcalc.result/")
@@ -280,7 +289,7 @@ JSON = ReportFormat(text=gate_json, is_report=_is_report)
 
 
 def ledger_output(command: str, account: Account, *, added: bool | None = None) -> Output:
-    """Return the result of `ledger show` (with the sum of epsilons) or `ledger add`: runs alone, and all composed.
+    """Return the result of `ledger`: each run alone and all composed, with the sum for `show`, `added` for `add`.
 
     Args:
         command: "ledger show" or "ledger add".
@@ -313,7 +322,7 @@ def ledger_output(command: str, account: Account, *, added: bool | None = None) 
 
 
 def _runs_field(runs: Sequence[Run], label: str) -> Field:
-    """Return `runs`: JSON dicts of name, part, steps and guarantee; a plain line and a row of that label for each."""
+    """Return `runs`: JSON dicts with name, part, steps and guarantee; a plain line and a row of that label for each."""
     entries = [
         {"name": run.name, "part": run.part or None, "steps": run.steps, "guarantee": run.guarantee.to_dict()}
         for run in runs
@@ -329,7 +338,7 @@ def _runs_field(runs: Sequence[Run], label: str) -> Field:
 
 
 def _sum_fields(runs: Iterable[Run]) -> Fields:
-    """Return the sum of the runs' epsilons, rounded up: the terminal's row "sum", and `sum_of_epsilons`."""
+    """Return the sum of the runs' epsilons as the terminal row "sum" and as `sum_of_epsilons`, rounded up in text."""
     total = math.fsum(run.guarantee.epsilon for run in runs)  # of basic composition, for the sum of the deltas
     return (
         terminal_only("sum", f"{rounded_up(total)}, if epsilons were added up", Section.RUN),
@@ -337,21 +346,21 @@ def _sum_fields(runs: Iterable[Run]) -> Fields:
     )
 
 
-def _run_text(run: Run, steps: str) -> str:
-    """Return "NAME (part P): STEPS steps, epsilon X alone", rounded up, or "no finite epsilon" for infinity."""
+def _run_text(run: Run, steps_text: str) -> str:
+    """Return "NAME (part P): STEPS steps, epsilon X alone", X rounded up, or "no finite epsilon alone" for infinity."""
     cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
     part = f" (part {visible(run.part)})" if run.part else ""
-    return f"{visible(run.name)}{part}: {steps} {'step' if run.steps == 1 else 'steps'}, {cost} alone"
+    return f"{visible(run.name)}{part}: {steps_text} {'step' if run.steps == 1 else 'steps'}, {cost} alone"
 
 
 def lock_text(lock: Lock) -> str:
-    """Return the content of `dpcalc.lock`: JSON in the order of paths, epsilons rounded up to six digits."""
+    """Return the content of `dpcalc.lock`: JSON of its entries sorted by path, epsilons rounded up to six digits."""
     configs = {name: _entry_fields(lock.entries[name]) for name in sorted(lock.entries)}
     return json.dumps({"version": VERSION, "configs": configs}, indent=2, allow_nan=False) + "\n"
 
 
 def _entry_fields(entry: LockEntry) -> dict[str, object]:
-    """Return a lock entry as a dict, epsilon rounded up to six digits, None if infinite; no `sources` if None."""
+    """Return a lock entry as a dict, epsilon rounded up to six digits or None if infinite; no `sources` if None."""
     finite = math.isfinite(entry.epsilon)
     return {
         "config_hash": entry.config_hash,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dpcalc.config.source import visible
@@ -36,17 +36,17 @@ METHOD_NAMES = {
 _LONGEST_FRACTION = 64  # characters
 
 
-def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon: str | None = None) -> Field:
-    """Return `guarantee`, inline, of all of `to_dict`; plain epsilon is `epsilon`, else rounded up apart from `limit`.
+def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, plain_epsilon: str | None = None) -> Field:
+    """Return the inline object `guarantee` with all of `to_dict`; plain lines round its bounds outward and omit notes.
 
     Args:
         guarantee: the guarantee; its epsilon is rounded up, its lower bound down.
         limit: the budget that epsilon is compared with; None for none.
-        epsilon: text of epsilon in the place of its rounding; None for that.
+        plain_epsilon: text of epsilon in plain lines; None for its rounding.
     """
     lower = guarantee.epsilon_lower
     texts = {
-        "epsilon": rounded_up(guarantee.epsilon, apart_from=limit) if epsilon is None else epsilon,
+        "epsilon": rounded_up(guarantee.epsilon, apart_from=limit) if plain_epsilon is None else plain_epsilon,
         "epsilon_lower": "" if lower is None else rounded_down(lower),
         "tight": tight_text(guarantee),
         "notes": "",
@@ -57,7 +57,7 @@ def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon
 
 
 def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
-    """Return `gdp`: a JSON object; plain "mu X, floor F, regret R", after "no good summary" if it is none; a row.
+    """Return `gdp`: a JSON object, a row by `gdp_text`, a plain line of mu, floor and regret that warns if not good.
 
     Args:
         gdp: mu with its floor and regret.
@@ -79,7 +79,7 @@ def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
 
 
 def gdp_text(gdp: GaussianSummary) -> str:
-    """Return "mu <= X at deltas from F on (regret R)"; "no mu" if infinite, "no good summary" for a large regret."""
+    """Return "mu <= X at deltas from F on (regret R)", or that R is too large, or that no finite mu is known."""
     floor = as_given(gdp.floor)
     if not math.isfinite(gdp.mu):
         return f"no mu: at floor {floor} none that is finite is known"
@@ -94,7 +94,7 @@ def _regret(gdp: GaussianSummary) -> str:
 
 
 def protects_row(unit: str, group_size: int, adjacency: str) -> Field:
-    """Return the row of a terminal with the protected unit or group and the adjacency.
+    """Return the terminal row "protects" with the unit or group in words and the adjacency.
 
     Args:
         unit: name of the protected level.
@@ -105,7 +105,7 @@ def protects_row(unit: str, group_size: int, adjacency: str) -> Field:
 
 
 def unit_fields(plan: Plan) -> Fields:
-    """Return protected unit, adjacency and group size of a plan."""
+    """Return the fields `unit` (name of the protected level), `adjacency` and `group_size` of a plan."""
     return (
         Field("unit", plan.unit_name),
         Field("adjacency", str(plan.adjacency)),
@@ -124,7 +124,7 @@ def budget_limit(plan: Plan) -> float | None:
 
 
 def budget_field(epsilon: float, limit: float | None) -> Field:
-    """Return `epsilon` (limit), `used` (1.0 is all, 0 of 0 is 0, None infinite), `ok`; for None null in JSON alone.
+    """Return `budget`: the limit as `epsilon`, the fraction `used` (0 of 0 is 0) and `ok`; JSON null without a limit.
 
     Args:
         epsilon: upper bound, >= 0.
@@ -143,14 +143,14 @@ def budget_field(epsilon: float, limit: float | None) -> Field:
 
 
 def assumptions_field(assumptions: Iterable[str]) -> Field:
-    """Return the assumptions, in JSON a list, a plain line for each, and one row of a terminal with all."""
+    """Return `assumptions`: a list in JSON, a plain line for each, and one row "assumes" that joins all."""
     texts = list(assumptions)
     row = "; ".join(map(visible, texts))
     return Field("assumptions", texts, label="assumes", row=row, section=Section.ASSUMPTIONS)
 
 
 def row_fields(row: Row, apart_from: float | None = None) -> Fields:
-    """Return a Row as fields, epsilon's digits enough to tell it from `apart_from`; None, as text "n/a", without one.
+    """Return the fields of a Row; epsilon has enough digits to tell it from `apart_from`, and None reads "n/a".
 
     Args:
         row: epsilon by one accountant and bound, rounded to the safe side of its kind.
@@ -171,7 +171,7 @@ def row_fields(row: Row, apart_from: float | None = None) -> Fields:
 
 
 def phase_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return a phase as a dict for JSON: attributes, probabilities as texts; strategy and other sums if it has any."""
+    """Return a phase as a JSON dict, probabilities as texts; strategy and other Gaussian sums only if it has any."""
     return {
         "name": phase.name,
         "steps": phase.steps,
@@ -192,14 +192,14 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
 
 
 def _inclusion_text(phase: PhaseSummary) -> str:
-    """Return the inclusion probability as an exact fraction "1/150"; if over 64 characters as 17 digits, rounded up."""
+    """Return the inclusion probability as an exact fraction, or rounded up to 17 digits if over 64 characters long."""
     # The probability of a draw that is cut to a maximum is a fraction of hundreds of digits.
     exact = str(phase.inclusion)
     return exact if len(exact) <= _LONGEST_FRACTION else rounded_up(phase.inclusion, digits=17)
 
 
 def _strategy_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return the strategy of a phase with correlated noise and, if it is limited, its sensitivity; {} for others."""
+    """Return the strategy of correlated noise and its sensitivity, lower bound and source, if known; {} for others."""
     if not phase.strategy:
         return {}
     sensitivity = phase.sensitivity
@@ -215,12 +215,12 @@ def _strategy_fields(phase: PhaseSummary) -> dict[str, object]:
 
 
 def quiet_line(epsilon: float) -> str:
-    """Return epsilon alone for `--quiet`: six significant digits rounded up, "inf" where there is no bound."""
+    """Return epsilon and a line break for `--quiet`: six digits rounded up, "inf" where there is no bound."""
     return f"{rounded_up(epsilon, digits=BARE_DIGITS)}\n"
 
 
 def config_names(files: Sequence[Loaded]) -> list[str]:
-    """Return a label for each config: its name, or its path if unnamed; the paths of all where two labels agree."""
+    """Return the name of each config, or its path if unnamed; the paths of all as soon as two of these are equal."""
     # Paths for all as soon as two labels agree: a mixture would leave open which of them is meant.
     names = [loaded.plan.name or loaded.path for loaded in files]
     return names if len(set(names)) == len(names) else [loaded.path for loaded in files]
@@ -235,7 +235,7 @@ def method_name(method: str) -> str:
 
 
 def epsilon_text(value: float, kind: Kind, *, apart_from: float | None = None) -> str:
-    """Return epsilon rounded down if LOWER (`apart_from` ignored), else up, with digits to tell it from `apart_from`.
+    """Return a LOWER epsilon rounded down, any other rounded up with enough digits to tell it from `apart_from`.
 
     Args:
         value: epsilon, >= 0 or infinite.
@@ -251,7 +251,7 @@ def protected_text(guarantee: Guarantee) -> str:
 
 
 def units_text(unit: str, group_size: int) -> str:
-    """Return "one UNIT", or "a group of N (UNIT)" for several units that are protected together.
+    """Return "one UNIT" for a single protected unit, "a group of N (UNIT)" for several protected together.
 
     Args:
         unit: name of the protected level.
@@ -261,7 +261,7 @@ def units_text(unit: str, group_size: int) -> str:
 
 
 def budget_used(epsilon: float, limit: float) -> str:
-    """Return "93.4% used", rounded up, 100 only if equal; "no finite epsilon"; "none allowed" for a limit of 0.
+    """Return "93.4% used" rounded up, "100% used" if equal, "no finite epsilon", or "none allowed" for a limit of 0.
 
     Args:
         epsilon: upper bound, >= 0; infinite and a limit of 0 give words instead of a percentage.
@@ -278,7 +278,7 @@ def budget_used(epsilon: float, limit: float) -> str:
 
 
 def budget_text(epsilon: float, limit: float) -> str:
-    """Return a budget, its spent part, and that it is exceeded if it is: "3.0, 127% used: exceeded".
+    """Return the limit, what is used of it, and ": exceeded" if epsilon is above it: "3.0, 127% used: exceeded".
 
     Args:
         epsilon: upper bound, >= 0.
@@ -294,7 +294,7 @@ def tight_text(guarantee: Guarantee) -> str:
 
 
 def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
-    """Return "epsilon <= X   (tight: at least Y)   delta = D"; "~ X   (KIND)" unless upper; or that it is infinite.
+    """Return epsilon with its relation, kind and lower bound, and then delta; or that epsilon is infinite at delta.
 
     Args:
         guarantee: the statement.
@@ -304,16 +304,20 @@ def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
     delta = as_given(guarantee.delta)
     if not guarantee.finite:
         return f"epsilon is infinite: no guarantee at delta = {delta}"
-    words = [f"epsilon {RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"]
+    return "   ".join([*_epsilon_words(guarantee, limit), f"delta = {delta}"])
+
+
+def _epsilon_words(guarantee: Guarantee, limit: float | None) -> Iterator[str]:
+    """Yield epsilon with its relation, then its kind unless upper, then any "(tight: at least Y)" or "(at least Y)"."""
+    yield f"epsilon {RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"
     if guarantee.kind is not Kind.UPPER:
-        words.append(f"({guarantee.kind})")
+        yield f"({guarantee.kind})"
     if guarantee.epsilon_lower is not None:
-        words.append(f"({'tight: ' if guarantee.tight else ''}at least {rounded_down(guarantee.epsilon_lower)})")
-    return "   ".join([*words, f"delta = {delta}"])
+        yield f"({'tight: ' if guarantee.tight else ''}at least {rounded_down(guarantee.epsilon_lower)})"
 
 
 def noise_text(mechanism: str, noise_multiplier: float | None, other_sums: str | None) -> str:
-    """Return "noise multiplier x" + other_sums for Gaussian noise; the mechanism's name where either is None.
+    """Return "noise multiplier X" and the `other_sums` of a Gaussian mechanism, or `mechanism` if either is None.
 
     Args:
         mechanism: type and parameters of the mechanism in words.

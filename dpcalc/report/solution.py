@@ -123,7 +123,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
     outcome = (
         Field("solution", _solution_fields(solution), section=Section.RUN),
         json_only("best", None),
-        guarantee_field(guarantee, epsilon=epsilon),
+        guarantee_field(guarantee, plain_epsilon=epsilon),
         *_solution_rows(solution),
     )
     return Output(
