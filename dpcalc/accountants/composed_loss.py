@@ -321,7 +321,7 @@ def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) ->
 
 
 def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array, Array, Array]:
-    """Return (losses, P masses times e^(+-slack), signed bound on delta's error at each), 30 massless losses first.
+    """Return (losses, P masses untilted times e^(+-slack), signed bound on delta's error), 30 massless losses first.
 
     Args:
         pmf: the tilted loss.

@@ -184,7 +184,7 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
 
 
 def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: BoundSide) -> float:
-    """Return one bound on finite losses' delta, truncated mass lowered until it is small against delta, 12 tries."""
+    """Return one bound on finite losses' delta, by up to 12 compositions, each of which leaves out less mass."""
     # The mass to leave out must be small against a delta that is not known yet: from the moment bound downwards.
     infinity_mass = total_infinity_mass(counts.items())
     end = max(min(1.0, rough) - infinity_mass, _TINY)

@@ -235,7 +235,7 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
 
 
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
-    """Yield tests of balls-in-bins: repeats, held steps; with known sizes also totals, sizes, pairs, fresh choices."""
+    """Yield tests of balls-in-bins: repeats, held steps; with known sizes totals, sizes, neighbours, fresh choices."""
     level, shown = logged.level, logged.level.shown
     yield _no_repeats_in_a_pass_test(logged)
     if scheme.is_held:

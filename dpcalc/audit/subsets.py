@@ -322,7 +322,7 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> dict[int, tuple[float, int]]:
-    """Return {1: (log tail, unit)} of the unit drawn least likely above its mean, -1: below; (0, 0) where none is.
+    """Return {1: (log tail, unit)} of the unit least likely above its mean, by Chernoff, -1: below; (0, 0) for none.
 
     Args:
         logged: the level.

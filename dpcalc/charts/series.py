@@ -257,7 +257,7 @@ def _over_rate(request: CurveRequest) -> Chart:
 
 
 def _rate_grid(request: CurveRequest, drawn: Sequence[_Drawn]) -> tuple[float, ...]:
-    """Return the requested grid, or 1/8 to 8 times the first plan's value where bounds hold; a size is whole, >= 1."""
+    """Return the requested grid, or 1/8 to 8 times the first plan's value where bounds exist; sizes whole, >= 1."""
     first = drawn[0]
     limit = min(each.max_value for each in drawn)
     ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)

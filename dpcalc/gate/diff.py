@@ -399,7 +399,7 @@ class Case:
 
 
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
-    """Return a Case for each path, in order, with base or error; raise only UnknownRevisionError, for all at once.
+    """Return a Case for each path, in order, with base or error; an unknown revision, which concerns all, is raised.
 
     Args:
         paths: config files; "-" is standard input.

@@ -459,7 +459,7 @@ def _is_split(cut: Cells, loss: Array) -> bool:
 
 
 def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
-    """Return (tilted mass, loss) of atoms merged into one, P and Q mass kept; ValueError unless a mass is > 0."""
+    """Return (mass e^(tilt loss), loss) of atoms merged to one, P and Q mass kept; ValueError unless a mass is > 0."""
     mass, loss = mass[mass > 0], loss[mass > 0]  # the reference must have mass: far below the others, all would vanish
     reference = float(loss.min())
     plain = mass * np.exp(tilt * (reference - loss))

@@ -67,7 +67,7 @@ class LowerEpsilon(NamedTuple):
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
-    """Return the worst known data set's bound, by two outcomes if composition fails or gives 0; 0 if no release; None.
+    """Return a lower bound that one data set attains; by two outcomes if composition fails or gives 0; None if unknown.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.

@@ -154,7 +154,7 @@ def _is_comparable(first: PhaseBound, phase: Phase) -> bool:
 
 
 def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bounds that hold: all if Gaussian, `_valid_allocated_bounds` if allocated, else first and unsquared.
+    """Return the bounds that hold: all if Gaussian, by `_valid_allocated_bounds` if allocated, else unsquared or first.
 
     Args:
         phase: one of a plan's phases.

@@ -266,15 +266,15 @@ def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribu
     flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
     if plan.group_size == 1 or not flat:
         return None
-    laws = [_law(phase, plan.group_size) for phase in phases]
+    laws = [_distribution_of_members(phase, plan.group_size) for phase in phases]
     if None in laws:
         return None
     pairs = zip(laws, phases, strict=True)
     return [(law, phase.gaussian.noise_multiplier, phase.steps) for law, phase in pairs if law]
 
 
-def _law(phase: Phase, members: int) -> CountDistribution | None:
-    """Return the distribution of the number of members in a batch; None unless fixed or Poisson, redrawn every step."""
+def _distribution_of_members(phase: Phase, members: int) -> CountDistribution | None:
+    """Return the law of the group's members in a batch; None unless drawn fixed or Poisson, and anew in every step."""
     level = phase.hierarchy.level(1)
     match level.scheme:
         case Fixed(size=size) if level.redraw_every == 1:

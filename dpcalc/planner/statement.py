@@ -285,7 +285,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
-    """Return (forward, backward) of phase `place` (from 0) with the unit in every step: Gaussian, PATE or black box."""
+    """Return (forward, backward) of phase `place` (from 0) with the unit in every step, by its first valid bound."""
     phase = plan.phases[place]
     own = valid_bounds(phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):
