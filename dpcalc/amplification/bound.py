@@ -151,7 +151,7 @@ def _ancestor_distance(path: Path, level: int, clip: int) -> int:
 
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return d_j - d'_j: the unit's contributions; 0 if clipped above it, replaced, or removed from its own fixed draw."""
+    """Return d_j - d'_j: the unit's contributions; 0 if clipped above it, replaced, or removed from a fixed draw."""
     # d_j - d'_j: in a batch of D' nothing of the unit is left that a missed ancestor could take away. It is 0 if the
     # clip is above the unit, if the unit is replaced and so contributes in D' too, and if it is removed under a fixed
     # draw, where a stand-in contributes in its place.
