@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, output_text, write_file
+from dpcalc.cli.output import CommandResult, output_text, refuse_existing, write_file
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def pate(  # noqa: PLR0913  one parameter an option
     )
     if votes_read is None and (sanitise or csv is not None):
         raise InputError("VOTES: expected a file for --sanitise and --csv, got none")
+    if csv is not None:
+        refuse_existing("--csv", csv, force=force)  # before a sanitised epsilon is drawn: each draw costs
     question = PateQuestion(
         aggregation=aggregation,
         queries=votes_read.queries if votes_read else query_count or 0,

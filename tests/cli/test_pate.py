@@ -149,6 +149,16 @@ def test_a_public_epsilon(real, ballots, monkeypatch):
     assert "no smaller than the data-independent one" in same[0]  # few queries: it does not pay
 
 
+def test_a_file_in_the_way_is_refused_before_an_epsilon_is_drawn(real, ballots, tmp_path, monkeypatch):
+    def drawn():
+        raise AssertionError("an epsilon that nobody sees was paid for")
+
+    monkeypatch.setattr(command, "_secret_noise", drawn)
+    (tmp_path / "queries.csv").write_text("")
+    ended = real("pate", ballots, *NOISE, "--sanitise", "--csv", "queries.csv")
+    assert (ended.code, "--csv: queries.csv already exists" in ended.err) == (2, True)
+
+
 def test_a_public_cost_of_checked_answers(real, ballots):
     ended = real("pate", ballots, *NOISE, "--threshold", "200", "--threshold-sigma", "150", "--sanitise")
     assert ended.code == 0
