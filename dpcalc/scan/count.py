@@ -452,7 +452,7 @@ def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
     text = f'{{"levels": {json.dumps(list(names), ensure_ascii=False)}, "tree": [\n{lines}\n]}}\n'
     if len(text.encode()) > MAX_TREE_BYTES:
         raise InputError(
-            f"tree: expected a file of at most {MAX_TREE_BYTES // 2**20} MiB, got {len(text) // 2**20}; state what the "
+            f"tree: expected a file of at most {MAX_TREE_BYTES // 2**20} MiB, got a larger one; state what the "
             "sizes lie between, `count: {min: 5, max: 64}`, or count whole units, e.g. --levels user,-,example"
         )
     return text
