@@ -42,7 +42,7 @@ class UsageError(Protocol):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and print its result and errors; return its exit code, or 130 for Ctrl-C, 141 if its reader left.
+    """Run a command, print its result and errors, and return its exit code.
 
     Returns:
         The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only
@@ -66,7 +66,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_failure(error: Exception, arguments: Sequence[str]) -> int:
-    """Print an exception or each of a group, as JSON too for `--json` unless output failed; return the highest code."""
+    """Print an exception, or each one of a group, and return the highest exit code.
+
+    With `--json` they are printed as JSON too, unless the output itself failed.
+    """
     errors = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
     codes = [_print_error(each) for each in errors]
     if _wants_json(arguments) and not isinstance(error, OutputError):
@@ -75,7 +78,7 @@ def _print_failure(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: Exception) -> int:
-    """Print a message and an OutputError's remarks to stderr, below a traceback if DPCALC_TRACEBACK; return 2 or 3."""
+    """Print an error to standard error, below a traceback if DPCALC_TRACEBACK is set, and return its exit code."""
     if os.environ.get("DPCALC_TRACEBACK"):
         print_remark("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)
@@ -110,7 +113,7 @@ def _command_name(arguments: Sequence[str]) -> str:
 
 
 def _option_hint(error: UsageError) -> str:
-    """Return a hint line: this command's flag for another tool's option, or that no clip norm is needed; else ""."""
+    """Return a hint line for an option of another tool; "" if there is nothing to say about the option."""
     with suppress(Exception):  # a hint must not hide the error
         from dpcalc.config.messages import key_suggestion
 
@@ -134,7 +137,7 @@ def _flag_of_key(key: str) -> str:
 
 
 def _diagnosis(error: Exception) -> tuple[str, int]:
-    """Return (printable message, exit code) of any exception, Typer's usage errors too: 2 for an InputError, else 3."""
+    """Return (message, exit code) of an exception: code 2 for an InputError or a usage error, else 3."""
     if not isinstance(error, UsageError):
         return diagnosis(error)
     usage = io.StringIO()
@@ -144,7 +147,7 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
 
 
 def _result(arguments: Sequence[str]) -> CommandResult:
-    """Return the result of `--version`, of help or `explain` without Typer's parser, or of the command by Typer."""
+    """Return the result of a command line; `--version`, help and `explain` do not need Typer's parser."""
     if list(arguments) == ["--version"]:  # scripts ask often: nothing is imported for it
         return CommandResult(text=f"dpcalc {__version__}\n")
 
@@ -171,7 +174,7 @@ def _result_by_typer(command: Any, arguments: Sequence[str]) -> CommandResult:  
 
 
 def _result_of_exit(code: object) -> CommandResult:
-    """Return an empty result, code 0 or 1, for Typer's sys.exit; BrokenPipeError for 1 outside shell completion."""
+    """Return an empty result if Typer exits; BrokenPipeError if that means that the reader is gone."""
     # Typer leaves so when the reader of its help is gone, and after shell completion.
     if code and COMPLETING not in os.environ:
         raise BrokenPipeError from None
@@ -179,7 +182,7 @@ def _result_of_exit(code: object) -> CommandResult:
 
 
 def _result_of_code(code: int | None) -> CommandResult:
-    """Return an empty result with the exit code that Typer returns, 2 in place of 1; KeyboardInterrupt for 130."""
+    """Return an empty result with Typer's exit code, but 2 in place of 1; KeyboardInterrupt for 130."""
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     # Typer's own code 1 is an aborted prompt; it must not look like the verdict "no".

@@ -88,7 +88,7 @@ def check(  # noqa: PLR0913  one parameter an option
 
 
 def _announced_scope(configs: Sequence[str] | None, base: str) -> Scope:
-    """Return and announce the configs to judge, given or else searched for, and those that only `base`, if any, has."""
+    """Announce and return the configs to judge, including those that only `base` has, if it is given."""
     from dpcalc.gate.policy import find_scope
 
     chosen = chosen_configs(configs)
@@ -234,7 +234,7 @@ def lock(  # noqa: PLR0913  one parameter an option
 
 
 def _cases_to_lock(paths: Sequence[str], lock: Lock, reader: ConfigReader) -> tuple[Case, ...]:
-    """Return and announce the configs at `paths`, else those of the lock's entries; InputError if both are empty."""
+    """Announce and return the given configs, or else those in the lock; InputError if there are none."""
     from dpcalc.gate.diff import cases
 
     files = [(path, reader.key) for path in paths] or lock.config_files(reader.key)
@@ -245,7 +245,7 @@ def _cases_to_lock(paths: Sequence[str], lock: Lock, reader: ConfigReader) -> tu
 
 
 def _without_failures(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Return results, with each FAILED one PASSED and without problems, since the new lock records the differences."""
+    """Return the results with failed ones as passed, since the new lock records the differences."""
     from dpcalc.gate.verdict import Verdict
 
     return tuple(
@@ -255,7 +255,7 @@ def _without_failures(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write `own` and the file's entries not in `removed` to dpcalc.lock, if all passed; return (remarks, files).
+    """Write the new entries to dpcalc.lock if all configs passed, and return (remarks, files written).
 
     Args:
         own: has the entries of the given configs only.
@@ -322,7 +322,7 @@ def explain(
 
 
 def _full_code(code: str) -> str:
-    """Return a code in capitals, "DPC" added if absent; InputError, with the nearest code, if there is no such rule."""
+    """Return the full code of a rule, such as "DPC301"; InputError, with the nearest code, if it is unknown."""
     from dpcalc.report.rules import RULES
 
     name = code.strip().upper()

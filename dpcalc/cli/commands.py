@@ -57,7 +57,7 @@ class HelpfulCommand(TyperCommand):
 
 
 def _without_conversion(params: list[Any]) -> list[Any]:
-    """Return params, after making `_unconverted` process those of str, list[str] and bool to avoid loading pydantic."""
+    """Return the parameters after making those for texts and flags skip the conversion by pydantic."""
     for param in params:
         declared = getattr(param, "type_descriptor", None)  # a Typer without it does not convert with pydantic
         is_changed = isinstance(param.process_value, partial)
@@ -67,7 +67,7 @@ def _without_conversion(params: list[Any]) -> list[Any]:
 
 
 def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
-    """Return a value as typed, through any callback; by `converted` if it is no text, or is required and missing."""
+    """Return a text value as typed, after any callback; convert other or missing required values as usual."""
     is_list = param.multiple or param.nargs != 1
     words = (value or ()) if is_list else (() if value is None else (value,))
     is_usual = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
@@ -110,7 +110,7 @@ def _narrow_width() -> int | None:
 
 
 def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
-    """Write (name, text) rows in two columns, no line broken at a hyphen; on a narrow page texts below their names."""
+    """Write (name, text) rows in two columns, or with each text below its name on a narrow page."""
     col_max = 30 if formatter.width >= _NARROW - 2 else 2  # on a narrow terminal texts stand below their names
     formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], col_max=col_max)
     formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
@@ -142,7 +142,7 @@ def _usage_word(argument: Any) -> str:  # noqa: ANN401  likewise
 
 
 def _name_column(param: Any) -> str:  # noqa: ANN401  likewise
-    """Return the left column of a parameter: its spellings, shortest first, and the METAVAR unless it is a flag."""
+    """Return the left help column of a parameter: its spellings, and its METAVAR unless it is a flag."""
     metavar = param.metavar or param.name.upper()
     if _is_argument(param):
         return str(metavar)
@@ -151,7 +151,7 @@ def _name_column(param: Any) -> str:  # noqa: ANN401  likewise
 
 
 def _text_column(param: Any) -> str:  # noqa: ANN401  likewise
-    """Return a parameter's help, "[default: ...]" unless empty, zero, computed or a flag's, and "[required]" if so."""
+    """Return the right help column of a parameter: its help, its default if worth showing, and "[required]"."""
     text, default = param.help or "", param.show_default
     if default is True:
         value = None if callable(param.default) or getattr(param, "is_flag", False) else param.default
@@ -202,7 +202,7 @@ COMMANDS: dict[str, tuple[str, str, Collection[str]]] = {
 
 
 def application(only: str = "") -> typer.Typer:
-    """Return the Typer application with all commands, or only the command `only` if COMMANDS has it, to start faster.
+    """Return the Typer application with all commands, or with the one command `only`, which starts faster.
 
     Args:
         only: name of the one command to load: the modules of the others cost a tenth of the time to start. All commands
@@ -224,7 +224,7 @@ def application(only: str = "") -> typer.Typer:
 
 
 def _add_command(commands: typer.Typer, name: str) -> None:
-    """Import the module of a name in COMMANDS; add its command, with shared options and example, or its group."""
+    """Import the command or group that COMMANDS has under a name, and add it to the application."""
     panel, module_name, shared = COMMANDS[name]
     module = import_module(f"dpcalc.cli.{module_name}")
     if hasattr(module, "application"):

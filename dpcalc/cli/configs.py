@@ -177,7 +177,7 @@ def import_(  # noqa: PLR0913  one parameter an option
 
 
 def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
-    """Return option texts {name: text} as Terms, exact numbers but delta as typed; InputError for unusable ones."""
+    """Return the texts of options as Terms with exact numbers; InputError if one of them cannot be used."""
     from dpcalc.imports.run import Terms
 
     numbers = {option: _positive_number(option, text) for option, text in texts.items()}
@@ -196,7 +196,7 @@ def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
 
 
 def _positive_number(option: str, text: str | None) -> Fraction | None:
-    """Return the exact number, or quotient such as 1/235, of an option; None for None; InputError unless > 0."""
+    """Return the exact number or quotient of an option; None if it is absent, InputError unless it is > 0."""
     from dpcalc.config.scalars import parse_number, parse_quotient
 
     if text is None:
@@ -272,7 +272,7 @@ def scan(  # noqa: PLR0913  one parameter an option
 
 
 def _tree_output(counts: Scan, output: str | None) -> str | None:
-    """Return `output`, else counts.json if sizes differ, else None; InputError for a file though there is one level."""
+    """Return the place to write the tree to, None for no tree; InputError for a file if there is one level only."""
     if output not in {None, STDOUT} and len(counts.sizes) == 1:
         raise InputError(
             f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0].units}); its count "
@@ -288,7 +288,7 @@ def _split_names(text: str) -> tuple[str, ...]:
 
 
 def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> None:
-    """Raise InputError for a file that is not *.json or exists (unless `force`), and for "-" beside --json."""
+    """Raise InputError if `--output` names an unusable file, or standard output beside --json."""
     from dpcalc.scan.count import TREE_SUFFIX
 
     if output is not None and output != STDOUT:
@@ -300,7 +300,10 @@ def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> Non
 
 
 def _scan_result(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
-    """Write the tree to `output`; return sizes and `data:` section as text or JSON, for "-" as an aside of the tree."""
+    """Write the tree to `output`, if any, and return the sizes and the `data:` section as text or JSON.
+
+    If `output` is "-", the tree is the text of the result, and the sizes are an aside.
+    """
     from dpcalc.scan.count import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in counts.remarks)

@@ -77,7 +77,7 @@ class _Answer(NamedTuple):
 
 
 def _epsilon_of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> _Answer:
-    """Return the answer on one config; on request with cross-checks and mu-GDP, or with the cost of its votes file."""
+    """Return the answer on one config, on request with cross-checks or with the cost of its votes."""
     from dpcalc.planner.composition import composed
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import evaluation_output, note_texts
@@ -116,7 +116,7 @@ def _gdp_field(composition: Composition) -> tuple[Fields, tuple[str, ...]]:
 
 
 def _epsilon_of_several(context: typer.Context, paths: tuple[str, ...]) -> _Answer:
-    """Return the answer on all configs that have one, with errors of the others; notes begin with the config's name."""
+    """Return the answer on all configs that have one, with the errors of the others."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, note_texts
     from dpcalc.report.guarantees import config_names
@@ -129,7 +129,7 @@ def _epsilon_of_several(context: typer.Context, paths: tuple[str, ...]) -> _Answ
 
 
 def _epsilon_of_every_unit(files: tuple[Loaded, ...]) -> _Answer:
-    """Return the answer on one config that was loaded for each protected level in turn; notes begin with the level."""
+    """Return the answer on one config that was loaded once for each protected level."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import note_texts, units_output
 
@@ -139,7 +139,7 @@ def _epsilon_of_every_unit(files: tuple[Loaded, ...]) -> _Answer:
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
-    """Return the data-dependent cost of a config's votes, itself private; None if `_aggregation_of_votes` returns None.
+    """Return the data-dependent cost of a config's votes, which is private; None if it does not apply.
 
     Raises:
         InputError: the votes cannot be read or do not fit the config; it begins with the place of `mechanism.votes`.
@@ -159,7 +159,10 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
 
 
 def _aggregation_of_votes(plan: Plan) -> Aggregation | None:
-    """Return the aggregation of a run that is one PATE phase with a votes file, untuned, for one unit; else None."""
+    """Return the aggregation of a plain PATE run with a votes file; None for any other run.
+
+    A plain run has a single phase, no tuning, and protects one unit.
+    """
     phase = plan.phases[0]
     if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
         return None
@@ -170,7 +173,7 @@ def _aggregation_of_votes(plan: Plan) -> Aggregation | None:
 
 
 def _votes(loaded: Loaded) -> Votes:
-    """Return the first votes, one query a step, of the file beside the config; InputError if it has fewer queries."""
+    """Return the votes of the file beside the config, one query for each step; InputError if it has too few."""
     from dpcalc.mechanisms.pate import Votes
     from dpcalc.pate.votes_file import VotesFile, read_votes
 
@@ -347,7 +350,7 @@ def statement(
 
 
 def _with_separated_thousands(text: str) -> str:
-    """Return a statement with 14,000 for 14000, unchanged from its section "Where it comes from" on (files, hashes)."""
+    """Return a statement with thousands separators, except in its last section, on files and hashes."""
     from dpcalc.planner.words import with_thousands_separators
 
     guarantee, heading, origin = text.partition("\nWhere it comes from\n")

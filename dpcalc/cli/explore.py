@@ -144,7 +144,7 @@ def _output_format(*, as_csv: bool, as_json: bool) -> str:
 
 
 def _configs_to_draw(context: typer.Context, configs: Sequence[str], *, allow_any_size: bool) -> list[Loaded]:
-    """Return the configs of all words, else the one that `loaded_plan` returns; ExceptionGroup if any is unusable."""
+    """Return the configs that the words match, or else the default one; ExceptionGroup if any is unusable."""
     reader = config_reader(context)
     paths = [path for word in configs for path in matching_paths(word)]
     loaded, errors = for_each(paths, reader.open if allow_any_size else reader.load)
@@ -154,7 +154,7 @@ def _configs_to_draw(context: typer.Context, configs: Sequence[str], *, allow_an
 
 
 def _chart_and_lines(chart: Chart) -> str:
-    """Return the table of a chart; on a terminal below its drawing, each line with its mark."""
+    """Return the table of a chart, below a drawing of the chart if the output is a terminal."""
     from dpcalc.charts.chart import chart_lines
     from dpcalc.charts.plot import MARKS, chart_text
 
@@ -256,7 +256,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
 
 
 def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
-    """Raise InputError for a picture that cannot be written, over two axes, or a single axis that is not of numbers."""
+    """Raise InputError if `--plot` cannot be written or cannot show these axes."""
     check_picture(plot)
     if len(axes) > 2:
         raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
@@ -275,7 +275,7 @@ def _swept_config(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptCo
 
 
 def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory: int, points: int) -> Pool:
-    """Return the function that computes the points: on Dask, in this process if at most FEW (40), else in workers."""
+    """Return the function that computes the points: by Dask, in this process if they are few, or by workers."""
     from dpcalc.sweep.points import dask, in_process, processes
 
     if executor is Executor.DASK:
@@ -286,7 +286,7 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
 def _write_sweep_picture(
     plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]
 ) -> str:
-    """Write the picture, a line over one axis or a map of two, replacing an old file; return "note: wrote ..."."""
+    """Write the picture of a sweep, over an old file if there is one, and return a note on it."""
     from dpcalc.charts.plot import chart_picture
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_picture, sweep_chart
@@ -300,7 +300,7 @@ def _write_sweep_picture(
 def _sweep_text(
     base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...], *, as_csv: bool, with_drawing: bool
 ) -> str:
-    """Return outcomes as CSV, else as the table, `with_drawing` below their drawing on a terminal; "" for none."""
+    """Return the outcomes as CSV or as a table, on request with a drawing; "" if there are none."""
     from dpcalc.sweep.view import sweep_csv, sweep_lines
 
     if not outcomes:
@@ -311,7 +311,7 @@ def _sweep_text(
 
 
 def _drawing_and_table(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Return the table; on a terminal add a chart (one axis of numbers) or map (two), and omit a table over 50 rows."""
+    """Return the table of a sweep, on a terminal below a drawing, which replaces the table if that is long."""
     from dpcalc.charts.plot import chart_text
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_text, sweep_chart, sweep_lines
@@ -401,7 +401,7 @@ def audit(  # noqa: PLR0913  one parameter an option
 
 
 def _write_roc_curve(plot: str, result: ScoreAudit, loaded: Loaded) -> str:
-    """Write the picture of the ROC curve; return "note: wrote ..."; InputError if all canaries are in, or all out."""
+    """Write the picture of the ROC curve and return a note; InputError if all canaries are in, or all out."""
     from dpcalc.audit.view import score_chart
     from dpcalc.charts.plot import chart_picture
 
@@ -411,7 +411,7 @@ def _write_roc_curve(plot: str, result: ScoreAudit, loaded: Loaded) -> str:
 
 
 def _config_beside(context: typer.Context, config: str, file: str, what: str) -> Loaded:
-    """Set the context's config and return it loaded; InputError if both it and the other file are "-" (stdin)."""
+    """Return the loaded config, after setting it in the context; InputError if both files are standard input."""
     if config == file == STDIN:
         raise InputError(f"{what}: expected a file beside a config from standard input, got - for both")
     set_config(context, [config])
@@ -419,7 +419,7 @@ def _config_beside(context: typer.Context, config: str, file: str, what: str) ->
 
 
 def _guess_counts(text: str) -> tuple[int, int]:
-    """Return (guessed in, guessed out) of "IN:OUT", or the halves of "N", larger first; InputError for others and 0."""
+    """Return (guessed in, guessed out) of "IN:OUT", or halves of "N"; InputError for other texts and for 0 guesses."""
     match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
     pair = (0, 0)
     if match:

@@ -37,7 +37,7 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Delete an earlier report at the path; leave a device; InputError for a link or a file that is no report."""
+        """Delete an earlier report at the path, but no device; InputError for a link or for any other file."""
         if self.path is None:
             return
         try:
@@ -54,7 +54,7 @@ class Report:
             Path(self.path).unlink()
 
     def write(self, text: str) -> None:
-        """Replace the report's file, or write into a device or pipe; skip standard output; InputError if it fails."""
+        """Write the report to its file, device or pipe, unless it is to be printed; InputError if that fails."""
         if self.path is None:
             return
         data = text.encode("utf-8", errors="backslashreplace")
@@ -71,7 +71,10 @@ class Report:
             raise self._refusal(f"cannot write it: {system_message(error)}") from error
 
     def _refuse_links(self, path: Path) -> None:
-        """Raise InputError for a link or a path that leads out of its repository; outside git, for a link to a file."""
+        """Raise InputError for a path that is a link or leads out of its repository.
+
+        Outside git, only a link to a file is refused.
+        """
         root = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
         if root is None:
             # /dev/stdout is such a link: where standard output is a file, the link itself would be replaced.
@@ -90,7 +93,7 @@ class Report:
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
-    """Return the reports, the printed one (text by default) last, after earlier reports at their paths are deleted.
+    """Return the reports to write, the printed one last, after deleting earlier reports at their paths.
 
     Args:
         texts: values of `--report`.
@@ -124,7 +127,7 @@ def _refuse_shared_places(chosen: Sequence[Report]) -> None:
 
 
 def _report(text: str) -> Report:
-    """Return the report `FORMAT[=PATH]`, path None without one or for "-"; InputError for a format not in REPORTS."""
+    """Return the report that `FORMAT[=PATH]` states, path None if it is printed; InputError if unknown."""
     name, _, path = text.partition("=")
     if name not in REPORTS:
         raise InputError(f"--report: expected one of {', '.join(REPORTS)}, got `{name}`")
@@ -132,7 +135,7 @@ def _report(text: str) -> Report:
 
 
 def _is_report(path: str) -> bool:
-    """Return True if a file is empty, or an earlier report in any format; False also if unreadable or over 64 MiB."""
+    """Return True if a file is empty or an earlier report; False also if it cannot be read."""
     try:
         text = read_bytes(path, limit=MAX_BYTES).decode("utf-8")
     except (ConfigError, UnicodeDecodeError):
@@ -158,7 +161,9 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write report files and GitHub's summary; return the printed report and the worst code, 2 or 3 if a file fails.
+    """Write the report files, and return the printed report with the exit code of the worst verdict.
+
+    A report that cannot be written makes the code 2 at least.
 
     With a report for GitHub, Markdown is appended to the workflow's step summary too. Asides have the tracebacks.
 
@@ -187,14 +192,14 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
 
 
 def _printed_text(report: Report, view: GateView) -> str:
-    """Return a report's text for standard output, if its format is for people styled for the terminal."""
+    """Return the text of the printed report, styled for the terminal if the format is for people."""
     written = report_format(report.format)
     text = written.text(view)
     return styled_text(text, sys.stdout) if written.for_people and sys.stdout is not None else text
 
 
 def _path_from_top(path: str) -> str:
-    """Return a path relative to the top of the current folder's repository, links unresolved; unchanged if outside."""
+    """Return a path relative to the top of the current git repository; unchanged if it is outside."""
     root = git_root(Path.cwd())
     place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
     return place.relative_to(root).as_posix() if root is not None and place.is_relative_to(root) else path

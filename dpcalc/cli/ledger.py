@@ -112,7 +112,7 @@ def check(  # noqa: PLR0913  one parameter an option
 
 
 def application() -> typer.Typer:
-    """Return the Typer group of `dpcalc ledger`: add and show, which get --timeout, and check, which has its own."""
+    """Return the Typer group of `dpcalc ledger` with its commands add, show and check."""
     commands = typer.Typer(
         name="ledger",
         cls=HelpfulGroup,
@@ -135,7 +135,7 @@ def _name_of(config: str) -> str:
 
 
 def _promise_notes(run: Plan, ledger: Plan) -> Iterator[str]:
-    """Yield one note if unit, adjacency or group size of a run's plan differ from its ledger's, with both."""
+    """Yield a note if a run and its ledger differ in unit, adjacency or group size."""
     from dpcalc.config.source import visible
 
     ours, theirs = (f"unit {plan.unit_name}, {plan.adjacency}, groups of {plan.group_size}" for plan in (ledger, run))
@@ -144,7 +144,7 @@ def _promise_notes(run: Plan, ledger: Plan) -> Iterator[str]:
 
 
 def _budget_remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:  # noqa: FBT001  what happened, not what to do
-    """Return one remark: not written (dry run, or over budget), or written over budget; () if written within it."""
+    """Return a remark if nothing was written or the ledger now exceeds its budget; () otherwise."""
     if fits:
         return ("note: nothing was written: --dry-run",) if dry_run else ()
     if written:

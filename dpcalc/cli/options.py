@@ -45,7 +45,7 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
 
 
 def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], list[str]]:
-    """Return a shell completion of the names of levels or phases of the config on the command line, else the found one.
+    """Return a shell completion of the names of levels or phases in the config that the command would use.
 
     Args:
         section: "levels" or "phases".
@@ -77,7 +77,10 @@ def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], 
 
 
 def _keys(section: Any, definitions: Any, prefix: str) -> Iterator[str]:  # noqa: ANN401  a part of a JSON Schema
-    """Yield the dotted keys in a section of the JSON Schema that take a value, `prefix` first; "[0]" for list items."""
+    """Yield the dotted keys that take a value in a section of the JSON Schema, each with `prefix` before it.
+
+    Items of a list have the key "[0]".
+    """
     for key, value in section["properties"].items():
         is_list = value.get("type") == "array"
         name = str((value["items"] if is_list else value).get("$ref", "")).rpartition("/")[2]
@@ -173,7 +176,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 
 
 def _shared() -> Iterator[inspect.Parameter]:
-    """Yield the keyword-only parameters, with Typer's annotations, of CONFIG, --set, ..., OVERRIDES and --timeout."""
+    """Yield the parameters for the options that commands share, from CONFIG to --timeout."""
     annotated: dict[str, tuple[Any, Any]] = {
         "config": (Config, None),
         "no_config": (NoConfig, False),
@@ -200,7 +203,7 @@ SHARED = {parameter.name: parameter for parameter in _shared()}
 
 
 def number(option: str, text: str | None, *, positive: bool = False) -> float | None:
-    """Return an option's finite number >= 0 (> 0 if positive), or quotient 1/97; None for None; else InputError.
+    """Return an option's number or quotient >= 0; None if it is absent, InputError if it is not valid.
 
     Args:
         option: its name, for the message.
@@ -213,7 +216,7 @@ def number(option: str, text: str | None, *, positive: bool = False) -> float | 
 
 
 def any_number(option: str, text: str) -> float:
-    """Return the finite number, also below 0, or quotient 1/97 that an option states; InputError for other texts.
+    """Return the finite number or quotient that an option states, also below 0; InputError for other texts.
 
     Args:
         option: its name, for the message.
@@ -223,7 +226,7 @@ def any_number(option: str, text: str) -> float:
 
 
 def probability(option: str, text: str | None) -> float | None:
-    """Return an option's number in (0, 1), ends excluded, or quotient 1/97; None for None; else InputError.
+    """Return an option's number strictly between 0 and 1; None if it is absent, InputError if not valid.
 
     Args:
         option: its name, for the message.
@@ -233,7 +236,7 @@ def probability(option: str, text: str | None) -> float | None:
 
 
 def whole_number(option: str, text: str | None, *, min_value: int) -> int | None:
-    """Return an option's whole number, min_value to 2^53, also as 1e5 but no quotient; None for None; else InputError.
+    """Return an option's whole number from min_value to 2^53; None if it is absent, InputError if not valid.
 
     Args:
         option: its name, for the message.
@@ -251,7 +254,7 @@ def whole_number(option: str, text: str | None, *, min_value: int) -> int | None
 def _valid_number(
     option: str, text: str | None, expected: str, is_valid: Callable[[float], bool], *, quotients: bool = True
 ) -> float | None:
-    """Return an option's number or, if `quotients`, 1/97; None for None; InputError "expected ..." if not valid."""
+    """Return an option's number or quotient; None if it is absent, InputError if `is_valid` refuses it."""
     if text is None:
         return None
     try:
@@ -276,7 +279,7 @@ def seconds(text: str | None) -> float:
 
 
 def memory(text: str) -> int:
-    """Return `--memory-limit` (gigabytes of 1e9) in whole bytes, 1 to 2^60; InputError unless > 0."""
+    """Return the number of bytes that `--memory-limit` states in gigabytes; InputError unless it is > 0."""
     value = number("--memory-limit", text)
     if not value:
         raise InputError(f"--memory-limit: expected a number of gigabytes > 0, got `{text}`")

@@ -37,7 +37,7 @@ def width() -> int:
 
 
 def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> str:
-    """Return a result as JSON if `as_json`, else numbers if quiet, else plain lines or, on a terminal, rows and tables.
+    """Return a result as JSON, as numbers alone, as plain lines or, on a terminal, as rows and tables.
 
     Args:
         output: the result.
@@ -103,7 +103,7 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text, styled if `stream` is a terminal: 14,000 for 14000 in notes, excerpts cut, lines wrapped, colours.
+    """Return a text wrapped and coloured for a terminal; unchanged if `stream` is no terminal.
 
     Args:
         text: lines without control characters.
@@ -130,7 +130,7 @@ def _width(stream: TextIO) -> int:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return the parts of a wrapped line; a command goes below its label, with backslashes; an excerpt stays whole."""
+    """Return the lines that a line is wrapped to; a command goes below its label, and an excerpt stays whole."""
     if len(line) <= width or _EXCERPT.match(line):
         return [line]
     if command := _COMMAND.match(line):
@@ -142,7 +142,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def _with_short_excerpts(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Yield lines; an excerpt ("N | text", below it "  | ^^^ words") wider than `width` is cut around its marks."""
+    """Yield the lines, with each excerpt of a file that is wider than `width` cut around its marks."""
     at = 0
     while at < len(lines):
         excerpt = _EXCERPT.match(lines[at])
@@ -156,7 +156,7 @@ def _with_short_excerpts(lines: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _cut_excerpt(excerpt: re.Match[str], marks: re.Match[str], width: int) -> Iterator[str]:
-    """Yield the part of an excerpt's line around its marks, "..." where it is cut, the marks, and their words below."""
+    """Yield the part of an excerpt around its marks, then the marks, then the words on them, if any."""
     gutter, room = excerpt.end(), width - excerpt.end()
     text, start = excerpt.string[gutter:], marks.start(1) - gutter
     # The marks stand a third of the way into the part that is shown.
@@ -180,7 +180,7 @@ def _coloured(match: re.Match[str]) -> str:
 
 
 def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, quiet: bool = False) -> tuple[str, ...]:
-    """Return texts for standard error: findings on a config, then "note: ..." on the result; quiet drops all notes.
+    """Return the texts for standard error: findings on a config, and then notes on the result unless quiet.
 
     Args:
         diagnostics: findings of the config layer.
@@ -217,7 +217,7 @@ class CommandResult:
 
 
 def print_result(answer: CommandResult) -> None:
-    """Write a result's text to standard output, then remarks to standard error; raise BrokenPipeError or OutputError.
+    """Print a result and then its remarks; BrokenPipeError or OutputError if standard output fails.
 
     Raises:
         BrokenPipeError: the reader of standard output is gone.
@@ -245,14 +245,17 @@ def _write(text: str) -> None:
 
 
 def _lost_answer_text(cause: str, changed: tuple[str, ...]) -> str:
-    """Return "standard output cannot be written: <cause>; a, b were written", or "...; no file was changed"."""
+    """Return the message that standard output cannot be written, with the files that were changed, if any."""
     files = ", ".join(changed)
     written = f"{files} {'was' if len(changed) == 1 else 'were'} written" if changed else "no file was changed"
     return f"standard output cannot be written: {cause}; {written}"
 
 
 def output_error(error: BaseException) -> OutputError | None:
-    """Return an OutputError itself; for a stream's OSError discard stdout and return a new one; else return None."""
+    """Return an error of an output stream as an OutputError; None for any other error.
+
+    After a stream's OSError, the rest of standard output is discarded.
+    """
     if isinstance(error, OutputError):
         return error
     if isinstance(error, OSError) and _is_of_stream(error):
@@ -268,7 +271,7 @@ def _is_of_stream(error: OSError) -> bool:
 
 
 def print_remark(text: str) -> None:
-    """Write a line, styled for a terminal, to standard error; nothing if closed; discard it after an OSError."""
+    """Print a line to standard error, styled for a terminal; do nothing if it is closed or fails."""
     if sys.stderr is None:
         return
     try:
@@ -339,7 +342,7 @@ def refuse_existing(option: str, path: str, *, force: bool) -> None:
 
 
 def check_picture(path: str) -> None:
-    """Raise InputError if `--plot` cannot be written: unknown format, no library or folder, read-only, outward link."""
+    """Raise InputError if the picture of `--plot` has an unknown format or cannot be written."""
     from dpcalc.charts.plot import picture_format
 
     picture_format(path)
@@ -348,7 +351,7 @@ def check_picture(path: str) -> None:
 
 
 def _refuse_unwritable_picture(path: str) -> None:
-    """Raise InputError for a folder, a path in no existing folder, a read-only file, or a name that is impossible."""
+    """Raise InputError for a path where no file can be written, such as a folder or a read-only file."""
     target = Path(path)
     try:
         if target.is_dir() or not target.parent.is_dir():
@@ -360,7 +363,7 @@ def _refuse_unwritable_picture(path: str) -> None:
 
 
 def write_picture(path: str, picture: Callable[[str], bytes]) -> str:
-    """Write the picture in the format of the path's ending, over an old file; return "note: wrote ..."; or InputError.
+    """Write a picture in the format that its file name ends in, and return a note; InputError if that fails.
 
     Args:
         path: the file; its ending is the format.

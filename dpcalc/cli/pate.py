@@ -115,7 +115,7 @@ def _required_delta(text: str | None) -> float:
 
 
 def _privacy_notes(answer: PateAnswer) -> tuple[str, ...]:
-    """Return WARNING if the answer has data-dependent values (private), then DRAWN if a sanitised one (for one use)."""
+    """Return a warning if the answer has private values, then a note if it has sanitised ones; () for neither."""
     from dpcalc.pate.view import DRAWN, WARNING
 
     return (*(() if answer.by_votes is None else (WARNING,)), *(() if answer.sanitised is None else (DRAWN,)))
@@ -141,7 +141,7 @@ def _aggregation(given: dict[str, str]) -> Aggregation:
 
 
 def _votes_or_queries(path: str | None, teachers: int | None, classes: int | None, queries: int | None) -> Votes | None:
-    """Return the votes in a file on its first `queries` or all; None without a file; InputError if both are None."""
+    """Return the votes in a file; None without a file, InputError if `queries` is missing too."""
     if path is not None:
         from dpcalc.pate.votes_file import VotesFile, read_votes
 

@@ -57,7 +57,7 @@ def report_progress(part: float) -> None:
 
 
 def report_file(path: str, total: int) -> None:
-    """Set the file that the bar names, "" for the label instead, and the number of results; one alone is not counted.
+    """Set the file that the bar names and the number of results that it counts.
 
     Args:
         path: name of the file; "" shows the label of the work.
@@ -67,7 +67,7 @@ def report_file(path: str, total: int) -> None:
 
 
 def announce(label: str, *, total: int = 0) -> None:
-    """Set label and number of items of the bar; reset the part that is done to unknown, and the file.
+    """Start the bar anew with a label and a number of items.
 
     Args:
         label: a word, or the name of a file.
@@ -83,7 +83,7 @@ def announce_files(paths: Sequence[str]) -> None:
 
 @contextmanager
 def progress(label: str = "computing") -> Iterator[None]:
-    """Context that announces a label and, on a terminal that is not dumb, draws the bar in a thread, erased at the end.
+    """Context that announces a label and, on a capable terminal, shows the progress bar until it ends.
 
     Args:
         label: name of the work, until `announce` gives a better one.
@@ -103,7 +103,7 @@ def progress(label: str = "computing") -> Iterator[None]:
 
 
 def _draw(done: threading.Event) -> None:
-    """Wait a second, then draw `_state` as a bar ten times a second until `done`; a new label or total resets it."""
+    """Draw the progress bar ten times a second until `done`, beginning after one second."""
     if done.wait(PATIENCE):
         return
     with _bar() as bar:
@@ -122,7 +122,7 @@ def _draw(done: threading.Event) -> None:
 
 
 def _bar() -> Progress:
-    """Return rich's bar on standard error, erased at its end: label, bar, count, time spent, time left; no markup."""
+    """Return a progress bar of rich on standard error, which is erased at its end."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -140,14 +140,14 @@ def _bar() -> Progress:
 
 
 def _short_name(label: str, width: int) -> str:
-    """Return a name with "?" for control characters; a long one is "..." and its end, 8 to 28 characters by `width`."""
+    """Return a name in printable characters, with its beginning cut if it is too long for the bar."""
     shown = "".join(char if char.isprintable() else "?" for char in label)
     longest = max(8, min(_LONGEST, width - _NUMBERS))
     return shown if len(shown) <= longest else f"...{shown[3 - longest :]}"
 
 
 def _counted_text(part: float | None, total: int) -> str:
-    """Return the part that is done as "812/8,000 10%", "10%" if `total` is 0, "" for None."""
+    """Return the part that is done in words, such as "812/8,000 10%"; "" if it is not known."""
     if part is None:
         return ""
     count = f"{round(part * total):,}/{total:,} " if total else ""
@@ -178,7 +178,7 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
-    """Context that gives a cost evaluator with both limits, closed at its end; 2 s after the timeout the process ends.
+    """Context that gives a cost evaluator with both limits, and ends the process soon after the timeout.
 
     Args:
         timeout: text of `--timeout`.

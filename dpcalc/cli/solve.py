@@ -41,7 +41,7 @@ TargetAdvantage = Annotated[
 
 
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return {option: number or None} of the target options; InputError if invalid, two targets, or half of a pair.
+    """Return the number of each target option, or None; InputError if one is invalid or they do not fit together.
 
     Args:
         targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
@@ -152,7 +152,7 @@ class SolveRequest:
 
 
 def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
-    """Return the function of `solve-<name>`: it calls `_solve` with its options, all but those in `leave_out`."""
+    """Return the command function of `solve-<name>`, without the options in `leave_out`."""
 
     def _command(  # noqa: PLR0913  one parameter an option
         context: typer.Context,
@@ -274,7 +274,7 @@ def _rate_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solutio
 
 
 def _phases_lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
-    """Return the names of the phases for which a value of the quantity was assumed; always [] for a rate or a group."""
+    """Return the names of the phases whose value of the quantity was assumed; [] for a rate or a group."""
     quantity = request.quantity
     if not quantity.key:
         return []
@@ -286,7 +286,7 @@ def _phases_lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
 
 
 def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) -> None:
-    """Raise InputError unless the phases that state no value (`lacking`) are none, or all those that are solved for."""
+    """Raise InputError unless the phases without a value (`lacking`) are none, or exactly those solved for."""
     # An answer for some phases would rest on the value that was assumed for the others.
     names = [phase.name for phase in plan.phases]
     if lacking not in ([], names if request.phase is None else [request.phase]):
@@ -298,7 +298,7 @@ def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) ->
 
 
 def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) -> CommandResult:
-    """Write the solution if --write was given, and return its result; exit code 2 if the file cannot be written."""
+    """Return the result of a solution, after writing it on request; exit code 2 if the file cannot be written."""
     from dpcalc.report.solution import solution_output
 
     written: tuple[str, ...] = ()
@@ -323,7 +323,7 @@ def _write_notes(path: str, changes: tuple[str, ...]) -> list[str]:
 
 
 def _write_solution(solution: Solution, loaded: Loaded, request: SolveRequest) -> tuple[str, ...]:
-    """Write the solved values into the config file; return a text for each change, () for none; or InputError."""
+    """Write the solved values into the config file and return a text for each change; InputError if it fails."""
     from dpcalc.config.edit import Rewrite, write
 
     rewrite = Rewrite(
@@ -338,7 +338,10 @@ def _write_solution(solution: Solution, loaded: Loaded, request: SolveRequest) -
 
 
 def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest) -> CommandResult:
-    """Return the result if no value meets the target, exit code 1; --quiet moves the best value into a remark."""
+    """Return the result if no value meets the target, with exit code 1 and the nearest value.
+
+    With --quiet the nearest value is in a remark.
+    """
     from dpcalc.report.solution import no_solution_output
 
     output = no_solution_output(request.command, failure, loaded)
@@ -350,7 +353,7 @@ def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest)
 
 
 def _solver_remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:
-    """Return texts of findings, without the warning of zero noise if `plan` has noise, and of notes unless quiet."""
+    """Return the findings and, unless quiet, the notes; no warning of zero noise if the plan has noise."""
     noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
     diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
     return remarks(diagnostics, notes, quiet=request.quiet)

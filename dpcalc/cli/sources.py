@@ -59,7 +59,7 @@ class ConfigRequest:
     flags: tuple[tuple[str, str], ...]
 
     def overrides(self, assumed: Sequence[str]) -> Overrides:
-        """Return the request's changes to a config; `assumed` "key=value" texts hold if nothing else states the key."""
+        """Return the request's changes to a config; `assumed` ones hold for keys that nothing else states."""
         from dpcalc.config.overrides import Overrides
 
         return Overrides(assignments=self.assignments, flags=self.flags, unset=self.unset, assumed=tuple(assumed))
@@ -76,7 +76,7 @@ GATE = CURVE - {"no_config"}
 def with_shared(
     command: Callable[..., CommandResult], *, names: Collection[str] = SHARED.keys()
 ) -> Callable[..., CommandResult]:
-    """Return a command that takes shared options too, stores them in the context, and is ended after --timeout.
+    """Return a command that takes the shared options too, and that is ended after its --timeout.
 
     Typer reads the options of a command from its signature, so the two signatures are merged. What the shared options
     say is stored in the context, as a `ConfigRequest`.
@@ -106,7 +106,7 @@ def with_shared(
 
 
 def _request(given: Mapping[str, Any]) -> ConfigRequest:
-    """Return shared options {parameter name: value} as a ConfigRequest; absent ones as if the user gave none."""
+    """Return the shared options as a ConfigRequest; a missing one counts as not given by the user."""
     texts = {option: given.get(options.parameter_name(option)) for option in options.OVERRIDES}
     return ConfigRequest(
         config=given.get("config"),
@@ -132,7 +132,7 @@ def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
 
 
 def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_any_size: bool = False) -> Loaded:
-    """Return the config named, else found, else made of options; InputError for none, or an uncovered batch size.
+    """Return the config that is named, found or made of options; InputError for none, or if no bound covers it.
 
     Args:
         context: of the command.
@@ -164,12 +164,15 @@ def _config_of_options(context: typer.Context, request: ConfigRequest, overrides
 
 
 def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return two or more paths (InputError with --no-config); store only one, or none, by `set_config`, and return ().
+    """Return the paths of configs if there are several; otherwise store the only one, or none, and return ().
 
     Args:
         context: of the command.
         configs: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty
             searches for one.
+
+    Raises:
+        InputError: several configs stand beside --no-config, or a pattern matches none.
     """
     request: ConfigRequest = context.meta[_REQUEST]
     paths = tuple(path for word in configs or () for path in matching_paths(word))
@@ -184,7 +187,7 @@ def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tupl
 def plan_results(
     context: typer.Context, paths: Sequence[str], compute: Callable[[Plan], Result]
 ) -> tuple[list[tuple[Result, Loaded]], tuple[DpcalcError, ...]]:
-    """Return ([(result of its plan, config)], errors of the other configs); ExceptionGroup if no config has a result.
+    """Return the results of the configs that have one, and the errors of the others; ExceptionGroup if none has.
 
     Args:
         context: of the command.
@@ -205,7 +208,9 @@ def plan_results(
 
 
 def for_each(paths: Sequence[str], compute: Callable[[str], Result]) -> tuple[list[Result], tuple[DpcalcError, ...]]:
-    """Return the results of a computation on files, and its DpcalcErrors, which name their file; equal errors once.
+    """Return the results of a computation on files, and the errors of those files that have no result.
+
+    Errors name their file; equal ones are returned once.
 
     Args:
         paths: of the files.
@@ -243,7 +248,7 @@ def has_every_unit(context: typer.Context) -> bool:
 
 
 def loaded_for_every_unit(context: typer.Context) -> tuple[Loaded, ...]:
-    """Return the config once for each level that can be protected; without a file, one made of options less --unit."""
+    """Return the config once for each level that can be protected; without a file, one made of options."""
     from dpcalc.config.load import load_every_unit
 
     request: ConfigRequest = context.meta[_REQUEST]
@@ -274,7 +279,7 @@ def _without_assumed_places(loaded: Loaded) -> Loaded:
 
 
 def _config_path(request: ConfigRequest, *, quiet: bool) -> str | None:
-    """Return CONFIG, or None for --no-config; InputError for both; without either the config of a search, if any."""
+    """Return the path of the named or found config, None if there is none; InputError if --no-config is set too."""
     if request.config is not None and request.no_config:
         raise InputError(f"--no-config: expected no config beside it, got {request.config}; leave one of them out")
     if request.config is not None or request.no_config:
@@ -309,7 +314,7 @@ class ChosenConfigs:
 
 
 def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
-    """Return the files that words name or match, each once, and the words as patterns; without words those of a search.
+    """Return the files that the words name or match, each once; without words, those that a search finds.
 
     Args:
         words: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty searches.
@@ -324,7 +329,10 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
 
 
 def _found_configs() -> ChosenConfigs:
-    """Return the configs that a search finds, if any, and print them; patterns only if a variable names them."""
+    """Return the configs that a search finds, if any, and print them.
+
+    They count as patterns only if an environment variable names them.
+    """
     from dpcalc.config.discovery import VARIABLE, find_configs
 
     discovery = find_configs(Path.cwd(), os.environ)
@@ -335,7 +343,7 @@ def _found_configs() -> ChosenConfigs:
 
 
 def matching_paths(word: str) -> Sequence[str]:
-    """Return [word] if it has no "*", else the file of just this name, if any, and all matches; InputError for none."""
+    """Return [word] if it has no "*", or else all files that it names or matches; InputError if there are none."""
     from dpcalc.config.discovery import matching_names
 
     if "*" not in word:
@@ -375,7 +383,7 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
 
 
 def _example_options(context: typer.Context, missing: Sequence[str]) -> str:
-    """Return " --option VALUE" with an example for each missing option, and a target for a solver that has none."""
+    """Return an example of each missing option as text, with a target for a solver that has none."""
     examples = "".join(f" {option} {EXAMPLES[option]}" for option in missing)
     # Without a config there is no budget.
     return f"{examples} --target-eps 2" if _lacks_target(context) else examples

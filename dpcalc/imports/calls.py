@@ -103,7 +103,7 @@ def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
 
 
 def _entry_part(entry: Any, index: int) -> Part:  # noqa: ANN401  of a pickle or JSON
-    """Return history[index], a list of noise, rate and steps >= 0, as Poisson draws; InputError if it is malformed."""
+    """Return history[index], a noise multiplier, rate and steps, as Poisson draws; InputError if malformed."""
     if not isinstance(entry, (list, tuple)) or len(entry) != 3:
         raise InputError(f"history[{index}]: expected noise multiplier, rate and steps, got {shown(entry)}")
     # Of a pickle the numbers are those of Python, of JSON they are fractions already; a bool is no number.
@@ -120,7 +120,7 @@ def _entry_part(entry: Any, index: int) -> Part:  # noqa: ANN401  of a pickle or
 
 
 def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int, clip_norm: Fraction | None = None) -> Part:
-    """Return steps of Poisson draws with a clip norm, if given, and noise, "{noise}" for None, to be solved for."""
+    """Return steps of Poisson sampling; noise None stands for a noise multiplier that is solved for later."""
     clip = "" if clip_norm is None else f", max_grad_norm: {number_text(clip_norm)}"
     return Part(
         sampling=f"{{scheme: poisson, rate: {number_text(rate)}}}",
@@ -156,7 +156,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
 
 def _named_arguments(call: Call) -> dict[str, Any]:
-    """Return a call's arguments by dpcalc's names; InputError for more positional ones than read (Opacus: none)."""
+    """Return a call's arguments by dpcalc's names; InputError for too many arguments without names."""
     names = _SIGNATURES[call.name]
     if len(call.arguments) > len(names):
         raise InputError(
@@ -167,7 +167,7 @@ def _named_arguments(call: Call) -> dict[str, Any]:
 
 
 def _with_terms(name: str, given: Mapping[str, Any], terms: Terms) -> dict[str, Any]:
-    """Return the arguments, replaced by those of the terms; epochs of the terms also remove steps, and the reverse."""
+    """Return the arguments with the user's terms in their place; epochs of the user replace steps and vice versa."""
     of_terms = {
         "n": terms.examples,
         "batch_size": terms.batch_size,
@@ -195,7 +195,7 @@ def _refuse_arguments_without_place(name: str, added: Mapping[str, Fraction]) ->
 
 
 def _delta(name: str, given: Mapping[str, Any], *, is_replaced: bool) -> str:
-    """Return a call's delta, rounded down, or "" for no number; InputError if it is code that no option replaces."""
+    """Return a call's delta, rounded down, or "" if it is no number; InputError if it is code and not replaced."""
     delta = given.get("delta")
     # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
     if not is_replaced and isinstance(delta, (Expression, Call)):
@@ -239,7 +239,7 @@ def _tensorflow_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
 
 
 def _has_halved_noise(name: str, given: Mapping[str, Any]) -> bool:
-    """Return True for a privacy statement unless it has used_microbatching=False; InputError if that is no bool."""
+    """Return True for a privacy statement with microbatches, its default; InputError if that is no bool."""
     if name != "compute_dp_sgd_privacy_statement":
         return False
     has_microbatches = given.get("used_microbatching", True)
@@ -261,7 +261,7 @@ def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
 
 
 def _require_poisson(name: str, given: Mapping[str, Any]) -> None:
-    """Raise InputError if a call states any `poisson_sampling` but True, even a name that may stand for True."""
+    """Raise InputError if a call states `poisson_sampling` as anything but True."""
     if given.get("poisson_sampling", True) is not True:
         raise InputError(
             f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "
@@ -270,7 +270,10 @@ def _require_poisson(name: str, given: Mapping[str, Any]) -> None:
 
 
 def _opacus_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
-    """Return a call's noise multiplier; None if only a target epsilon is stated (not for make_private); InputError."""
+    """Return a call's noise multiplier; None if it states a target epsilon instead, InputError if neither.
+
+    For make_private a target does not count.
+    """
     if name == "make_private" or "noise_multiplier" in given:
         return _noise_multiplier(given, name)
     _required(given, "target_epsilon", name)
@@ -278,7 +281,10 @@ def _opacus_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
 
 
 def _opacus_steps(name: str, given: Mapping[str, Any], rate: Fraction) -> int:
-    """Return stated steps, else epochs / rate, rounded down for get_noise_multiplier, else up; InputError for none."""
+    """Return the stated steps, or else those of the stated epochs; InputError if neither is stated.
+
+    Steps of epochs are rounded down for get_noise_multiplier and up for other calls.
+    """
     if given.get("steps") is not None:
         return whole_number(_required(given, "steps", name), "steps")
     epochs = finite_number(_required(given, "epochs", name), "epochs")
@@ -292,7 +298,7 @@ def _noise_multiplier(given: Mapping[str, Any], name: str) -> Fraction:
 
 
 def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:  # noqa: ANN401  a value of the file
-    """Return an argument of a call; InputError, naming the option to give it by, if it is missing, None or code."""
+    """Return an argument of a call; InputError, with the way to give it, if it is missing, None or code."""
     value = given.get(argument)
     if value is not None and not isinstance(value, (Expression, Call)):
         return value

@@ -101,7 +101,9 @@ def _release(draw: _Draw, mechanism: str, steps: int) -> _Release:
 
 
 def event_run(event: Call, terms: Terms) -> ImportedRun:
-    """Return the run of an event, RepeatAndSelect as tuning and equal releases merged; InputError if it has no config.
+    """Return the run of an event, with equal releases merged; InputError if dpcalc cannot express it.
+
+    RepeatAndSelect around the whole event becomes the tuning of the run.
 
     Args:
         event: the event.
@@ -125,7 +127,7 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
 
 
 def _repeated_event(event: Call) -> tuple[Call, str]:
-    """Return (the event that RepeatAndSelect repeats, content of `tuning:`); (`event`, "") for any other event."""
+    """Return the event that RepeatAndSelect repeats and its tuning as text; (`event`, "") for any other event."""
     if event.name != "RepeatAndSelectDpEvent":
         return event, ""
     fields = _field_values(event)
@@ -166,7 +168,7 @@ def _needs_replace_one(parts: Sequence[Part]) -> bool:
 
 
 def _unknown(releases: Sequence[_Release]) -> tuple[str, ...]:
-    """Return sentences on the adjacency and its reason, on the loader of a sampled event, and on the clip norm."""
+    """Return sentences on what an event does not state: the adjacency, the loader and the clip norm."""
     parts = [release.part for release in releases]
     scheme = "Poisson" if any("poisson" in part.sampling for part in parts) else "fixed-size"
     is_sampled = any(release.draw.event_name for release in releases)
@@ -213,7 +215,7 @@ def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call
 
 
 def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_Release]:
-    """Yield one release with all noises of a Gaussian composition on one sample, or none for no noise; InputError."""
+    """Yield Gaussians on one sample as one release, if there are any; InputError for other mechanisms."""
     noises = _noises_on_one_sample(event, draw.event_name)
     if noises:
         also = ", ".join(f"{{noise_multiplier: {noise}}}" for noise in noises[1:])
@@ -222,7 +224,7 @@ def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_
 
 
 def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
-    """Return the noise of each Gaussian in a nested composition; InputError for other mechanisms or over 100."""
+    """Return the noise of each Gaussian in a nested composition; InputError for other mechanisms or too many."""
     noises: list[str] = []
     pending = [(composition, 1)]
     while pending:
@@ -243,7 +245,10 @@ def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
 
 
 def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
-    """Return the draw of a sampling event: nested Poisson rates multiply; InputError for any other nested draw."""
+    """Return the draw of a sampling event inside `outer`; InputError unless both are Poisson or `outer` is no draw.
+
+    Nested Poisson rates multiply.
+    """
     # A Poisson draw of a Poisson draw is one at the product of the rates; no other pair of draws is a single draw.
     if name == "PoissonSampledDpEvent" and (not outer.event_name or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
@@ -256,7 +261,7 @@ def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
 
 
 def _sized_draw(name: str, fields: dict[str, Any]) -> _Draw:
-    """Return the draw of a fixed number of records, with or without replacement by the event's name; InputError."""
+    """Return a draw of a fixed number of records, with replacement or not; InputError for invalid numbers."""
     examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
     size = whole_number(fields["sample_size"], "sample_size")
     scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"
@@ -285,7 +290,7 @@ def _capped_poisson_release(fields: dict[str, Any], count: int) -> _Release:
 
 
 def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return a mixture of sensitivities 0 and 1 as a Poisson draw with the probability of 1; InputError for others."""
+    """Return a mixture of the sensitivities 0 and 1 as Poisson sampling; InputError for other sensitivities."""
     name = "MixtureOfGaussiansDpEvent"
     sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
     if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
@@ -299,7 +304,7 @@ def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
 
 
 def _tree_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return the release of a tree over the largest step count, each record once, in any order; InputError if twice."""
+    """Return the release of the largest tree, in which a record takes part once; InputError for several epochs."""
     name = "SingleEpochTreeAggregationDpEvent"
     counts = fields["step_counts"]
     # Each record is in one of the trees, and the tree with most steps costs most.
@@ -322,7 +327,7 @@ _WITH_OWN_DRAW: dict[str, Callable[[dict[str, Any], int], _Release]] = {
 
 
 def _mechanism(name: str, fields: dict[str, Any]) -> str:
-    """Return an event's `mechanism:` in braces; InputError for a sensitivity but 1, inner repeats, no mechanism."""
+    """Return the text of `mechanism:` for an event; InputError if dpcalc has no mechanism for it."""
     if fields.get("sensitivity", 1) != 1:
         raise InputError(
             f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
@@ -372,7 +377,7 @@ def _zcdp_keys(fields: dict[str, Any]) -> str:
 
 
 def _randomized_response_keys(fields: dict[str, Any]) -> str:
-    """Return the keys of randomized response; its truth probability 1 - noise + noise / buckets is rounded up."""
+    """Return the config keys of randomized response, with the truth probability rounded up."""
     noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
     # With probability `noise` the answer is uniform over all buckets, the true one among them.
     buckets = whole_number(fields["num_buckets"], "RandomizedResponseDpEvent num_buckets", low=2)
@@ -407,7 +412,7 @@ def _tuning(fields: dict[str, Any]) -> str:
 
 
 def _tuning_law(shape: Any) -> str:  # noqa: ANN401  a value of the file
-    """Return the law for a shape: Poisson for inf, geometric 1, logarithmic 0, else negative binomial; InputError."""
+    """Return the distribution of the number of repetitions that a shape stands for; InputError if invalid."""
     if shape == math.inf:
         return "poisson"
     number = finite_number(shape, "RepeatAndSelectDpEvent shape")
@@ -422,14 +427,14 @@ def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of t
 
 
 def _inner_event(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the file
-    """Return `value` if it is a call, of any name; InputError with the name of the event that should hold an event."""
+    """Return `value` if it is a call, as events are; InputError, with the outer event's name, for anything else."""
     if not isinstance(value, Call):
         raise InputError(f"{name}: expected an event in it, got {shown(value)}")
     return value
 
 
 def _field_values(event: Call) -> dict[str, Any]:
-    """Return an event's fields by name, with defaults; InputError: unknown event; unknown, missing, repeated field."""
+    """Return an event's fields by name, with defaults; InputError for an unknown event or wrong fields."""
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
     names = _FIELDS[event.name]

@@ -62,7 +62,7 @@ _MARK = _Mark()
 
 
 def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what the only data.pkl of a torch checkpoint (a zip) holds, read by `pickle_value`; InputError for others.
+    """Return the plain data in a torch checkpoint without running its code; InputError if it is refused.
 
     Args:
         stream: a zip archive as `torch.save` writes it; only its list of files and `data.pkl` are read.
@@ -94,7 +94,10 @@ def _check_directory(stream: BinaryIO) -> None:
 
 
 def _directory_size(tail: bytes) -> int:
-    """Return the bytes of a zip's file list by its end record, 0 without one; too many if a ZIP64 record is missing."""
+    """Return the size in bytes that a zip states for its list of files, or 0 if it states none.
+
+    If the ZIP64 record with the size is missing, return more than is allowed.
+    """
     # `zipfile` would read the whole list of files into memory. Its length is in the end record, or that of ZIP64.
     at, at_64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
     size = struct.unpack_from("<I", tail, at + 12)[0] if 0 <= at <= len(tail) - 16 else 0
@@ -104,7 +107,7 @@ def _directory_size(tail: bytes) -> int:
 
 
 def pickle_value(data: bytes) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what a pickle holds, read by an own interpreter that runs nothing; InputError: other names, damage, size.
+    """Return the plain data in a pickle without running its code; InputError if it is refused or malformed.
 
     Args:
         data: a pickle of protocol 2 or later.
@@ -136,7 +139,7 @@ class _Machine:
         self.steps = 0
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401  as pickletools decodes it
-        """Perform one opcode on the stack and memo; InputError if plain data does not need it, or after a million.
+        """Perform one opcode of a pickle; InputError if plain data does not need it or there are too many.
 
         Args:
             name: of the opcode, as pickletools has it.
@@ -194,7 +197,9 @@ class _Machine:
         self.stack.append(Opaque(name, is_class=True))
 
     def push_result(self) -> None:
-        """Pop a class and its arguments, push what `_result_without_call` gives for them; ValueError if it is no class.
+        """Replace a class and its arguments on the stack by the call's result; ValueError if it is no class.
+
+        The call is not made: `_result_without_call` gives the result.
 
         Raises:
             ValueError: there is no class to make it of.
@@ -217,7 +222,9 @@ class _Machine:
             raise ValueError("numbers whose first byte is the largest")
 
     def set_item(self, key: Any, value: Any) -> None:  # noqa: ANN401  of the pickle
-        """Set an entry of the dict on top, if its key is a text, number or bytes; ignore it for Opaque; else TypeError.
+        """Set an entry of the dict on top of the stack; TypeError if that is neither a dict nor an Opaque.
+
+        An Opaque ignores it, and so does a dict for a key that is no text, number or bytes.
 
         Args:
             key: of the entry.
@@ -256,7 +263,7 @@ def _set_plain_key(entries: dict[Any, Any], key: Any, value: Any) -> None:  # no
 
 
 def _ordered_dict(arguments: Any) -> dict[Any, Any]:  # noqa: ANN401  of a pickle
-    """Return the dict of OrderedDict(*arguments) from the pairs in its first argument, plain keys only; {} for ()."""
+    """Return the dict that OrderedDict(*arguments) would hold, with plain keys only; {} without arguments."""
     entries: dict[Any, Any] = {}
     for key, value in arguments[0] if arguments else ():
         _set_plain_key(entries, key, value)
@@ -264,7 +271,7 @@ def _ordered_dict(arguments: Any) -> dict[Any, Any]:  # noqa: ANN401  of a pickl
 
 
 def _result_without_call(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
-    """Return the dict, bytes or number that calling a class or function would give, else an Opaque; nothing is run."""
+    """Return the value that calling a known class or function would give, else an Opaque; nothing is run."""
     match name.rpartition(".")[2], arguments:
         case "OrderedDict", _:
             return _ordered_dict(arguments)

@@ -46,7 +46,7 @@ _KINDS = (
 
 
 def read_run(path: str, terms: Terms) -> ImportedRun:
-    """Return the run of a checkpoint or pickle, by its first bytes, or of text; ConfigError if unreadable; InputError.
+    """Return the run in a checkpoint, pickle or text; ConfigError if unreadable, InputError if it has no known run.
 
     Args:
         path: file name; "-" is standard input, which has to be text.
@@ -85,7 +85,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run of JSON or a Python literal, or of the only event or known call among code; else InputError."""
+    """Return the run in JSON, in a Python literal, or in the one known call of code; InputError for other text."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return _value_run(json_value(text), terms)
@@ -98,7 +98,7 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
 
 
 def _only_call(tree: ast.Module) -> ast.Call:
-    """Return the only event, OrderedDict or call of CALLS among a script's calls; InputError for none or several."""
+    """Return the only call in a script that states a run; InputError if there is none or more than one."""
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
     if len(calls) != 1:
@@ -110,7 +110,7 @@ def _only_call(tree: ast.Module) -> ast.Call:
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
-    """Return the run of a known call, event, state or history; InputError for others, or terms that only calls take."""
+    """Return the run that a value states; InputError if it states none or has no place for the user's terms."""
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
@@ -127,14 +127,14 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
 
 
 def _state_run(entries: dict[str, Any]) -> ImportedRun:
-    """Return the run of a dict with `history`, or of the only state nested in it; InputError for dpcalc's states."""
+    """Return the run in an accountant's state, which may be nested; InputError for a state of dpcalc."""
     if str(entries.get("format", "")).startswith("dpcalc."):
         raise InputError("expected a file of another library, got a state of dpcalc.Accountant, which has a config")
     return accountant_run(entries if "history" in entries else _only_state(entries))
 
 
 def _refuse_terms_of_calls(terms: Terms) -> None:
-    """Raise InputError for a batch size, rate, epochs, steps or noise multiplier of the user, which only calls take."""
+    """Raise InputError if the user gave a term that only calls take, such as a batch size."""
     # Everything but a call says these itself. An option that had no effect would be taken for one that had.
     for option, number in {
         "--batch-size": terms.batch_size,
@@ -148,7 +148,10 @@ def _refuse_terms_of_calls(terms: Terms) -> None:
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
-    """Return the only dict with history and mechanism within 10,000 nested dicts; InputError for none or several."""
+    """Return the only accountant state in nested dicts; InputError if there is none or more than one.
+
+    At most 10,000 dicts are searched.
+    """
     # Nothing is expanded: a pickle may hold the same dictionary in a million places.
     pending, seen, states = [value], set[int](), []
     while pending and len(seen) < _MAX_SEARCHED:
@@ -188,7 +191,7 @@ class Import:
 
 
 def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
-    """Return a run with its config, the terms' delta and adjacency first, noise solved for; InputError without delta.
+    """Return a run with its complete config, its noise solved for if need be; InputError without a delta.
 
     Args:
         run: the run.
@@ -207,7 +210,7 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
 
 
 def _with_delta_and_adjacency(run: ImportedRun, terms: Terms, path: str) -> ImportedRun:
-    """Return the run with delta and adjacency of the terms or its own, and all unknowns; InputError without delta."""
+    """Return the run with the user's delta and adjacency, or else its own; InputError without a delta."""
     delta = terms.delta or run.delta
     if not delta:
         raise InputError(f"{visible(path)}: expected a delta, got none; give --delta, e.g. --delta 1e-5")
@@ -227,7 +230,7 @@ def _solved_noise(run: ImportedRun, path: str) -> str:
 
 
 def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
-    """Return the output of `epsilon` for the run with its file, kind and unknowns, and in JSON the config's text.
+    """Return the output of `epsilon` for the run, with its source and what the file does not state.
 
     Args:
         result: the imported run.
@@ -245,7 +248,7 @@ def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield the run's unknowns, except an adjacency in the terms, then examples and delta if they are not stated."""
+    """Yield sentences on what the file does not state, except for an adjacency that the user gives."""
     for sentence in run.unknown:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence
@@ -256,7 +259,7 @@ def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
 
 
 def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
-    """Return the run's config with this `noise`, not yet accepted; InputError: the config's, after the file's name."""
+    """Return the run's config with this noise, not yet accepted; InputError, with the file's name, if invalid."""
     try:
         return load_text(_config_text(run, noise, path), path="imported config")
     except InputError as error:
@@ -264,7 +267,7 @@ def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
 
 
 def _config_text(run: ImportedRun, noise: str, path: str) -> str:
-    """Return the run's config as YAML: comments with origin and unknowns, data, parts, privacy, tuning and budget."""
+    """Return the run's config as YAML, with comments on its origin and on what the file does not state."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
     lines += ["version: 1", f"data: {{examples: {_examples_to_write(run)}}}"]
@@ -279,7 +282,7 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
 
 
 def _phase_lines(parts: Sequence[Part], noise: str) -> list[str]:
-    """Return the sections of a single part, or `phases:` with those of each of several parts, named part-1, part-2."""
+    """Return the sections of the only part, or `phases:` with a named phase for each of several parts."""
     sections = [_part_sections(part, noise) for part in parts]
     if len(sections) == 1:
         return sections[0]
@@ -297,7 +300,7 @@ def _examples_to_write(run: ImportedRun) -> int:
 
 
 def _part_sections(part: Part, noise: str) -> list[str]:
-    """Return the lines `sampling:`, `mechanism:` ("{noise}" replaced) and `training:`, the steps unless stated."""
+    """Return the lines `sampling:`, `mechanism:` and `training:` of a part, with its noise filled in."""
     mechanism = part.mechanism.replace(_NOISE, noise)
     training = f"{{{part.training or f'steps: {part.steps}'}}}"
     return [f"sampling: {part.sampling}", f"mechanism: {mechanism}", f"training: {training}"]

@@ -77,7 +77,7 @@ def json_value(text: str) -> Any:  # noqa: ANN401  a value
 
 
 def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
-    """Return a Python value with exact numbers, Calls for dicts with a class name, Expressions for others; InputError.
+    """Return a value with exact numbers, and with Calls and Expressions for others; InputError if NaN or too deep.
 
     Args:
         value: None, bool, int, float, str, list, tuple or dict; anything else becomes an Expression of its repr.
@@ -99,7 +99,9 @@ def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
 
 
 def number_value(number: float | Fraction) -> Fraction | float:
-    """Return a number exactly, a float by its digits (0.1 is 1/10), infinity as it is; InputError for NaN or huge ones.
+    """Return a number exactly as its digits state it, or infinity; InputError if it is NaN or too large.
+
+    A float stands for its shortest decimal: 0.1 is 1/10.
 
     Raises:
         InputError: it is NaN, has too many digits, or is above the largest float.
@@ -137,7 +139,7 @@ def python_tree(text: str) -> ast.Module:
 
 
 def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[ast.Call]:
-    """Yield the calls whose name `is_meant` accepts, in the order of the text, but none inside another one of them.
+    """Yield the calls whose name `is_meant` accepts, in text order, except those inside another such call.
 
     Args:
         tree: a syntax tree.
@@ -154,7 +156,7 @@ def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[
 
 
 def called_name(node: ast.Call) -> str:
-    """Return the last dotted name of a call, less "_" before it and "NamedTupleWrapper" after; "" if it calls no name.
+    """Return the last part of a called name, without affixes of dp_accounting; "" if it calls no name.
 
     Example:
         >>> called_name(ast.parse("dp._GaussianDpEventNamedTupleWrapper(1)", mode="eval").body)
@@ -166,7 +168,7 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911  a value, of as many kinds
-    """Return the value of a literal, arithmetic or `_call_value`, else an Expression; InputError if NaN or too deep.
+    """Return the value that code states, without running it, or an Expression; InputError if NaN or too deep.
 
     Args:
         node: the part.
@@ -202,7 +204,7 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
 
 
 def call_if_class_named(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
-    """Return a dict with a text "class_name" as the Call of that class, less "module_name"; other dicts unchanged."""
+    """Return a dict with a text "class_name" as the Call of that class; any other dict unchanged."""
     name = entries.get("class_name")
     if not isinstance(name, str):
         return entries
@@ -210,7 +212,7 @@ def call_if_class_named(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a valu
 
 
 def _call_value(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
-    """Return the dict of OrderedDict(x), the number of float(x) or int(x), or any other call as a Call, not run."""
+    """Return the value of OrderedDict(x), float(x) or int(x), and any other call as a Call; nothing is run."""
     arguments, name = tuple(literal_value(each, depth) for each in node.args), called_name(node)
     if name == ORDERED and len(arguments) == 1:
         return _dict_of_pairs(arguments[0])
@@ -237,7 +239,7 @@ def _converted(type_name: str, number: Fraction | float) -> Fraction | float:
 
 
 def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401  values
-    """Return + - * / ** of two Fractions; an Expression for other operands and x / 0; InputError if too large."""
+    """Return the result of arithmetic on two Fractions, else an Expression; InputError if it is too large."""
     if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
         return _expression(node)
     if isinstance(node.op, ast.Pow):
@@ -250,7 +252,10 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401 
 
 
 def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa: ANN401  a value
-    """Return a power, exact for whole exponents within 64, by floats for others if base > 0; else an Expression."""
+    """Return a power, exact for small whole exponents and by floats for others; an Expression if undefined.
+
+    A negative base with any other exponent gives an Expression too.
+    """
     try:
         # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
         if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
@@ -380,7 +385,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.inf) -> Fraction:  # noqa: ANN401
-    """Return `value` if it is a Fraction in [low, high]; InputError naming `where` for all else, even an int or float.
+    """Return `value` if it is a Fraction in [low, high]; InputError, which names `where`, for anything else.
 
     Args:
         value: a value of the file.
@@ -414,7 +419,7 @@ def whole_number(value: Any, where: str, *, low: int = 1) -> int:  # noqa: ANN40
 
 
 def shown(value: Any) -> str:  # noqa: ANN401  a value
-    """Return a value for a message: numbers exactly, code marked "which is not run", others cut to 60 characters."""
+    """Return a value as a message shows it: numbers exactly, code marked as not run, other values cut."""
     match value:
         case Fraction():
             return number_text(value)
@@ -429,7 +434,7 @@ def shown(value: Any) -> str:  # noqa: ANN401  a value
 
 
 def _short_text(value: object) -> str:
-    """Return the repr of a text, number or bool, else the value's `name` or "a TYPE", cut to 60 characters."""
+    """Return a text, number or bool as code, or the name of any other value, cut to 60 characters."""
     is_plain = isinstance(value, (str, int, float, bool))
     text = repr(value) if is_plain else getattr(value, "name", f"a {type(value).__name__}")
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -446,7 +451,7 @@ def decimal_down(number: Fraction) -> str:
 
 
 def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
-    """Return a rate in (0, 1], as exactly 1/n if a long decimal is the float of 1/n; InputError for other values.
+    """Return a rate in (0, 1], as 1/n if a long decimal stands for 1/n; InputError for other values.
 
     Args:
         value: a value of the file.
@@ -463,7 +468,7 @@ def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the
 
 
 def _quotient_of_batches(rate: Fraction) -> Fraction:
-    """Return 1/n exactly for a rate > 0 of over 8 characters whose float is that of 1/n; any other rate unchanged."""
+    """Return exactly 1/n for a rate whose long decimal is the float of 1/n; any other rate unchanged."""
     # A loader of 97 batches has the rate 1/97, which a file holds as 0.010309278350515464.
     batches = round(1 / rate)
     is_quotient = len(number_text(rate)) > DECIMAL_LENGTH and float(Fraction(1, batches)) == float(rate)

@@ -66,7 +66,7 @@ def evaluation_output(
     errors: Sequence[PrefixErrors] = (),
     extra: Fields = (),
 ) -> Output:
-    """Return the result of `epsilon` on one config: headline, quiet epsilon, and all fields with `extra` as the last.
+    """Return the result of `epsilon` on one config, with the fields `extra` after all others.
 
     Args:
         evaluation: guarantee and explanation of the plan.
@@ -89,7 +89,7 @@ def evaluation_output(
 
 
 def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon --unit all`: for each level a JSON entry, plain block, table row and quiet line.
+    """Return the result of `epsilon --unit all`, which has an entry in every output form for each protected level.
 
     Args:
         answers: (evaluation, config) with each level as the protected one, the outermost first.
@@ -114,7 +114,7 @@ def _unit_block(evaluation: Evaluation) -> Fields:
 
 
 def _units_table(evaluations: Sequence[Evaluation], plan: Plan) -> Table:
-    """Return a table of bounds, accountant and draws, a row for each protected level; facts of the plan head it."""
+    """Return a table with the bounds, accountant and draws of each protected level, headed by facts of the plan."""
     group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
     facts = f"{plan.adjacency}, delta = {as_given(plan.delta)}, {counted(plan.steps, 'step')}"
     columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
@@ -131,7 +131,7 @@ def _quiet_lines(evaluations: Iterable[Evaluation]) -> str:
 
 
 def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon A B`: for each config a JSON entry, plain block, table row and quiet line.
+    """Return the result of `epsilon A B`, which has an entry in every output form for each config.
 
     Args:
         costs: each config with its evaluation.
@@ -150,7 +150,10 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
 
 
 def _cost_cells(evaluation: Evaluation, loaded: Loaded) -> tuple[str, ...]:
-    """Return a config's epsilon, lower bound, tight, delta, unit, adjacency, share of budget or "", and draws."""
+    """Return the table cells of one config; the share of the budget is "" if there is no budget.
+
+    The cells are epsilon, lower bound, tightness, delta, unit, adjacency, share of the budget and sampling.
+    """
     guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
     texts = cells((guarantee_field(guarantee, limit),), ("epsilon", "epsilon_lower", "tight", "delta"))
     used = "" if limit is None else budget_used(guarantee.epsilon, limit)
@@ -164,7 +167,7 @@ def _cost_cells(evaluation: Evaluation, loaded: Loaded) -> tuple[str, ...]:
 
 
 def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Fields:
-    """Return the fields of one config, from guarantee and `-v` rows to training, bound, budget, notes and origin."""
+    """Return all fields of one config, from its guarantee to its findings and hash."""
     guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
     return (
         guarantee_field(guarantee, limit),
@@ -190,7 +193,7 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
 
 
 def _detail_rows(evaluation: Evaluation) -> Fields:
-    """Return the `-v` rows: costlier direction, tight or not, and shift and distances of each Gaussian phase."""
+    """Return the `-v` rows on the costlier direction, the tightness, and the distances of Gaussian phases."""
     guarantee, direction = evaluation.guarantee, evaluation.guarantee.direction
     shifted = [each for each in evaluation.phases if each.shift is not None]
     shifts = (f"{_phase_prefix(each, evaluation)}{counted(each.shift or 0, 'clip norm')}" for each in shifted)
@@ -205,7 +208,7 @@ def _detail_rows(evaluation: Evaluation) -> Fields:
 
 
 def _training_fields(evaluation: Evaluation) -> Fields:
-    """Return `steps`, then `phases` with a JSON dict and a plain line of training and draws each, then `phase_rows`."""
+    """Return the fields `steps` and `phases`, and the terminal rows on the sampling and training of each phase."""
     phases = evaluation.phases
     texts = tuple(f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
     rows = (
@@ -220,7 +223,7 @@ def _training_fields(evaluation: Evaluation) -> Fields:
 
 
 def phase_rows(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
-    """Yield ("sampling", its draws) for each phase, then ("training", its length, noise and clipping) for each."""
+    """Yield ("sampling", text) for each phase, then ("training", text) for each phase."""
     yield from (("sampling", text) for text in sampling_texts(evaluation))
     for phase in evaluation.phases:
         yield "training", _phase_prefix(phase, evaluation) + _training_text(phase)
@@ -237,14 +240,14 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
 
 
 def _sampling_text(phase: PhaseSummary) -> str:
-    """Return the sampling scheme in words, followed by `_inclusion_words` unless the phase has a `sensitivity`."""
+    """Return the sampling scheme in words, with the inclusion probability unless the phase has a `sensitivity`."""
     if phase.sensitivity is not None:  # nothing is drawn at random
         return visible(phase.sampling)
     return f"{visible(phase.sampling)}; {_inclusion_words(phase)}"
 
 
 def _inclusion_words(phase: PhaseSummary) -> str:
-    """Return "inclusion P", the length of its pass and of its draw where above 1, and the draws assumed public."""
+    """Return the inclusion probability in words, with the steps it refers to and any draws assumed public."""
     # Inclusion is that of the whole path, and so the one number by which two nestings can be compared.
     words = f"inclusion {_probability_text(phase.inclusion)}"
     if phase.steps_of_a_pass > 1:
@@ -266,7 +269,7 @@ def _training_text(phase: PhaseSummary) -> str:
 
 
 def _sensitivity_text(phase: PhaseSummary) -> str:
-    """Return "; sensitivity S (SOURCE)" of a strategy, rounded up, "at most S" unless exact; "" without one."""
+    """Return "; sensitivity S (SOURCE)" with S rounded up, or "at most S" if it is inexact; "" without one."""
     sensitivity = phase.sensitivity
     if sensitivity is None:
         return ""
@@ -282,7 +285,7 @@ def _probability_text(probability: Fraction) -> str:
 
 
 def _bound_text(evaluation: Evaluation) -> str:
-    """Return the one-step bound's name and what each published bound would say, "(not valid here)" if invalid."""
+    """Return the name of the one-step bound and the epsilon by each bound as published, invalid ones marked."""
     words = [evaluation.guarantee.bound]
     for row in evaluation.alternatives:
         if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
@@ -292,7 +295,10 @@ def _bound_text(evaluation: Evaluation) -> str:
 
 
 def _distances_text(phase: PhaseSummary) -> str:
-    """Return distances in clip norms, both directions if they differ, times the root of a redraw period; or "none"."""
+    """Return the distances of a phase in clip norms, in both directions if they differ; "none" if it has none.
+
+    A redraw period adds a factor, the root of its length.
+    """
     if not phase.distances:
         return "none"
     factor = f", times the root of {phase.hold}" if phase.hold > 1 else ""
@@ -318,7 +324,7 @@ def _accountant_text(evaluation: Evaluation) -> str:
 
 
 def _alternative_text(row: Row) -> str:
-    """Return "METHOD, BOUND: EPSILON (KIND): NOTE"; it says so if a row has no epsilon or is not valid here."""
+    """Return "METHOD, BOUND: EPSILON (KIND): NOTE", which also tells if the row does not apply or is invalid."""
     value = "does not apply" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
     validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
     note = f": {visible(row.note)}" if row.note else ""
@@ -334,7 +340,7 @@ def _prefix_error_fields(errors: Sequence[PrefixErrors], *, names_phases: bool) 
 
 
 def _prefix_error_text(errors: PrefixErrors) -> str:
-    """Return a coordinate's deviation in clip norms, root mean square over steps and largest, rounded up."""
+    """Return the root-mean-square and the largest deviation of a coordinate in clip norms, both rounded up."""
     return (
         f"deviation of a coordinate {rounded_up(errors.mean, digits=4)} clip norms (root mean square over "
         f"the steps), at most {rounded_up(errors.largest, digits=4)}"
@@ -345,7 +351,7 @@ def _prefix_error_text(errors: PrefixErrors) -> str:
 
 
 def _cross_check_fields(checks: Sequence[CrossCheck]) -> Iterator[Field]:
-    """Yield the `-v` rows of the checks, then `cross_check` with these rows as plain lines, in JSON only if any."""
+    """Yield the `-v` rows of the checks, then the field `cross_check`, which JSON has only if there are checks."""
     rows = tuple(cross_check_rows(checks))
     yield from (terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in rows)
     yield Field(
@@ -358,7 +364,7 @@ def _cross_check_fields(checks: Sequence[CrossCheck]) -> Iterator[Field]:
 
 
 def _cross_check_entry(check: CrossCheck) -> Fields:
-    """Return a cross-check for JSON: direction, certified bounds of epsilon, estimate or None, best RDP order, note."""
+    """Return the fields of a cross-check for JSON; `estimate` is None if inversion gave no estimate."""
     return (
         Field("direction", check.direction),
         Field("epsilon", check.upper),
@@ -370,7 +376,7 @@ def _cross_check_entry(check: CrossCheck) -> Fields:
 
 
 def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterator[tuple[str, str]]:
-    """Yield (direction, interval and best RDP order) for each check, then ("cross-check", agreement) of the costliest.
+    """Yield a row with the certified interval of each check, then a row on the agreement with inversion.
 
     The agreement with inversion is that of the direction with the larger upper bound; () yields nothing.
     """
@@ -383,7 +389,7 @@ def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterator[tuple[str, str]]:
 
 
 def _agreement_text(check: CrossCheck) -> str:
-    """Return "inversion agrees with pld to D", D relative, or that its estimate is missing or outside the interval."""
+    """Return words on how far inversion agrees with pld, or that it has no estimate or contradicts pld."""
     if check.estimate is None:
         return "inversion gives no estimate of this run to compare with"
     # An estimate outside the certified interval is a defect of one of both, which only a report can show us.
@@ -428,7 +434,7 @@ def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
 
 
 def comparisons_output(comparisons: Comparisons) -> Output:
-    """Return the result of `compare A B`: `configs` in JSON, a plain block for each config and Row, one table.
+    """Return the result of `compare A B`, with a plain block for each config and Row and one table of all.
 
     Args:
         comparisons: the rows of each config, and the config.
@@ -479,7 +485,7 @@ def _comparison_fields(rows: Sequence[Row], loaded: Loaded) -> Fields:
 
 
 def _epsilon_cell(row: Row | None) -> str:
-    """Return epsilon, with "(KIND)" if it is an estimate or approximation, "(not valid)" if invalid; "n/a" if None."""
+    """Return an epsilon with a remark if it is an estimate, an approximation or not valid; "n/a" if it is None."""
     if row is None or row.epsilon is None:
         return "n/a"
     epsilon = epsilon_text(row.epsilon, row.kind)

@@ -71,7 +71,10 @@ class Field:
     is_inline: bool = False
 
     def texts(self) -> tuple[str, ...]:
-        """Return the plain texts: `plain` if given, else the value in words, item by item for a list; "" is no line."""
+        """Return the texts of the plain lines, from `plain` or else from the value; a text "" makes no line.
+
+        A list has one text for each item.
+        """
         if self.plain is not None:
             return (self.plain,) if isinstance(self.plain, str) else self.plain
         return tuple(map(self._text, self.value if isinstance(self.value, list) else [self.value]))
@@ -89,13 +92,13 @@ class Field:
                 return visible(str(value))
 
     def rows(self) -> Iterator[tuple[Field, str]]:
-        """Yield (field, text) of its own terminal rows, if it has a label, then those of an object's fields."""
+        """Yield (field, text) for each terminal row of this field, then for those of the fields in its value."""
         yield from ((self, text) for text in self._own_row_texts() if self.label and text)
         for inner in self.value if isinstance(self.value, tuple) else ():
             yield from inner.rows()
 
     def _own_row_texts(self) -> tuple[str, ...]:
-        """Return `row` as a tuple if given, else () for an object, whose fields have the rows, else `texts()`."""
+        """Return the texts of this field's own rows, from `row` or the value; () for an object without `row`."""
         if self.row is not None:
             return (self.row,) if isinstance(self.row, str) else self.row
         return () if isinstance(self.value, tuple) else self.texts()
@@ -190,7 +193,9 @@ class Output:
 
 
 def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, text) of each plain line by section; names include those of objects that are not inline.
+    """Yield (dotted name, text) for each plain line, ordered by section.
+
+    Names begin with those of the objects around a field, except inline ones.
 
     Args:
         fields: the fields.
@@ -205,7 +210,9 @@ def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return for each column the text of the plain line of that name, the last one of several; "" without one.
+    """Return the text of the plain line that each column names, "" where there is none.
+
+    If several lines have the name, the last one counts.
 
     Args:
         fields: the fields, those of inline objects included.
@@ -219,7 +226,7 @@ def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def json_document(command: str, fields: Fields) -> str:
-    """Return schema, version, command and fields as JSON without CI commands, infinity as null; ValueError for NaN.
+    """Return the result as a JSON document, with infinity as null; ValueError for NaN.
 
     Args:
         command: name of the command that prints it.
@@ -237,7 +244,7 @@ def json_document(command: str, fields: Fields) -> str:
 
 
 def _json_value(value: object) -> object:
-    """Return a value for JSON, recursively: fields as a dict of those in JSON, infinity as None, others unchanged."""
+    """Return a value as JSON can hold it, recursively: fields become a dict, and infinity becomes None."""
     match value:
         case tuple():
             return {field.name: _json_value(field.value) for field in value if field.in_json}
@@ -267,7 +274,7 @@ def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, objec
 
 
 def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
-    """Return the inline object `config`: `path` in JSON alone, and `name`, shown as row "run" if `has_row`.
+    """Return the inline object `config` with its path, in JSON only, and its name, a terminal row if `has_row`.
 
     Args:
         loaded: the config.
@@ -294,7 +301,7 @@ class ReportedError(NamedTuple):
 
 
 def error_field(errors: Sequence[ReportedError]) -> Field:
-    """Return `error` for JSON: exit code and rule of the gravest one, all messages, and findings of ConfigErrors.
+    """Return the field `error` for JSON with the code of the gravest error, all messages and config findings.
 
     Args:
         errors: at least one.
@@ -312,7 +319,7 @@ def error_field(errors: Sequence[ReportedError]) -> Field:
 
 
 def _rule_code(reported: ReportedError) -> str:
-    """Return an error's rule: by `no_verdict_reason` for exit code 3, a ConfigError's first finding's, else DPC104."""
+    """Return the code of the rule that an error breaks; DPC104 if no more specific rule is known."""
     if reported.exit_code == NO_VERDICT:
         return no_verdict_reason(reported.error).code
     return reported.error.diagnostics[0].code if isinstance(reported.error, ConfigError) else "DPC104"

@@ -12,7 +12,7 @@ FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up
 
 
 def problem_sentence(problem: Problem, result: Result) -> str:
-    """Return the sentence by the function of the finding's rule in `_SENTENCES`, `problem.detail` for other rules.
+    """Return the sentence for a finding, worded by the function for its rule or else given by `problem.detail`.
 
     Args:
         problem: the finding; its `detail` is the message of rules that are not in `_SENTENCES`.
@@ -23,7 +23,7 @@ def problem_sentence(problem: Problem, result: Result) -> str:
 
 
 def problem_hint(problem: Problem, result: Result) -> str:
-    """Return "to fit: ..." for an epsilon over the limit (DPC205, DPC301) if `result.fits` has values, else the hint.
+    """Return the hint of a finding; for an epsilon over the limit, the changes that would fit, if any are known.
 
     Args:
         problem: the finding.
@@ -35,7 +35,7 @@ def problem_hint(problem: Problem, result: Result) -> str:
 
 
 def _fits_text(fits: Fits) -> str:
-    """Return the changes that fit, joined by "or": noise_multiplier >= X, every one times F, steps <= N; or ""."""
+    """Return the changes that would fit the limit, joined by "or"; "" if none is known."""
     texts = []
     if fits.noise_multiplier is not None:
         texts.append(f"noise_multiplier >= {rounded_up(fits.noise_multiplier, digits=FIT_DIGITS)}")
@@ -67,7 +67,7 @@ def _no_bound_text(problem: Problem, result: Result) -> str:
 
 
 def _over_budget_text(problem: Problem, result: Result) -> str:
-    """Return "epsilon X exceeds LIMIT L (unit U, delta D)" for DPC301, or `detail` without guarantee or limit."""
+    """Return a sentence that epsilon exceeds its limit (DPC301); `detail` without a guarantee or a limit."""
     guarantee, limit = result.guarantee, result.limit
     if guarantee is None or limit is None:
         return problem.detail
@@ -77,7 +77,7 @@ def _over_budget_text(problem: Problem, result: Result) -> str:
 
 
 def _near_budget_text(problem: Problem, result: Result) -> str:
-    """Return for DPC302 the percent of the limit used and when it warns, or `detail` without guarantee or limit."""
+    """Return a sentence on the share of the limit that is used (DPC302); `detail` without a guarantee or a limit."""
     guarantee, limit = result.guarantee, result.limit
     if guarantee is None or limit is None:
         return problem.detail
@@ -86,7 +86,7 @@ def _near_budget_text(problem: Problem, result: Result) -> str:
 
 
 def _raised_budget_text(problem: Problem, result: Result) -> str:
-    """Return for DPC303 "LIMIT was A and is now B", or "is gone" where B is infinite; LIMIT is `problem.detail`."""
+    """Return a sentence that a limit was raised from one value to another, or removed (DPC303)."""
     del result
     before, limit = problem.numbers["before"], problem.numbers["now"]
     now = f"is now {as_given(limit)}" if math.isfinite(limit) else "is gone"
@@ -106,7 +106,10 @@ def _rise_text(problem: Problem, result: Result) -> str:
 
 
 def _large_rise_text(problem: Problem, result: Result) -> str:
-    """Return "epsilon rises by N%, A -> B; LIMIT allows P (CHANGE)" for DPC402; no N if A is 0 or B infinite."""
+    """Return a sentence on how far epsilon rises and how far it may, with the main cause (DPC402).
+
+    There is no percentage if epsilon was 0 or is infinite now.
+    """
     before, now = problem.numbers["before"], problem.numbers["now"]
     by = f" by {percent_up(now - before, before)}%" if before and math.isfinite(now) else ""
     limit = f"{problem.detail} allows {as_given(problem.numbers['allowed_pct'])}"
@@ -121,7 +124,7 @@ def _cause_text(result: Result) -> str:
 
 
 def _lock_text(problem: Problem, result: Result) -> str:
-    """Return `detail` for DPC403, and then epsilon if only `now` is given, or "A -> B" if `before` differs from it."""
+    """Return `detail` of DPC403, followed by epsilon or its change where the finding has these numbers."""
     del result
     match problem.numbers:
         case {"before": before, "now": now}:
@@ -134,7 +137,7 @@ def _lock_text(problem: Problem, result: Result) -> str:
 
 
 def _no_verdict_text(problem: Problem, result: Result) -> str:
-    """Return for DPC901 that epsilon lies between two bounds, perhaps over the limit, or `detail` without numbers."""
+    """Return a sentence that the bounds on epsilon do not decide on the limit (DPC901); `detail` without numbers."""
     del result
     if not problem.numbers:
         return problem.detail
@@ -151,7 +154,7 @@ def _claim_change_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_effect_text(problem: Problem) -> str:
-    """Return "alone lowers epsilon, A -> B" ("with the other changes" if `alone` is given), or that it is unknown."""
+    """Return words on how far a changed assumption lowers epsilon, or that its effect alone is not known."""
     if not problem.numbers:
         return "changes an assumption, and what it does alone is not known"
     how = "with the other changes" if "alone" in problem.numbers else "alone"  # alone it is then no lower

@@ -130,9 +130,9 @@ class TrackedFinding(NamedTuple):
 
 
 def tracked_findings(view: GateView) -> Iterator[TrackedFinding]:
-    """Yield every finding with the SHA-256 in hex of its rule, file, and number among that file's findings of the rule.
+    """Yield every finding with a fingerprint that does not depend on lines or on numbers in the message.
 
-    No line or number is in it, so that it stays the same when these change.
+    The fingerprint is the SHA-256, in hex, of the rule, the file, and the position among its findings of the rule.
     """
     seen: Counter[tuple[str, str]] = Counter()
     for file in view.files:
@@ -170,7 +170,7 @@ def _verdict_word(command: str, verdict: Verdict) -> str:
 
 
 def _verdict_text(command: str, result: Result) -> str:
-    """Return the verdict, with a guarantee also its epsilon and limit, and "no budget" if `check` lacks one."""
+    """Return the verdict with epsilon and its limit, if known, and "no budget" if `check` finds none."""
     word = _verdict_word(command, result.verdict)
     if result.guarantee is None:
         return word
@@ -188,7 +188,7 @@ def _epsilon_and_limit_text(guarantee: Guarantee, limit: float | None) -> str:
 
 
 def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
-    """Return a finding of the gate as a Diagnostic with its sentence and hint, in `elsewhere` or else the config."""
+    """Return a finding of the gate as a Diagnostic with its sentence, its hint and its place."""
     line, column = problem.mark or (None, None)
     return Diagnostic(
         code=problem.code,
@@ -202,7 +202,7 @@ def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
 
 
 def comparison_lines(result: Result) -> tuple[str, ...]:
-    """Return the indented lines of DPC406 (nothing to compare with) if there are any, else those of the changes."""
+    """Return indented lines on the changes since the base, or on why there is nothing to compare with (DPC406)."""
     without_base = tuple(f"  {visible(each.detail)}" for each in result.problems if each.code == "DPC406")
     if without_base or result.base is None or result.guarantee is None:
         return without_base
@@ -210,7 +210,7 @@ def comparison_lines(result: Result) -> tuple[str, ...]:
 
 
 def _change_lines(base: BaseCost, now: float) -> tuple[str, ...]:
-    """Return "epsilon A -> B since BASE" ("stays B" if equal) and a line for each change; () if nothing changed."""
+    """Return a line on how epsilon changed since the base and one line for each change; () if nothing changed."""
     before = base.guarantee.epsilon
     if not base.changes and before == now:
         return ()
@@ -242,7 +242,7 @@ def gate_json(view: GateView) -> str:
 
 
 def _file_fields(file: FileView) -> Fields:
-    """Return a file's path, verdict, guarantee, budget, base, changes, fits, findings; None for those not known."""
+    """Return the fields of one file for JSON; those on a guarantee, budget or base are None if it has none."""
     result = file.result
     guarantee, base = result.guarantee, result.base
     limit = None if result.limit is None else result.limit.value
@@ -260,7 +260,7 @@ def _file_fields(file: FileView) -> Fields:
 
 
 def _change_fields(change: Change, path: str) -> Fields:
-    """Return a change for JSON: key, old and new value, place, and epsilon of the base with it alone (or None)."""
+    """Return a change for JSON, with epsilon of the base under this change alone, or None if that is not known."""
     line, column = change.mark or (None, None)
     return (
         Field("key", change.key),
@@ -289,7 +289,7 @@ JSON = ReportFormat(text=gate_json, is_report=_is_report)
 
 
 def ledger_output(command: str, account: Account, *, added: bool | None = None) -> Output:
-    """Return the result of `ledger`: each run alone and all composed, with the sum for `show`, `added` for `add`.
+    """Return the result of `ledger show` or `ledger add`: the cost of each run alone and of all runs composed.
 
     Args:
         command: "ledger show" or "ledger add".
@@ -322,7 +322,7 @@ def ledger_output(command: str, account: Account, *, added: bool | None = None) 
 
 
 def _runs_field(runs: Sequence[Run], label: str) -> Field:
-    """Return `runs`: JSON dicts with name, part, steps and guarantee; a plain line and a row of that label for each."""
+    """Return the field `runs`, with a JSON dict, a plain line and a terminal row labelled `label` for each run."""
     entries = [
         {"name": run.name, "part": run.part or None, "steps": run.steps, "guarantee": run.guarantee.to_dict()}
         for run in runs
@@ -338,7 +338,7 @@ def _runs_field(runs: Sequence[Run], label: str) -> Field:
 
 
 def _sum_fields(runs: Iterable[Run]) -> Fields:
-    """Return the sum of the runs' epsilons as the terminal row "sum" and as `sum_of_epsilons`, rounded up in text."""
+    """Return the sum of the runs' epsilons as a terminal row and as the field `sum_of_epsilons`."""
     total = math.fsum(run.guarantee.epsilon for run in runs)  # of basic composition, for the sum of the deltas
     return (
         terminal_only("sum", f"{rounded_up(total)}, if epsilons were added up", Section.RUN),
@@ -347,7 +347,7 @@ def _sum_fields(runs: Iterable[Run]) -> Fields:
 
 
 def _run_text(run: Run, steps_text: str) -> str:
-    """Return "NAME (part P): STEPS steps, epsilon X alone", X rounded up, or "no finite epsilon alone" for infinity."""
+    """Return one line with a run's name, part, steps and epsilon alone, rounded up or "no finite epsilon"."""
     cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
     part = f" (part {visible(run.part)})" if run.part else ""
     return f"{visible(run.name)}{part}: {steps_text} {'step' if run.steps == 1 else 'steps'}, {cost} alone"
@@ -360,7 +360,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def _entry_fields(entry: LockEntry) -> dict[str, object]:
-    """Return a lock entry as a dict, epsilon rounded up to six digits or None if infinite; no `sources` if None."""
+    """Return a lock entry as a dict, with epsilon rounded up to six digits, or None if it is infinite."""
     finite = math.isfinite(entry.epsilon)
     return {
         "config_hash": entry.config_hash,

@@ -37,7 +37,9 @@ _LONGEST_FRACTION = 64  # characters
 
 
 def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, plain_epsilon: str | None = None) -> Field:
-    """Return the inline object `guarantee` with all of `to_dict`; plain lines round its bounds outward and omit notes.
+    """Return the inline object `guarantee`, whose plain lines round epsilon up and its lower bound down.
+
+    Plain lines omit the notes.
 
     Args:
         guarantee: the guarantee; its epsilon is rounded up, its lower bound down.
@@ -57,7 +59,7 @@ def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, plain_e
 
 
 def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
-    """Return `gdp`: a JSON object, a row by `gdp_text`, a plain line of mu, floor and regret that warns if not good.
+    """Return the field `gdp` with mu, floor and regret; its texts warn if mu is no good summary.
 
     Args:
         gdp: mu with its floor and regret.
@@ -79,7 +81,7 @@ def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
 
 
 def gdp_text(gdp: GaussianSummary) -> str:
-    """Return "mu <= X at deltas from F on (regret R)", or that R is too large, or that no finite mu is known."""
+    """Return words on the upper bound mu and its regret, with a warning if mu is infinite or no good summary."""
     floor = as_given(gdp.floor)
     if not math.isfinite(gdp.mu):
         return f"no mu: at floor {floor} none that is finite is known"
@@ -124,7 +126,7 @@ def budget_limit(plan: Plan) -> float | None:
 
 
 def budget_field(epsilon: float, limit: float | None) -> Field:
-    """Return `budget`: the limit as `epsilon`, the fraction `used` (0 of 0 is 0) and `ok`; JSON null without a limit.
+    """Return the field `budget` with the limit, the fraction used, and `ok`; null in JSON without a limit.
 
     Args:
         epsilon: upper bound, >= 0.
@@ -150,7 +152,7 @@ def assumptions_field(assumptions: Iterable[str]) -> Field:
 
 
 def row_fields(row: Row, apart_from: float | None = None) -> Fields:
-    """Return the fields of a Row; epsilon has enough digits to tell it from `apart_from`, and None reads "n/a".
+    """Return the fields of a Row, whose epsilon reads "n/a" in plain text if it is None.
 
     Args:
         row: epsilon by one accountant and bound, rounded to the safe side of its kind.
@@ -171,7 +173,10 @@ def row_fields(row: Row, apart_from: float | None = None) -> Fields:
 
 
 def phase_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return a phase as a JSON dict, probabilities as texts; strategy and other Gaussian sums only if it has any."""
+    """Return a phase as a dict for JSON, in which probabilities are texts.
+
+    Correlated noise adds its strategy; other Gaussian sums are there only if the phase has any.
+    """
     return {
         "name": phase.name,
         "steps": phase.steps,
@@ -199,7 +204,7 @@ def _inclusion_text(phase: PhaseSummary) -> str:
 
 
 def _strategy_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return the strategy of correlated noise and its sensitivity, lower bound and source, if known; {} for others."""
+    """Return the strategy of correlated noise and, if known, its sensitivity as a dict; {} without a strategy."""
     if not phase.strategy:
         return {}
     sensitivity = phase.sensitivity
@@ -220,7 +225,7 @@ def quiet_line(epsilon: float) -> str:
 
 
 def config_names(files: Sequence[Loaded]) -> list[str]:
-    """Return the name of each config, or its path if unnamed; the paths of all as soon as two of these are equal."""
+    """Return the name or path of each config, but the paths of all if two of these would be equal."""
     # Paths for all as soon as two labels agree: a mixture would leave open which of them is meant.
     names = [loaded.plan.name or loaded.path for loaded in files]
     return names if len(set(names)) == len(names) else [loaded.path for loaded in files]
@@ -261,7 +266,7 @@ def units_text(unit: str, group_size: int) -> str:
 
 
 def budget_used(epsilon: float, limit: float) -> str:
-    """Return "93.4% used" rounded up, "100% used" if equal, "no finite epsilon", or "none allowed" for a limit of 0.
+    """Return the share of the budget that is used in words, such as "93.4% used", rounded up.
 
     Args:
         epsilon: upper bound, >= 0; infinite and a limit of 0 give words instead of a percentage.
@@ -278,7 +283,7 @@ def budget_used(epsilon: float, limit: float) -> str:
 
 
 def budget_text(epsilon: float, limit: float) -> str:
-    """Return the limit, what is used of it, and ": exceeded" if epsilon is above it: "3.0, 127% used: exceeded".
+    """Return the limit and the share of it that is used in words, such as "3.0, 127% used: exceeded".
 
     Args:
         epsilon: upper bound, >= 0.
@@ -294,7 +299,7 @@ def tight_text(guarantee: Guarantee) -> str:
 
 
 def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
-    """Return epsilon with its relation, kind and lower bound, and then delta; or that epsilon is infinite at delta.
+    """Return a headline with epsilon, its lower bound if known, and delta; it says so if epsilon is infinite.
 
     Args:
         guarantee: the statement.
@@ -308,7 +313,7 @@ def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
 
 
 def _epsilon_words(guarantee: Guarantee, limit: float | None) -> Iterator[str]:
-    """Yield epsilon with its relation, then its kind unless upper, then any "(tight: at least Y)" or "(at least Y)"."""
+    """Yield epsilon with its relation, then its kind unless it is an upper bound, then its lower bound if known."""
     yield f"epsilon {RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"
     if guarantee.kind is not Kind.UPPER:
         yield f"({guarantee.kind})"
@@ -317,7 +322,7 @@ def _epsilon_words(guarantee: Guarantee, limit: float | None) -> Iterator[str]:
 
 
 def noise_text(mechanism: str, noise_multiplier: float | None, other_sums: str | None) -> str:
-    """Return "noise multiplier X" and the `other_sums` of a Gaussian mechanism, or `mechanism` if either is None.
+    """Return the noise of a Gaussian mechanism in words, or `mechanism` for any other mechanism.
 
     Args:
         mechanism: type and parameters of the mechanism in words.

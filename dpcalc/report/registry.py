@@ -55,7 +55,7 @@ def _all_rows(heading: str) -> Callable[[StatementView], str]:
 
 
 def _points(heading: str) -> Callable[[StatementView], str]:
-    """Return the function from a view to the points of a section, joined by "; "; "" without the section."""
+    """Return a function that joins the points of a section of a view by "; ", or returns "" without the section."""
     return lambda view: "; ".join(
         point for section in view.sections if section.heading == heading for point in section.points
     )
@@ -72,7 +72,7 @@ def _before(text: Callable[[StatementView], str], question: str) -> Callable[[St
 
 
 def _number(name: str) -> Callable[[StatementView], float | None]:
-    """Return the function from a view to a number of its guarantee, rounded up to 6 digits; None if infinite."""
+    """Return a function that reads a number of a view's guarantee, rounded up to 6 digits; None if infinite."""
 
     def number(view: StatementView) -> float | None:
         guarantee = next(field.value for field in view.fields if field.name == "guarantee")
@@ -150,7 +150,9 @@ FIELDS = (
 
 
 def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  lines of YAML are not wrapped
-    """Return FIELDS as YAML, nested by their paths, without those that are None; raise InputError for infinite epsilon.
+    """Return a statement as a YAML entry for a registry; InputError without a finite epsilon.
+
+    The entry has all FIELDS, nested by their paths, except those that are None.
 
     Args:
         view: the statement.
@@ -185,7 +187,7 @@ def _registry_text(text: str) -> str:
 
 
 def registry_notes(view: StatementView) -> tuple[str, ...]:
-    """Return "WORDS: PATH, PATH" for fields that a person must answer, for those left out, for those assumed, if any.
+    """Return notes that list the fields that a person must answer, add or check; () if there are none.
 
     Args:
         view: the statement.

@@ -101,7 +101,7 @@ def _code_block(lines: list[str]) -> list[str]:
 
 
 def _inline_code(text: str) -> str:
-    """Return a text as inline code that is safe in a table cell: bars escaped, the fence longer than its backticks."""
+    """Return a text as inline Markdown code that is safe in a table cell, whatever bars or backticks it has."""
     # A bar ends the cell even in code.
     shown = visible(text).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
@@ -133,7 +133,10 @@ def github_commands(view: GateView) -> str:
 
 
 def _annotations(view: GateView) -> Iterator[str]:
-    """Yield commands of visible findings, errors first; of over ten of a level nine, and one that counts the rest."""
+    """Yield GitHub's commands for the visible findings, errors first and at most ten for each level.
+
+    If there are more, the tenth command counts the rest.
+    """
     for level, command in _COMMANDS.items():
         if level not in view.levels:
             continue
@@ -146,7 +149,7 @@ def _annotations(view: GateView) -> Iterator[str]:
 
 
 def _annotation(command: str, file: FileView, finding: Diagnostic) -> str:
-    """Return "::COMMAND file=...,line=...,col=...,title=...::MESSAGE" for a finding; no place for standard input."""
+    """Return the command by which GitHub annotates a finding; it names no place for standard input."""
     rule = RULES.get(finding.code)
     properties = {"title": f"{finding.code} {rule.title}" if rule else finding.code}
     location, line, column = file.place(finding)
@@ -185,7 +188,7 @@ def gitlab_json(view: GateView) -> str:
 
 
 def _gitlab_entry(tracked: TrackedFinding) -> dict[str, object]:
-    """Return a finding for GitLab with a severity by level, "critical" for an error in a file without a verdict."""
+    """Return a finding as an entry for GitLab; an error in a file without a verdict is "critical"."""
     file, finding, fingerprint = tracked
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
@@ -218,7 +221,7 @@ _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def junit_xml(view: GateView) -> str:
-    """Return JUnit XML with counts and a test case a file: a failure if it failed, an error if invalid or undecided."""
+    """Return JUnit XML with a test case for each file, in which invalid and undecided files are errors."""
     # JUnit knows two ways not to pass: a failure is an answer, an error is the lack of one.
     failed = sum(file.result.verdict is Verdict.FAILED for file in view.files)
     broken = sum(file.result.verdict in {Verdict.INVALID, Verdict.UNDECIDED} for file in view.files)
@@ -233,7 +236,7 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append a file's test case; findings are in a `failure` if it failed, an `error` if invalid or undecided."""
+    """Append the test case of a file, with a `failure` if it failed or an `error` if it is invalid or undecided."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )
@@ -245,14 +248,14 @@ def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
 
 
 def _cause_attributes(file: FileView) -> dict[str, str]:
-    """Return code and message of a file's first error, or else first warning, shown or not; {} without either."""
+    """Return the code and message of a file's first error, or else of its first warning; {} without either."""
     # The attribute is one line of an overview: one finding stands for all.
     causes = [each for level in (Severity.ERROR, Severity.WARNING) for each in file.findings if each.severity is level]
     return {"type": causes[0].code, "message": _xml_text(causes[0].message)} if causes else {}
 
 
 def _xml_text(text: str) -> str:
-    """Return a text as `visible` shows its lines, with U+FFFE and U+FFFF of every plane, which XML lacks, escaped."""
+    """Return a text as `visible` shows its lines, with the characters escaped that XML cannot hold."""
     # XML 1.0 has neither U+FFFE nor U+FFFF, on no plane; `visible` leaves them, for a terminal shows them.
     return "\n".join(
         "".join(char if ord(char) & 0xFFFE != 0xFFFE else f"\\U{ord(char):08x}" for char in visible(line))
@@ -279,7 +282,7 @@ _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 
 
 def sarif_json(view: GateView) -> str:
-    """Return all findings as SARIF with the rules they name; `executionSuccessful` is false if there is no verdict."""
+    """Return all findings as SARIF, marked as an unsuccessful run if there is no verdict."""
     findings = tuple(tracked_findings(view))
     codes = sorted({each.finding.code for each in findings})
     driver = {
@@ -297,7 +300,7 @@ def sarif_json(view: GateView) -> str:
 
 
 def _sarif_rule(code: str) -> dict[str, object]:
-    """Return the SARIF rule of a known code: title, also as CamelCase name, condition, reason and fix."""
+    """Return the SARIF entry of a known rule, with its title, condition, reason and fix."""
     # A name without blanks, as SARIF asks for; the title is for people.
     rule = RULES[code]
     return {
@@ -310,7 +313,10 @@ def _sarif_rule(code: str) -> dict[str, object]:
 
 
 def _sarif_result(tracked: TrackedFinding, codes: list[str]) -> dict[str, object]:
-    """Return a finding as SARIF: rule, its index in `codes`, level, message and hint, place or "stdin", fingerprint."""
+    """Return a finding as a SARIF result, whose `ruleIndex` refers to `codes`.
+
+    Standard input has the place "stdin".
+    """
     file, finding, fingerprint = tracked
     location, line, column = file.place(finding)
     # A file name is bytes: those that are no UTF-8 are surrogates, which `quote` would refuse.

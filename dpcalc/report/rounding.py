@@ -89,7 +89,7 @@ def rounded_up_within(value: float, limit: float) -> str:
 
 
 def percent_up(part: float, whole: float) -> str:
-    """Return part / whole in percent, without the sign, rounded up with digits enough to show its side of 100.
+    """Return part / whole in percent, rounded up with enough digits to show on which side of 100 it lies.
 
     Args:
         part: finite, >= 0.
@@ -128,7 +128,7 @@ def _infinity_text(value: float | Fraction) -> str:
 
 
 def _exact(value: float | Fraction, rounding: str = ROUND_CEILING) -> Decimal:
-    """Return a float as its shortest decimal, a fraction as a decimal of 100 digits rounded in the given direction."""
+    """Return a float as its shortest decimal, or a fraction rounded to 100 digits in the given direction."""
     if isinstance(value, Fraction):
         return Context(prec=100, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator))
     return Decimal(repr(float(value)))
@@ -146,7 +146,10 @@ def _rounded(exact: Decimal, digits: int, rounding: str) -> Decimal:
 
 
 def _rounded_apart(exact: Decimal, limit: Decimal, digits: int) -> Decimal:
-    """Round up to `digits` digits, or to more that move it less than the limit is away; at the limit it stays exact."""
+    """Return a number rounded up, with at least `digits` digits and enough to stay on its side of the limit.
+
+    A number equal to the limit stays exact.
+    """
     # Moved by less than the distance, a number stays on its side; this ends, for a decimal has finitely many digits.
     distance = abs(exact - limit)
     candidates = (_rounded(exact, count, ROUND_CEILING) for count in itertools.count(digits))

@@ -41,7 +41,7 @@ _FULL_DIGITS = 17  # significant digits that identify every float
 def with_safe_decimal(
     solution: Solution, before: Plan, measure_plan: Callable[[Plan], tuple[float, Guarantee]]
 ) -> Solution:
-    """Return a solution at its first decimal of 6, 9 or 17 digits within the target; unchanged if an int or if none is.
+    """Return the solution at a short decimal that still meets the target; unchanged if an int or if none does.
 
     Args:
         solution: result of a solver.
@@ -72,7 +72,7 @@ def _cheaper_decimal(value: float | Fraction, digits: int) -> float | Fraction:
 
 
 def _plan_at(value: float | Fraction, solution: Solution, before: Plan) -> Plan:
-    """Return the solved plan with another value: factor on the noise of `before`, noise of a phase, or Poisson rate."""
+    """Return the solved plan with another value of the quantity that was solved for."""
     if solution.name == FACTOR:
         # The product of two short decimals is short, unlike that of the value with noise that was scaled before.
         return replace(solution.plan, phases=tuple(_with_scaled_noise(phase, _exact(value)) for phase in before.phases))
@@ -83,7 +83,7 @@ def _plan_at(value: float | Fraction, solution: Solution, before: Plan) -> Plan:
 
 
 def _plan_with_rate(solution: Solution, rate: Fraction) -> Plan:
-    """Return the solved plan with another Poisson rate, plain, capped or cyclic; steps follow if epochs are fixed."""
+    """Return the solved plan with another Poisson rate, and with other steps if its epochs are fixed."""
     phase = solution.plan.phases[solution.phase]
     level = phase.hierarchy.levels[solution.level]
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
@@ -140,7 +140,7 @@ def _reached_text(solution: Solution) -> str:
 
 
 def _solution_headline(solution: Solution) -> str:
-    """Return "KEY >= VALUE   gives MEASURE <= REACHED (fails at X)" of a solution; KEY <= VALUE unless it is noise."""
+    """Return a line with the solved value, the bound that it reaches, and the value that fails, if any."""
     fails, relation = _failing_value_text(solution), relation_to_solution(solution.name)
     return (
         f"{label(solution)} {relation} {value_text(solution.value)}   gives {solution.goal.name} <= "
@@ -149,7 +149,7 @@ def _solution_headline(solution: Solution) -> str:
 
 
 def _solution_fields(solution: Solution) -> Fields:
-    """Return `solution`: name, key, value, what it reaches, target, goal, where it fails (None: nowhere), `held`."""
+    """Return the fields of `solution`: the value, what it reaches, the target, and the value that fails, if any."""
     goal, fails_at = solution.goal, solution.fails_at
     return (
         Field("name", solution.name, section=Section.RUN),
@@ -164,7 +164,7 @@ def _solution_fields(solution: Solution) -> Fields:
 
 
 def _solution_rows(solution: Solution) -> Fields:
-    """Return terminal rows: unit, delta, `held`, accountant, lower bound, target, and epsilon unless it is the goal."""
+    """Return the terminal rows of a solution, with epsilon only if the target limits something else."""
     guarantee, goal, lower = solution.guarantee, solution.goal, solution.guarantee.epsilon_lower
     epsilon, measured = ("", "") if _limits_epsilon(goal) else (rounded_up(guarantee.epsilon), f"{goal.name} <= ")
     return (
@@ -179,7 +179,7 @@ def _solution_rows(solution: Solution) -> Fields:
 
 
 def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
-    """Return the result of a failed search: no `solution`, guarantee or plan, but the target and the nearest value.
+    """Return the result of a failed search: the target and the nearest value, but no guarantee or plan.
 
     Args:
         command: name of the solver.
@@ -213,7 +213,7 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
 
 
 def _best_fields(answer: NoSolution, reached_text: str, unchanged_noise: str) -> Fields:
-    """Return `best`: the nearest value, what it reaches (`epsilon` only if that is the goal), target, goal, `held`."""
+    """Return the fields of `best`, the value nearest to the target; `epsilon` is None unless it is the goal."""
     return (
         json_only("name", answer.name),
         Field("value", _number(answer.best_value)),
@@ -225,7 +225,7 @@ def _best_fields(answer: NoSolution, reached_text: str, unchanged_noise: str) ->
 
 
 def _reached_fields(goal: Goal, epsilon: float | None, reached_text: str) -> Fields:
-    """Return the JSON field `epsilon`, and a plain line "MEASURE: REACHED" named after what the goal limits."""
+    """Return the field `epsilon`, and what is reached as a plain line named after what the goal limits."""
     is_epsilon = _limits_epsilon(goal)
     return (
         Field("epsilon", epsilon, plain=reached_text if is_epsilon else ""),
@@ -234,7 +234,7 @@ def _reached_fields(goal: Goal, epsilon: float | None, reached_text: str) -> Fie
 
 
 def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: Sequence[str]) -> Fields:
-    """Return config, outcome, steps, phases and hash of the solved plan (None or [] without one), and keys written."""
+    """Return all fields of a solver's result; steps, phases and hash are None or [] without a solved plan."""
     # Steps, phases and hash of the solved plan, which `--write` makes of the file: the hash can be checked afterwards.
     return (
         config_field(loaded, has_row=plan is not None),
@@ -248,7 +248,7 @@ def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: 
 
 
 def _phases_field(phases: Sequence[Phase]) -> Field:
-    """Return `phases`: JSON dicts, and "NAME: STEPS, NOISE; DRAWS" of each; the row of a single phase omits NAME."""
+    """Return the field `phases`, with a JSON dict, a plain line and a terminal row for each phase."""
     texts = [_phase_text(phase) for phase in phases]
     named = tuple(f"{visible(phase.name)}: {text}" for phase, text in zip(phases, texts, strict=True))
     rows = tuple(map(with_thousands_separators, named if len(phases) > 1 else texts))
@@ -266,7 +266,7 @@ def _phases_field(phases: Sequence[Phase]) -> Field:
 
 
 def _goal_fields(goal: Goal, reached: float) -> Fields:
-    """Return four fields of a goal: its measure as a key, its name in words, its limit, and the upper bound reached."""
+    """Return the fields of a goal: its measure, its name in words, its limit, and the upper bound reached."""
     return (
         Field("measure", measure(goal)),
         Field("words", goal.name),
@@ -302,7 +302,7 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
 
 
 def _delta_fields(answer: DeltaResult, plan: Plan) -> Fields:
-    """Return the parts of a guarantee at a given epsilon: bounds on delta, unit, accountant, direction, notes."""
+    """Return the fields of a guarantee at a given epsilon, with upper and lower bounds on delta."""
     return (
         Field("delta", answer.delta, rounding=rounded_up),
         Field("delta_lower", answer.delta_lower, rounding=rounded_down),
@@ -342,7 +342,7 @@ def value_text(value: Value) -> str:
 
 
 def _failing_value_text(solution: Solution) -> str:
-    """Return the value that misses the target, a rate rounded up, noise rounded down; "" if there is none."""
+    """Return the value that misses the target, rounded so that it still misses it; "" if there is none."""
     fails = solution.fails_at
     if fails is None:
         return ""
@@ -400,7 +400,7 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
 
 
 def _risk_fields(risk: Risk, plan: Plan) -> Fields:
-    """Return the fields of `risk`: advantage, prior, detections (two rows each), belief, mu-GDP, reconstructions."""
+    """Return the fields of `risk`: the prior, and upper bounds on the success of each kind of attack."""
     # An advantage is hard to read: the share of right guesses among equally likely worlds is (1 + advantage) / 2.
     guessing = f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
     return (
@@ -435,7 +435,7 @@ def _belief_field(risk: Risk) -> Field:
 
 
 def _reconstructions_field(pairs: Sequence[tuple[float, float]]) -> Field:
-    """Return `reconstructions`: for each (baseline, bound on success) a JSON dict, a plain line and a terminal row."""
+    """Return the field `reconstructions`, with an entry for each pair of a baseline and a bound on success."""
     return Field(
         "reconstructions",
         [{"baseline": baseline, "success": success} for baseline, success in pairs],
@@ -450,7 +450,7 @@ def _reconstructions_field(pairs: Sequence[tuple[float, float]]) -> Field:
 
 
 def _detection_entry(detection: Detection) -> dict[str, float]:
-    """Return a detection for JSON: its rates, and of both attacks the larger true positive and smaller miss rate."""
+    """Return a detection for JSON, with the larger true positive and the smaller miss rate of both attacks."""
     return {
         "false_positive_rate": detection.false_positive_rate,
         "true_positive_rate": max(detection.present, detection.absent),
@@ -462,7 +462,7 @@ def _detection_entry(detection: Detection) -> dict[str, float]:
 
 
 def _detection_row(detection: Detection) -> Field:
-    """Return the row "N% false alarms": bounds on the true positive rates of calling units present and absent."""
+    """Return the row "N% false alarms" with upper bounds on the true positive rates of both attacks."""
     present = _detected_text(detection.present, detection.present_missed)
     absent = _detected_text(detection.absent, detection.absent_missed)
     # Two attacks: an alarm says "present" or "absent". The bound of one says nothing about the other.
@@ -477,9 +477,9 @@ def _posterior_row(detection: Detection, prior: float) -> Field:
 
 
 def _detection_text(detection: Detection) -> str:
-    """Return "fpr F: tpr T (absent A), missed at least M, posterior P"; M, the smaller miss rate, only if 0 < M < 5e-4.
+    """Return one line with the bounds at a false positive rate; it has the miss rate only if that is small.
 
-    T is of attackers who call a unit present, A of those who call it absent; M is the smaller miss rate of both.
+    In "tpr T (absent A)", T is of attackers who call a unit present, A of those who call it absent.
     """
     present, absent, posterior = map(rounded_up, (detection.present, detection.absent, detection.posterior))
     rates = f"fpr {as_given(detection.false_positive_rate)}: tpr {present} (absent {absent})"

@@ -102,7 +102,7 @@ class StatementView:
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
-    """Return title, sections and JSON fields; the sections on attackers, groups and coverage need a finite epsilon.
+    """Return a statement as titled sections and JSON fields; some sections need a finite epsilon.
 
     Args:
         statement: evaluation, attack success and groups of one plan.
@@ -130,21 +130,21 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
 
 
 def _not_covered(plan: Plan) -> tuple[str, ...]:
-    """Return NOT_COVERED; if the plan has `tuning`, which epsilon covers, the point on tuning names only other runs."""
+    """Return the points on what epsilon does not cover, less the plan's own tuning if epsilon covers it."""
     if plan.tuning is None:
         return NOT_COVERED
     return tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in NOT_COVERED)
 
 
 def _deployment(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return DEPLOYMENT; for a plan with `tuning` the last pair says that it is covered, in the words of the plan."""
+    """Return (label, text) pairs on the release; the last one says that tuning is covered if the plan has any."""
     if plan.tuning is None:
         return DEPLOYMENT
     return (*DEPLOYMENT[:-1], ("tuning", TUNED.format(plan.tuning.words)))
 
 
 def _guarantee_section(statement: Statement, budget: Budget | None) -> StatementSection:
-    """Return the section with the guarantee in a sentence, or that there is none if infinite, and its parts as rows."""
+    """Return the section with the guarantee as a sentence, or that there is none, and its parts as rows."""
     guarantee = statement.evaluation.guarantee
     promise = "There is no guarantee: no finite epsilon is known for this run."
     if guarantee.finite:
@@ -153,7 +153,7 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Statement
 
 
 def _promise_text(guarantee: Guarantee, budget: Budget | None) -> str:
-    """Return a sentence: what is protected changes any probability by at most a factor e^epsilon, and delta on top."""
+    """Return the guarantee as a sentence: probabilities change by at most a factor e^epsilon, plus delta."""
     factor = _factor_text(_epsilon_text(guarantee, budget))
     difference = PROMISES[guarantee.adjacency].format(protected_text(guarantee))
     return (
@@ -168,7 +168,7 @@ def _epsilon_text(guarantee: Guarantee, budget: Budget | None) -> str:
 
 
 def _factor_text(epsilon: str) -> str:
-    """Return "e^EPSILON (FACTOR)" for a printed epsilon, the factor rounded up; "e^EPSILON" from MAX_EXPONENT on."""
+    """Return "e^EPSILON (FACTOR)" with the factor rounded up, but without the factor from MAX_EXPONENT on."""
     # From the printed epsilon, not the exact one: a reader who recomputes the factor must find the same number.
     printed = float(epsilon)
     figures = f" ({rounded_up(math.exp(printed))})" if printed < MAX_EXPONENT else ""
@@ -176,7 +176,10 @@ def _factor_text(epsilon: str) -> str:
 
 
 def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of a guarantee and the budget, if any; kind, mu-GDP and accountant only if it is finite."""
+    """Yield (label, text) for each part of the guarantee, and for the budget if there is one.
+
+    Kind, mu-GDP and accountant are there only if epsilon is finite.
+    """
     guarantee = statement.evaluation.guarantee
     yield "epsilon", f"at most {_epsilon_text(guarantee, budget)}" if guarantee.finite else "infinite"
     if guarantee.epsilon_lower is not None:
@@ -215,7 +218,7 @@ def _attack_section(statement: Statement) -> StatementSection:
 
 
 def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
-    """Yield the section on epsilon without amplification, if larger, and of each group, unless there is neither."""
+    """Yield the section on epsilon without amplification and of groups, unless there is neither to compare."""
     unit = visible(statement.evaluation.guarantee.unit)
     prose = (
         "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, "
@@ -262,7 +265,7 @@ def _origin_section(loaded: Loaded, published: str) -> StatementSection:
 
 
 def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
-    """Return a statement for JSON: config, guarantee, attack, groups, phases, coverage, deployment, assumptions."""
+    """Return the fields of a statement for JSON, from its config and guarantee to the config's hash."""
     evaluation, attack = statement.evaluation, statement.attack
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
     groups = [

@@ -44,7 +44,7 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
 
 
 def _table_parts(table: Table, width: int) -> list[RenderableType]:
-    """Return a headline, then the table with its last column as notes below, or the rows stacked if it is too wide."""
+    """Return a headline and a table with notes below it, or with stacked rows if the table is too wide."""
     titles = ["lower" if column == "epsilon_lower" else column for column in table.columns]
     rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
     headline = Text(with_thousands_separators(table.headline), style="bold")
@@ -66,7 +66,7 @@ def _grid_without_notes(titles: Sequence[str], rows: Iterable[Sequence[str]], wi
 
 
 def _notes(rows: Iterable[Sequence[str]]) -> list[RenderableType]:
-    """Return the heading "notes" and a line with the first two cells and note of each row that has one; [] if none."""
+    """Return the heading "notes" and a line for each row that has a note; [] if none has."""
     notes = RichTable.grid(padding=(0, _GAP))
     for *texts, note in rows:
         if note:
@@ -102,7 +102,10 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
 
 
 def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Return widths that cut no word, the tallest column widened first; None if over `width` or three lines a cell."""
+    """Return column widths that fit into `width` and cut no word; None if there are none.
+
+    The column with most lines is widened first. A cell may have at most _MAX_LINES lines.
+    """
     columns = list(zip(*rows, strict=True))
     widths = [max(len(word) for text in texts for word in (text.split() or [""])) for texts in columns]
     room = width - _GAP * len(widths)

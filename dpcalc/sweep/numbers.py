@@ -42,7 +42,10 @@ def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
 
 
 def _range_numbers(first: str, last: str, count: int, *, is_log: bool) -> tuple[str, ...]:
-    """Return `count` numbers in equal steps or factors: ends as written, six digits between; (first,) if count is 1."""
+    """Return `count` numbers in equal steps or factors from `first` to `last`, the ends as they are written.
+
+    The others have six digits. There is only `first` if `count` is 1.
+    """
     # The ends stay as they were written (1_000, 1e-5); between them six digits are what a person would write.
     if count == 1:
         return (first,)
@@ -58,7 +61,7 @@ def whole_numbers(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _checked_number(part: str, text: str, option: str) -> str:
-    """Return `part` stripped if it is a finite number; InputError with the whole `text` of the option otherwise."""
+    """Return the stripped `part` if it is a finite number; InputError, which shows the whole `text`, otherwise."""
     try:
         number = float(part)
     except ValueError:

@@ -80,7 +80,7 @@ class SweptConfig:
     overrides: Overrides
 
     def plan(self, assignments: Iterable[str]) -> Plan:
-        """Return the plan of the config (options if text is None) with "key=value" texts set; InputError if invalid.
+        """Return the plan of the config with these "key=value" texts set; InputError if it is not valid.
 
         Raises:
             InputError: the config is not valid with them.
@@ -157,7 +157,7 @@ class Chunk:
 
 
 def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config to sweep, read once (None: options alone, "-": stdin); InputError if it may not be read.
+    """Return the config to sweep, read only once; InputError if it may not or cannot be read.
 
     Args:
         path: the file, "-" for standard input, None for a run given by options alone.
@@ -176,7 +176,7 @@ def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptCon
 
 
 def parse_axis(text: str) -> GridAxis:
-    """Return the axis of `KEY=VALUES`, a list (words too) or a range; InputError for a malformed key or empty value.
+    """Return the axis that `KEY=VALUES` states, with a list or a range; InputError if it is malformed.
 
     Raises:
         InputError: the text is no KEY=A:B:N, KEY=A:B:N:log or KEY=A,B,C.
@@ -192,7 +192,7 @@ def parse_axis(text: str) -> GridAxis:
 
 
 def _axis_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
-    """Return values of a list (words too) or range, rounded if `is_whole`, each once; InputError for a wrong range."""
+    """Return the different values of a list or of a range, which `is_whole` rounds; InputError for a wrong range."""
     if ":" not in text:  # words are allowed; the config refuses those that it does not know
         return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     values = parse_numbers(text, option=f"--over {key}")
@@ -202,7 +202,7 @@ def _axis_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of each grid point, failed ones too; InputError if all failed and the first config is wrong.
+    """Return the outcome of each grid point, failed or not; InputError if all failed and the first is invalid.
 
     Args:
         base: the config.
@@ -259,7 +259,7 @@ def _in_order(chunks: Sequence[Chunk], answers: Mapping[int, "tuple[Outcome, ...
 
 
 def _outcomes_of(chunk: Chunk, answer: "tuple[Outcome, ...] | Exception") -> Iterator[Outcome]:
-    """Yield the outcomes of a chunk; if its task raised, that error with exit code 3 for each of its points."""
+    """Yield the outcomes of a chunk; if its task raised an error, that error for each of its points."""
     if isinstance(answer, Exception):
         yield from (Outcome(values=values, error=str(answer), code=NO_VERDICT) for values in chunk.points)
     else:
@@ -276,7 +276,7 @@ def _point_plan(chunk: Chunk, values: tuple[str, ...]) -> Plan:
 
 
 def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
-    """Return a point's outcome, with code 2 for a wrong config and 3 for ConvergenceError; raise all other errors."""
+    """Return the outcome of a point, with an exit code if its config is invalid or epsilon does not converge."""
     # What is wrong with one point is its outcome: the other points of the grid are computed all the same.
     try:
         plan = _point_plan(chunk, values)
@@ -306,7 +306,7 @@ class EpsilonAndKind(NamedTuple):
 
 
 def estimate_or_bound(plan: Plan) -> EpsilonAndKind:
-    """Return the inversion estimate; the certified bound if there is none, or it is within 1% of the budget.
+    """Return the estimate by inversion, or the certified bound near the budget or if there is no estimate.
 
     Raises:
         ConvergenceError: the certified bound does not converge either.
@@ -321,7 +321,10 @@ def estimate_or_bound(plan: Plan) -> EpsilonAndKind:
 
 
 def _inversion_estimate(plan: Plan, composition: Composition) -> float | None:
-    """Return epsilon by inversion; None for methods but auto and pld, without noise, or if 1.5 s are not enough."""
+    """Return the estimate of epsilon by inversion; None if it does not apply or takes too long.
+
+    It applies to the methods auto and pld on a plan with noise.
+    """
     if plan.method not in {"auto", "pld"} or is_noiseless(plan):
         return None
     with allowance(_ESTIMATE_WORK):
@@ -374,7 +377,7 @@ def in_process(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple
 def processes(
     function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) of processes as they finish; an exception for one over an hour.
+    """Yield (task number from 0, result or exception) from worker processes as they finish.
 
     Args:
         function: pure, importable by its name.
@@ -430,7 +433,10 @@ def _dask_client(scheduler: str | None, memory_per_process: int | None) -> "Clie
 
 
 def _local_cluster_options(memory_per_process: int | None) -> dict[str, object]:
-    """Return options of a local Dask cluster, and set PYTHONSAFEPATH for its processes; InputError under `-E` alone."""
+    """Return options of a local Dask cluster with safe imports; InputError for a Python started with `-E` alone.
+
+    This sets PYTHONSAFEPATH for the processes of the cluster.
+    """
     # Dask starts its processes, and later replacements of dead ones, with this process's environment: there is no
     # argument for `-P`, so that the variable is the only way.
     if sys.flags.ignore_environment and not sys.flags.safe_path:

@@ -36,7 +36,7 @@ _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithm
 
 
 def point_fields(outcome: Outcome) -> Fields:
-    """Return epsilon (texts round it up, not onto a budget), finite, kind, method, budget, fits and error as fields."""
+    """Return the fields of one outcome; texts round epsilon up, but never onto the budget."""
     is_known = outcome.epsilon is not None
     return (
         Field("epsilon", outcome.epsilon, rounding=partial(rounded_up, apart_from=outcome.budget)),
@@ -50,7 +50,7 @@ def point_fields(outcome: Outcome) -> Fields:
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
-    """Return an aligned table of the points, with errors behind their rows for a pipe, below it for a terminal.
+    """Return an aligned table of the points, with errors beside their rows or, on a terminal, below the table.
 
     Args:
         axes: axes of the grid.
@@ -81,7 +81,7 @@ def _short_keys(keys: Sequence[str]) -> Sequence[str]:
 
 
 def _error_lines(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
-    """Yield each different error, with "(N points)", once, wrapped to `width` columns."""
+    """Yield each different error once, with the number of its points, wrapped to `width` columns."""
     errors = Counter(visible(outcome.error) for outcome in outcomes if outcome.error)
     for error, count in errors.items():
         yield from textwrap.wrap(f"{error} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
@@ -104,7 +104,7 @@ def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
 
 
 def _csv_text(value: object) -> str:
-    """Return a CSV cell: "" for None, yes or no for a bool, a float in full, other text made safe for spreadsheets."""
+    """Return a value as a CSV cell, with floats unrounded and text safe for spreadsheets; "" for None."""
     match value:
         case None:
             return ""
@@ -149,7 +149,7 @@ def _number_or_word(text: str) -> float | str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return "N points, N by estimate, N certified"; then, if any, N within and over the budget, and N unanswered."""
+    """Return a line that counts the points by kind of epsilon, within and over the budget, and without an answer."""
     fits = Counter(outcome.fits for outcome in outcomes)
     kinds = Counter(outcome.kind for outcome in outcomes if outcome.epsilon is not None)
     unknown = sum(outcome.epsilon is None for outcome in outcomes)
@@ -186,7 +186,7 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
 
 
 def _kind_series(xs: tuple[float, ...], outcomes: Sequence[Outcome]) -> tuple[Series, ...]:
-    """Return a line "inversion" for estimates and "certified" for bounds, if any; else an empty "no answer"."""
+    """Return a chart line for estimates and one for certified bounds, if any; else an empty "no answer"."""
     # Near the budget certified bounds take the place of estimates: one line of both would mix two claims.
     series = []
     for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
@@ -220,7 +220,7 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 def heat_text(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
-    """Return a table of epsilon thinned to 40 rows and `width`; notes below explain "*" (over budget) and the thinning.
+    """Return a table of epsilon over two keys, thinned to fit, with notes below on its marks and the thinning.
 
     Args:
         axes: (vertical axis, horizontal axis).
@@ -259,7 +259,7 @@ def heat_text(
 
 
 def _tick(text: str, number: float | str) -> str:
-    """Return an axis value for people: whole numbers below 1e7 with separators, others to four digits, words."""
+    """Return an axis value as people read it: a number with separators or four digits, or a word unchanged."""
     if isinstance(number, str):
         return text
     return f"{number:,.0f}" if float(number).is_integer() and abs(number) < _PLAIN else f"{number:.4g}"
@@ -298,7 +298,7 @@ def heat_picture(
 
 
 def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], subtitle: str) -> None:
-    """Draw a grid as coloured cells with colour bar, title and ticks, numbers if they fit, and the budget's border."""
+    """Draw the grid as coloured cells with titles, ticks, a colour bar, and the border of the budget."""
     from matplotlib.collections import LineCollection
 
     up, across = axes
@@ -352,7 +352,7 @@ def _write_numbers(plot: Axes, epsilons: Array) -> None:
 
 
 def _budget_note(outcomes: Sequence[Outcome], *, has_edges: bool) -> str:
-    """Return "; line: budget B", or "; budget B" without edges; "" unless all points with an epsilon share a budget."""
+    """Return words on the budget for the title; "" unless all points with an epsilon share one budget."""
     budgets = {each.budget for each in outcomes if each.epsilon is not None}
     # A budget that is swept itself has no single border to name.
     budget = next(iter(budgets)) if len(budgets) == 1 else None
