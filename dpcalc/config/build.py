@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of error-free sections; ConfigError for wrong values or parts, or a phase or group without bound.
+    """Return the plan of sections without errors; ConfigError if values or parts are wrong or no bound covers it.
 
     Returns:
         The plan; rates are exact, epochs are rounded up to whole steps.
@@ -62,7 +62,10 @@ def build(config: Sections) -> Plan:
 
 
 def _plan_of_values(config: Sections) -> Plan:
-    """Return the plan of the values, by default for level 1 and add-remove; ConfigError (DPC106) if Plan refuses it."""
+    """Return the plan of the sections' values; ConfigError (DPC106) if `Plan` refuses them.
+
+    If unstated, the unit is level 1 and the adjacency add-remove.
+    """
     data, privacy, accounting, partition = config.data, config.privacy, config.accounting, config.partition
     if data is None or privacy is None or accounting is None:
         raise LookupError("build: expected sections without errors, got a missing one")
@@ -98,7 +101,7 @@ def _refuse_uncovered_group(plan: Plan, node: Node) -> None:
 
 
 def _refuse_oversized_group(plan: Plan, node: Node) -> None:
-    """Raise ConfigError (DPC106) at `node` if a group has more units than exist or, for add-remove, draws can spare."""
+    """Raise ConfigError (DPC106) if a group exceeds the data or, for add-remove, what each step's draw can spare."""
     # For add-remove the group is removed as a whole, and each step must still find what it draws.
     phases = [phase.hierarchy for phase in plan.phases]
     max_size = max_group_size(phases, unit=plan.unit, adjacency=plan.adjacency)
@@ -113,7 +116,7 @@ def _refuse_oversized_group(plan: Plan, node: Node) -> None:
 
 
 def _budget(budget: schema.Budget | None) -> Budget | None:
-    """Return the plan's budget, epsilon and allowed increase (percent or None) as floats; None without a budget."""
+    """Return the budget of the plan, with its numbers as floats; None without a budget."""
     if budget is None:
         return None
     rise = budget.max_increase_pct
@@ -149,7 +152,7 @@ def _refuse_unknown_part(part: Scalar, names: tuple[str, ...]) -> None:
 
 
 def _refuse_expected_number_in_part(run: RunSections, data: schema.Data | None) -> None:
-    """Raise ConfigError (DPC107) if a phase, known to be in a part, draws its outermost level by `expected`."""
+    """Raise ConfigError (DPC107) if a phase on a part states its outermost draw by `expected` and not by a rate."""
     outermost = entry(run.node("sampling"), data.levels[0].name) if data else None
     amount = entry(outermost, "expected")
     if amount is not None:
@@ -158,7 +161,7 @@ def _refuse_expected_number_in_part(run: RunSections, data: schema.Data | None) 
 
 
 def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
-    """Return the law of tuning runs, or None; geometric and logarithmic are negative binomial laws of shape 1 and 0."""
+    """Return the distribution of the number of tuning runs; None without tuning."""
     if tuning is None:
         return None
     from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial  # noqa: PLC0415  it loads numpy
@@ -172,7 +175,10 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
-    """Return phase `number` (from 1), by default with innermost units clipped; LookupError if a section is missing."""
+    """Return phase `number` (from 1) of the plan; LookupError if a section is missing.
+
+    Innermost units are clipped if nothing else is stated.
+    """
     if run.mechanism is None or run.training is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
     hierarchy = _hierarchy(run, run.training, config)
@@ -190,14 +196,17 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
 
 
 def _phase_name(run: RunSections, number: int) -> str:
-    """Return "training" for a file without `phases`, else the stated name or, by default, "phase N" with N from 1."""
+    """Return the stated name of a phase, else "phase N" (from 1); "training" for a file without `phases`."""
     if not run.run.path:
         return SINGLE_PHASE
     return _text(entry(run.run.at, "name")) or f"phase {number}"
 
 
 def _hierarchy(run: RunSections, training: Training, config: Sections) -> Hierarchy:
-    """Return a phase's levels (all marked if a count is assumed), tree, episodes; LookupError for missing sections."""
+    """Return a phase's levels, tree and episodes; LookupError if a section is missing.
+
+    All levels are marked as assumed if any count is.
+    """
     data, count_ranges = config.data, config.count_ranges
     if run.sampling is None or data is None or count_ranges is None:
         raise LookupError("hierarchy: expected sections without errors, got a missing one")
@@ -214,7 +223,7 @@ def _hierarchy(run: RunSections, training: Training, config: Sections) -> Hierar
 
 
 def _refuse_uncovered_phases(plan: Plan, runs: tuple[RunSections, ...]) -> None:
-    """Raise ConfigError for the first phase whose correlation or mechanism no bound covers, or any-order `epochs`."""
+    """Raise ConfigError for the first phase that no bound covers, or whose `epochs` give no number of steps."""
     for phase, run in zip(plan.phases, runs, strict=True):
         if phase.is_correlated or phase.hierarchy.spans_steps:
             _refuse_epochs_of_any_order(run, phase.hierarchy)
@@ -223,14 +232,17 @@ def _refuse_uncovered_phases(plan: Plan, runs: tuple[RunSections, ...]) -> None:
 
 
 def _refuse_uncovered_mechanism(phase: Phase, run: RunSections, plan: Plan) -> None:
-    """Raise ConfigError (DPC104) at `mechanism` if PATE or randomized response has no bound as the phase samples."""
+    """Raise ConfigError (DPC104) if no bound covers PATE or randomized response under the phase's sampling."""
     why, node = _mechanism_refusal(phase, plan), run.node("mechanism")
     if why and node is not None:
         raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])
 
 
 def _mechanism_refusal(phase: Phase, plan: Plan) -> str:
-    """Return why PATE or randomized response has no bound as a phase samples; "" if it has, or for any other."""
+    """Return why no bound covers PATE or randomized response as the phase samples; "" if one does.
+
+    Other mechanisms are never refused here.
+    """
     if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
         return ""
     from dpcalc.amplification.phase import randomized_response_refusal  # noqa: PLC0415  it loads numpy
@@ -243,7 +255,7 @@ def _mechanism_refusal(phase: Phase, plan: Plan) -> str:
 
 
 def _refuse_epochs_of_any_order(run: RunSections, hierarchy: Hierarchy) -> None:
-    """Raise ConfigError (DPC107) if `epochs` are stated for an outermost level drawn in any order, without passes."""
+    """Raise ConfigError (DPC107) if `epochs` are stated for batches in any order, which make no passes."""
     epochs = run.node("training", "epochs")
     if epochs is not None and isinstance(hierarchy.level(1).scheme, AnyOrder):
         message = f"`{epochs.path}` is no number of steps: batches in any order make no passes"
@@ -261,7 +273,7 @@ def _refuse_uncovered_correlation(phase: Phase, run: RunSections) -> None:
 
 
 def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
-    """Return the error (DPC104) of the first phase whose passes over a shuffled protected level have no bound, or None.
+    """Return the error (DPC104) of the first phase whose shuffled passes no bound covers; None if there is none.
 
     It is returned, not raised, so that a solver can still look for another size.
 
@@ -283,7 +295,9 @@ def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
 
 
 def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, steps: int | None = None) -> Level:
-    """Return a level with its draw (None: all units); `expected` is divided by the largest count; InputError if wrong.
+    """Return a level with its draw; InputError if the numbers do not fit.
+
+    An `expected` number is divided by the largest count.
 
     Args:
         name: of the level.
@@ -298,7 +312,10 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
 
 
 def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
-    """Return a draw's scheme, All if its amount is missing; a random allocation without `steps` spans `times` steps."""
+    """Return the sampling scheme of a draw; `All` if its amount is missing.
+
+    A random allocation without `steps` spans as many steps as its `times`.
+    """
     scheme: Scheme = All()
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):
@@ -329,7 +346,7 @@ def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
 
 
 def _rate(draw: Draw, count: int, *, groups: int = 1) -> Fraction:
-    """Return a draw's stated `rate`, else `expected` divided by the size of one of `groups` equal parts of `count`."""
+    """Return the rate that a draw states, else its `expected` number divided by the size of one of its groups."""
     if draw.rate is not None:
         return draw.rate
     return Fraction(draw.expected or 0, count) * groups

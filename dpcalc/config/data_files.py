@@ -23,7 +23,7 @@ MAX_FAULTS = 10  # shown of one data file
 
 
 def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scalar:
-    """Return the name in `{file: name}`; ConfigError if there is none, it is no text, or a key is not in `others`.
+    """Return the file name in `{file: name}`; ConfigError if it is missing or no text, or for an unknown key.
 
     Args:
         node: the mapping in the place of the data.
@@ -116,7 +116,7 @@ def _inline_row(node: Node) -> tuple[_Cell, _Cell] | None:
 
 
 def _curve_from_file(name: Scalar, files: Files) -> Points:
-    """Return the points of a CSV file with a header; ConfigError at `name` if it is unreadable, else in its lines."""
+    """Return the points of a CSV file with a header; ConfigError at `name` if unreadable, else at the wrong line."""
     with errors_at(name):
         source = _csv_source(name, files)
     rows = _csv_rows(source)
@@ -125,7 +125,10 @@ def _curve_from_file(name: Scalar, files: Files) -> Points:
 
 
 def _csv_rows(source: Source) -> list[list[_Cell]]:
-    """Return each CSV line's cells, without blank and # lines; split at the `;` or tab of the first, else at commas."""
+    """Return the cells of each line of a CSV file, without blank lines and comments.
+
+    Cells are separated by the `;` or tab of the first line, else by commas.
+    """
     lines = [(number, line) for number, line in enumerate(source.lines, 1) if line.strip() and line.strip()[0] != "#"]
     # Spreadsheets in many languages write `;`, since their decimal point is a comma.
     delimiter = next((sign for sign in ";\t" if lines and sign in lines[0][1]), ",")
@@ -144,7 +147,7 @@ def _refuse_wrong_columns(rows: list[list[_Cell]], source: Source) -> None:
 
 
 def _csv_source(name: Scalar, files: Files) -> Source:
-    """Return a CSV file's text, named as the user sees it; Refusal if not `.csv`, missing or outside the repository."""
+    """Return the text of a CSV file; Refusal if it does not end in `.csv`, is missing or outside the repository."""
     place = files.locate(name.text, "") if name.text.lower().endswith(".csv") else ""
     if not place.lower().endswith(".csv"):
         raise Refusal("DPC110", "is no CSV file", _CSV_HINT)
@@ -153,7 +156,7 @@ def _csv_source(name: Scalar, files: Files) -> Source:
 
 
 def _cells_of_line(source: Source, line_number: int, line: str, delimiter: str) -> list[_Cell]:
-    """Return a CSV line's stripped cells, called order, epsilon, then `cell`, with their place and number (or None)."""
+    """Return the cells of a CSV line, stripped, each with its name, place and number (None if it is none)."""
     cells, start = [], 0
     # Cells are split by hand: a CSV reader does not tell the columns at which errors point, and no cell has quotes.
     for text, name in zip(line.split(delimiter), (*HEADER, *("cell",) * line.count(delimiter)), strict=False):
@@ -166,7 +169,7 @@ def _cells_of_line(source: Source, line_number: int, line: str, delimiter: str) 
 
 
 def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> Points:
-    """Return (order, epsilon) cells as floats; ConfigError for wrong cells or, at `mark`, not 1 to MAX_POINTS rows."""
+    """Return (order, epsilon) cells as floats; ConfigError for wrong cells or, at `mark`, too few or many rows."""
     if not 1 <= len(rows) <= MAX_POINTS:
         raise ConfigError([error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")])
     wrong = tuple(islice(_point_errors(rows), MAX_FAULTS))
@@ -176,7 +179,7 @@ def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> P
 
 
 def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
-    """Yield the errors of wrong cells; of a valid pair, the error if it may not follow the valid pair before it."""
+    """Yield the errors of wrong cells, and of points that may not follow the point before them."""
     previous: tuple[Fraction, Fraction] | None = None
     for order, epsilon in rows:
         wrong = [each for each in (_cell_error(order, lower_end=1), _cell_error(epsilon, lower_end=0)) if each]
@@ -190,7 +193,10 @@ def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
 
 
 def _cell_error(cell: _Cell, *, lower_end: int) -> Diagnostic | None:
-    """Return the error of a cell that is no number (DPC102), or not in (1, 1e9] or (lower end 0) [0, 1e9] (DPC106)."""
+    """Return the error of a cell that is no number (DPC102) or out of range (DPC106); else None.
+
+    Orders must be in (1, 1e9]; epsilons, whose lower end is 0, in [0, 1e9].
+    """
     if cell.number is None:
         is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
         hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
@@ -202,7 +208,7 @@ def _cell_error(cell: _Cell, *, lower_end: int) -> Diagnostic | None:
 
 
 def _sequence_error(previous: tuple[Fraction, Fraction], order: _Cell, epsilon: _Cell) -> Diagnostic | None:
-    """Return the error (DPC106) if the order does not rise as a float or epsilon falls, after `previous`; else None."""
+    """Return the error (DPC106) of a point whose order does not rise or whose epsilon falls; else None."""
     # Orders are compared as floats, which the bounds use: two that round to one float are one order.
     if float(order.number or 0) <= float(previous[0]):
         message = f"{order.name} must be above the order before it, got `{order.text[:40]}`"
@@ -245,7 +251,7 @@ def _tree_of_counts(counts: object, names: tuple[str, ...], to_error: Callable[[
 
 
 def _counts(node: Node) -> object:
-    """Return an inline tree as nested lists of int; what is no whole number becomes a text, which `faults` refuses."""
+    """Return an inline tree as nested lists of int; any other value becomes a text, which `faults` refuses."""
     if isinstance(node, Items):
         return [_counts(item) for item in node.items]
     if isinstance(node, Section):
@@ -290,7 +296,7 @@ def _json_content(name: str, files: Files) -> object:
 
 
 def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
-    """Return parsed JSON as it is or, of an object, its `tree`; Refusal for an object of wrong form or levels."""
+    """Return the counts in parsed JSON, which an object has under `tree`; Refusal for wrong keys or levels."""
     if not isinstance(content, Table):
         return content
     _refuse_wrong_object(content, names)
@@ -358,7 +364,7 @@ class MechanismFiles:
     _read: dict[int, object] = field(default_factory=dict)
 
     def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
-        """Return {key: content} of a stated `curve`, `strategy`, `votes` (its name); ConfigError: the first wrong one.
+        """Read what a mechanism states as `curve`, `strategy` and `votes` (the name only); ConfigError for a wrong one.
 
         Args:
             keys: the keys that the mechanism's type takes; others are not read.
@@ -368,7 +374,7 @@ class MechanismFiles:
         return {key: self._content(node, _READERS[key]) for key, node in stated.items() if node is not None}
 
     def _content(self, node: Node, reader: Callable[[Node, Files], object]) -> object:
-        """Return what a reader makes of a node, once per node object; its ConfigError is kept and raised each time."""
+        """Return what a reader makes of a node, which is read once; its ConfigError is raised each time."""
         if id(node) not in self._read:
             try:
                 self._read[id(node)] = reader(node, self.files)

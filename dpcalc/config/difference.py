@@ -67,7 +67,7 @@ class Difference:
 
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
-    """Return the differences of two configs in long form, by key in the new order, then changed data files; no labels.
+    """Return the differences of two configs in long form, then changed data files; labels do not count.
 
     Args:
         old: a config.
@@ -89,7 +89,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield `data`, curves and strategies that differ between the plans though no path in `reported` explains it."""
+    """Yield the key of each data file whose content changed although no path in `reported` shows it."""
     before, after = old.plan.phases[0].hierarchy, new.plan.phases[0].hierarchy
     if before.data != after.data and not any(keys[0] == "data" for keys in reported):
         yield ("data",)
@@ -100,7 +100,7 @@ def _changed_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> 
 
 
 def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
-    """Yield where each phase's changed `curve` or `strategy` is, in it or at the top; none if phase counts differ."""
+    """Yield the keys of each phase's `curve` or `strategy` that changed; none if the numbers of phases differ."""
     before, after = old.plan.phases, new.plan.phases
     if len(before) != len(after):  # then `phases` is a difference, and a claim
         return
@@ -112,7 +112,9 @@ def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the old plan with one difference made, new data files only in data and mechanism; ConfigError if invalid.
+    """Return the old plan after one difference; ConfigError if that is no valid config.
+
+    Data files are the new ones only for a difference in data or mechanism.
 
     Args:
         old: as for `differences`.
@@ -138,7 +140,7 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
 def _pairs(
     keys: Keys, old: Node | None, new: Node | None, parent: Node
 ) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old, new, new parent) of each difference, as deep as keys or lists of one length are comparable."""
+    """Yield (path, old, new, new parent) of each difference, as deep in the trees as parts can be compared."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = _comparable_keys(keys, old, new)
         if names is not None:
@@ -153,7 +155,7 @@ def _pairs(
 
 
 def _comparable_keys(keys: Keys, old: Section, new: Section) -> list[str] | None:
-    """Return the keys to compare, new ones first, without labels; None if keys differ that make no sense alone."""
+    """Return the keys to compare one by one, new ones first; None if the sections are compared as a whole."""
     names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
     # Sections are compared key by key only if each key means something alone. A draw with other keys is one
     # difference: a plan with half of the old and half of the new draw is no plan that anybody wrote.
@@ -164,7 +166,7 @@ def _comparable_keys(keys: Keys, old: Section, new: Section) -> list[str] | None
 
 
 def _are_equal(old: Node | None, new: Node | None) -> bool:
-    """Return True if two scalars have one value in any notation, or other parts one text; False if either is None."""
+    """Return True if two scalars have equal values, or two other parts equal texts; False if either is None."""
     if isinstance(old, Scalar) and isinstance(new, Scalar):
         return scalars.value(old) == scalars.value(new)
     return old is not None and new is not None and _one_line(old) == _one_line(new)
@@ -176,7 +178,7 @@ def _has_independent_keys(keys: Keys) -> bool:
 
 
 def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, new_config: Loaded) -> Difference:
-    """Return the Difference of two parts (None: absent), texts cut to 60 characters; no mark if an option states it."""
+    """Return the Difference of two parts, of which one may be None; it has no mark if an option states it."""
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path
     # A mark in another file counts only if it is that of the referenced value; an option has no line to show.
@@ -194,7 +196,7 @@ def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, ne
 
 
 def _changed_mark(old: Node | None, new: Node) -> Mark:
-    """Return the place of a change: the referenced value if the reference's own line is unchanged, else the new key."""
+    """Return the place of a change: the referenced value if the reference is unchanged, else the new key."""
     if isinstance(old, Scalar) and isinstance(new, Scalar) and new.origin is not None:
         before, after = (node.mark.source.lines[node.mark.line - 1 : node.mark.line] for node in (old, new))
         if before == after:
@@ -203,7 +205,10 @@ def _changed_mark(old: Node | None, new: Node) -> Mark:
 
 
 def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
-    """Return True for a change of data, tuning, parts, phases, clipping, mechanism type, or draws except the amount."""
+    """Return True if a change is to an assumption about data or training that no file can show.
+
+    These are data, tuning, parts, phases, clipping, mechanism type, curves, strategies, and draws except their amount.
+    """
     # Another number of phases may hide any of these; `also` and curves count too.
     if keys[0] in {"data", "tuning", "partition"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS:
         return True
@@ -213,7 +218,7 @@ def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
 
 
 def _draws_in_another_way(old: Node | None, new: Node | None) -> bool:
-    """Return True if a draw differs in a key of _DRAW_KEYS (all but its amount), or is in one of the configs only."""
+    """Return True if a draw differs in more than its amount, or is in one of the configs only."""
     return (
         old is None
         or new is None
@@ -237,7 +242,7 @@ def _one_line(node: Node | None) -> str:
 
 
 def _entries_on_one_line(entries: Mapping[str, Node]) -> str:
-    """Return a mapping as YAML on one line; `min` and `max` of a level stand as its `count`."""
+    """Return a mapping as YAML on one line, with `min` and `max` of a level written as its `count`."""
     ends = [key for key in _RANGE_KEYS if {*_RANGE_KEYS} <= entries.keys()]
     texts = [f"{key}: {_one_line(value)}" for key, value in entries.items() if key not in ends]
     if ends:

@@ -53,7 +53,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Return DPCALC_CONFIG's file, unread, else the nearest configs up to the git root, or None; InputError if wrong.
+    """Find the configs that apply if none is named; None without any, InputError if they are ambiguous or wrong.
 
     Args:
         current: the current directory, absolute.
@@ -78,7 +78,7 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
 
 
 def folders_to_search(current: Path) -> tuple[Path, ...]:
-    """Return the current directory and those above it up to the top of its git repository; outside git only itself."""
+    """Return the current directory and its parents up to the top of its git repository; outside git only itself."""
     root = git_root(current)
     upwards = (current, *current.parents)
     return upwards[: upwards.index(root) + 1] if root is not None else (current,)
@@ -112,7 +112,7 @@ def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def _pyproject_bytes(path: Path, shown: str) -> bytes:
-    """Return the bytes of a pyproject.toml; ConfigError of `read_bytes`, under its shown name and with another hint."""
+    """Return the bytes of a pyproject.toml; ConfigError, which shows the name `shown`, if it cannot be read."""
     try:
         return read_bytes(str(path))
     except ConfigError as cause:
@@ -121,7 +121,7 @@ def _pyproject_bytes(path: Path, shown: str) -> bytes:
 
 
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return the list `tool.dpcalc.configs`, [] if unstated; ConfigError for no TOML, no list of names, or too many.
+    """Return the list `tool.dpcalc.configs`, [] if unstated; ConfigError if it cannot be read or is too long.
 
     Args:
         data: content of the file.
@@ -161,7 +161,9 @@ def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
 
 
 def matching_names(folder: Path, pattern: str) -> list[str]:
-    """Return existing matches, folders too, sorted, relative to `folder`; [] if absolute; InputError if too many.
+    """Return the existing files and folders that a pattern matches, sorted; InputError if there are too many.
+
+    Nothing matches an absolute pattern.
 
     Args:
         folder: the directory, absolute.
@@ -184,7 +186,7 @@ def matching_names(folder: Path, pattern: str) -> list[str]:
 
 
 def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files that a pattern matches, or a plain name itself; ConfigError for no match or one outside git."""
+    """Return the files that a pattern or plain name means; ConfigError for no match or one outside the repository."""
     try:
         names = _matches_in_repository(folder, pattern, place) if is_pattern(pattern) else [pattern]
         for name in names:
@@ -238,7 +240,7 @@ def is_pattern(name: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """Return (path before the first wildcard, parts from there on), `**/**` as `**`; ValueError: over MAX_PARTS parts.
+    """Split a pattern before its first wildcard into a path and parts; ValueError for more than MAX_PARTS parts.
 
     Args:
         pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
@@ -253,7 +255,7 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if the path `names` matches the pattern `parts`, case-sensitively; `**` never matches the file.
+    """Return True if a path, given as its names, matches the parts of a pattern; upper and lower case differ.
 
     Args:
         names: directories and, last, a file.
@@ -269,7 +271,9 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield paths below `top` that match, in no order; follows links for `*`, not `**`; InputError above MAX_LINKS.
+    """Yield the paths below `top` that match, in no order; InputError for more than MAX_LINKS links to folders.
+
+    A link is followed where `*` or a name matches it, but not by `**`.
 
     Args:
         top: the directory.
@@ -295,7 +299,7 @@ def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
 
 
 def _entries_of(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what a directory holds; [] if it is none, is not there or may not be read, InputError for other faults."""
+    """Return the entries of a directory, [] if it is none or may not be read; InputError for other faults."""
     try:
         with os.scandir(folder) as scan:
             return list(scan)
@@ -311,7 +315,7 @@ def _is_wild(part: str) -> bool:
 
 
 def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:
-    """Return indices of the parts that may match next: `states`, and each after a `**`, which may match nothing."""
+    """Return `states` and the indices after each `**` in them, which may match no directory at all."""
     reachable = set(states)
     for at in states:
         while at < len(parts) and parts[at] == ANY_DEPTH:

@@ -59,14 +59,14 @@ class Table(dict[str, object]):
     """
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        """Build the mapping from pairs as the file has them; of a repeated key the first value counts."""
+        """Build the mapping from the pairs of a file; of a repeated key the first value counts."""
         super().__init__(reversed(pairs))  # of repeated keys the first counts, as in YAML
         counts = Counter(name for name, _ in pairs)
         self.repeated = frozenset(name for name, count in counts.items() if count > 1)
 
 
 def read_document(source: Source, suffix: str) -> Document:
-    """Return a referenced file as a tree, read as JSON or TOML by suffix, else as YAML; Refusal if it cannot be read.
+    """Return a referenced file as a tree, read by its suffix as JSON, TOML or YAML; Refusal if it cannot be read.
 
     Args:
         source: its text.
@@ -96,7 +96,7 @@ def read_document(source: Source, suffix: str) -> Document:
 
 
 def parse_toml(source: Source) -> dict[str, object]:
-    """Return a TOML text as dictionaries, floats as Number; Refusal for too many points in a line, ValueError: no TOML.
+    """Return a TOML text as dictionaries, with floats as Number; Refusal for a line with too many points.
 
     Raises:
         Refusal: a line has more than MAX_DOTS points.
@@ -118,7 +118,9 @@ class _TreeBuilder:
         self._count = 0
 
     def build(self, value: object, path: str, depth: int = 0) -> Node:
-        """Return a JSON or TOML value as a tree, all marked at the file's beginning; Refusal if too large or deep.
+        """Return a JSON or TOML value as a tree; Refusal if it is too large or nested too deeply.
+
+        All nodes are marked at the file's beginning.
 
         Args:
             value: dict, list or scalar.
@@ -139,7 +141,7 @@ class _TreeBuilder:
         return self._scalar(value, path)
 
     def _scalar(self, value: object, path: str) -> Scalar:
-        """Return a JSON or TOML value as a scalar of YAML: null is "", True is "true", and a text counts as quoted."""
+        """Return a JSON or TOML value as YAML would read it: null as "", True as "true", a text as quoted."""
         is_plain = value is None or isinstance(value, Number | bool | int)
         text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
         return Scalar(text=text, plain=is_plain, mark=self._mark, key=None, path=path)
@@ -176,7 +178,9 @@ class ConfigPart:
 
 
 def config_part(tree: Node, key: str) -> ConfigPart:
-    """Return the config at `key`, else in `dpcalc:`, else all, paths from its top; ConfigError if absent or no mapping.
+    """Return the part of a file that is the config; ConfigError if it is absent or no mapping.
+
+    Dotted paths in it begin at its own top.
 
     Args:
         tree: the whole file.
@@ -190,7 +194,7 @@ def config_part(tree: Node, key: str) -> ConfigPart:
 
 
 def _default_part(tree: Node) -> tuple[Node, tuple[str | int, ...]]:
-    """Return the section `dpcalc` at the top of a file, and its path as keys; without it the whole file and ()."""
+    """Return the section `dpcalc` of a file and its path as keys; without it the whole file and ()."""
     section = entry(tree, SECTION)
     if section is None:
         return tree, ()
@@ -198,7 +202,7 @@ def _default_part(tree: Node) -> tuple[Node, tuple[str | int, ...]]:
 
 
 def _named_part(tree: Node, key: str) -> tuple[Node, tuple[str | int, ...]]:
-    """Return (node, its keys) at the dotted path in `--key`; ConfigError for no path (DPC100) or no node (DPC103)."""
+    """Return the node that `--key` names, and its keys; ConfigError for no path (DPC100) or no node (DPC103)."""
     source = source_of(key, KEY)
     keys, marks = parse_path(source.text, source)
     node = tree
@@ -212,7 +216,7 @@ def _named_part(tree: Node, key: str) -> tuple[Node, tuple[str | int, ...]]:
 
 
 def _no_mapping_error(node: Node) -> Diagnostic:
-    """Return the error (DPC102) of a config that is no mapping; the hint is about TOML, or how a whole file begins."""
+    """Return the error (DPC102) of a config that is no mapping, with a hint that fits its text."""
     wrong = wrong_type_error(node, "a mapping of keys")
     if isinstance(node, Scalar) and _TOML.match(node.text):
         return replace(wrong, hint=NO_TOML)
@@ -256,7 +260,7 @@ class References:
         self._documents = {"": main}
 
     def resolved(self, node: Node) -> Node:
-        """Return the tree with references replaced by values, not below `x-`; a wrong one stays, its error in `faults`.
+        """Return the tree with each reference replaced by its value; a wrong one stays, its error is in `faults`.
 
         Returns:
             The tree; a value from elsewhere has the place of its reference. A reference that leads nowhere stays, and
@@ -272,7 +276,7 @@ class References:
         return replace(node, entries=entries)
 
     def _referenced_value(self, node: Scalar) -> Scalar:
-        """Return the value a reference leads to, its origin in `ends`; a wrong one itself, its error in `faults`."""
+        """Return the value of a reference; a wrong reference is returned itself, and its error added to `faults`."""
         try:
             target, self.ends[node.path] = self._end_of_chain(node.text)
         except Refusal as cause:
@@ -282,7 +286,7 @@ class References:
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
-        """Return (value at the end of a chain of references, its (file, path)); Refusal for a cycle or dead end."""
+        """Return the value at the end of a chain of references, and its (file, path); Refusal if it has no end."""
         # The trail ends cycles; it has (file, path) pairs, since the same path can stand in several files.
         trail: list[tuple[str, str]] = []
         place = ""
@@ -300,7 +304,7 @@ class References:
             text = target.text
 
     def _open_document(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file named in file `holder`, read if it is new; Refusal if it cannot be."""
+        """Return the canonical name of a file that `holder` names, read if it is new; Refusal if it cannot be."""
         try:
             place = self._files.locate(name, holder)
             known = self._documents.get(place)
@@ -310,13 +314,13 @@ class References:
         return place
 
     def _read_document(self, place: str) -> Document:
-        """Return a located file as a Document, not kept here; Refusal if unreadable or one too many (MAX_FILES)."""
+        """Read a located file as a Document; Refusal if it is unreadable or one more than MAX_FILES."""
         if len(self._documents) > MAX_FILES:
             raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", "collect the values in fewer files")
         return read_document(text_of(self._files, place), PurePosixPath(place).suffix.lower())
 
     def _scalar_at(self, place: str, path: str) -> Scalar:
-        """Return the scalar at a path of an open file; Refusal if none or no value is there, or a tag on its path."""
+        """Return the scalar at a path of an open file; Refusal if it has no value or its path leads through a tag."""
         document = self._documents[place]
         node, current = document.tree, ""
         for key in _reference_keys(path):
@@ -327,7 +331,7 @@ class References:
 
 
 def _reference_keys(path: str) -> tuple[str | int, ...]:
-    """Return the keys and indices of a dotted path in a reference; Refusal if it is relative, empty or no such path."""
+    """Return the keys and indices in the path of a reference; Refusal if it is relative, empty or malformed."""
     steps, read = split_path(path)
     if path.startswith("."):
         raise Refusal("DPC110", "relative references are not followed", "write the path from the top of the file")
@@ -337,7 +341,7 @@ def _reference_keys(path: str) -> tuple[str | int, ...]:
 
 
 def _scalar_with_value(node: Node) -> Scalar:
-    """Return the referenced node itself; Refusal unless it is a scalar with a value or a reference, and not `???`."""
+    """Return the referenced scalar; Refusal if it is no scalar, empty, or still to be given (`???`)."""
     if not isinstance(node, Scalar):
         raise Refusal("DPC110", f"it leads to {scalars.describe(node)}, not to one value", "refer to a key in it")
     if node.text == "???":
@@ -348,7 +352,7 @@ def _scalar_with_value(node: Node) -> Scalar:
 
 
 def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the error of each scalar outside `x-` that is a wrong reference, `???`, a number beyond limits, or empty.
+    """Yield the error of each scalar that is a wrong reference, `???`, a number beyond limits, or empty.
 
     Args:
         root: the tree; values of `x-` keys are skipped.
@@ -374,7 +378,7 @@ def _value_error(node: Scalar) -> Diagnostic | None:
 
 
 def _split_number_error(empty: Scalar) -> Diagnostic | None:
-    """Return the error for an empty value that is the end of `{steps: 5,000}`, cut at its comma; else None."""
+    """Return the error of an empty value that is the end of a number, as in `{steps: 5,000}`; else None."""
     mark = empty.key
     if mark is None or mark.line > len(mark.source.lines):
         return None
@@ -390,7 +394,7 @@ def _split_number_error(empty: Scalar) -> Diagnostic | None:
 
 
 def _split_reference(text: str) -> tuple[str, str]:
-    """Return (file, or "" for the same one; path) of a text `${file:path}`; Refusal for resolvers and other texts."""
+    """Split a reference `${file:path}` into its file ("" for the same one) and path; Refusal for other texts."""
     body = text.strip()
     if len(body) > MAX_REFERENCE:
         raise Refusal("DPC110", f"it has more than {MAX_REFERENCE} characters", _FORM)
@@ -408,7 +412,9 @@ def _split_reference(text: str) -> tuple[str, str]:
 
 
 def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest: bool) -> tuple[Node, str]:
-    """Return (child, its dotted path), where "0" is an index too in a list; Refusal for a missing or repeated key.
+    """Return the child at a key, and its dotted path; Refusal if the key is missing or repeated.
+
+    In a list a key such as "0" is an index too.
 
     Args:
         node: the current value.

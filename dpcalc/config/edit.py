@@ -106,7 +106,7 @@ class TextPositions:
         return self._mappings.get((mark.line, mark.column))
 
     def insertion(self, mapping: MappingSpan, entry: str) -> Edit:
-        """Return the edit that adds "key: value" to a mapping: behind a first entry on one line, else at its start.
+        """Return the edit that adds "key: value" to a mapping, after its first entry or at its start.
 
         Args:
             mapping: the mapping.
@@ -123,7 +123,7 @@ class TextPositions:
         return Edit(start=offset, stop=offset, text=f"{between}{entry}")
 
     def _record_event(self, events: tuple[yaml.Event, ...], anchor: str) -> None:
-        """Store the span of the scalar or mapping that events[0] begins, by (line, column) from 1; lists have none."""
+        """Store the span of the scalar or mapping that the first event begins; lists are not stored."""
         event, *following = events
         start, stop = _event_span(event)
         place = (start.line + 1, start.column + 1)
@@ -152,7 +152,7 @@ class TextPositions:
 
 
 def _braced_insertion(mapping: MappingSpan, entry: str) -> Edit:
-    """Return the edit that adds "key: value" to a mapping in braces: after a first entry on one line, else before."""
+    """Return the edit that adds an entry to a mapping in braces, after its first entry or at its start."""
     if mapping.first is not None:
         return Edit(start=mapping.first, stop=mapping.first, text=f", {entry}")
     offset = mapping.start + 1
@@ -160,7 +160,7 @@ def _braced_insertion(mapping: MappingSpan, entry: str) -> Edit:
 
 
 def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text after edits, which do not overlap, in any order; their indices are those of the original text."""
+    """Return the text with all edits made, which do not overlap; their indices are those of the original text."""
     # From the end of the text to its beginning, so that earlier indices stay valid.
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.stop :]
@@ -168,7 +168,7 @@ def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _first_value_end(events: list[yaml.Event]) -> int | None:
-    """Return the index after a mapping's first value, from its two events; None unless both are scalars on one line."""
+    """Return the index behind a mapping's first value; None unless key and value are scalars on one line."""
     match events:
         case [yaml.ScalarEvent() as key, yaml.ScalarEvent() as value]:
             begin, end = _event_span(key)[0], _event_span(value)[1]
@@ -178,7 +178,7 @@ def _first_value_end(events: list[yaml.Event]) -> int | None:
 
 
 def _event_span(event: yaml.Event) -> tuple[yaml.Mark, yaml.Mark]:
-    """Return (beginning, end) of an event as PyYAML's marks, lines and columns from 0; TypeError if it has none."""
+    """Return the marks of PyYAML where an event begins and ends; TypeError if it has none."""
     start, stop = event.start_mark, event.end_mark
     if not isinstance(start, yaml.Mark) or not isinstance(stop, yaml.Mark):
         raise TypeError("expected marks of a text, got none")
@@ -240,7 +240,7 @@ class Rewrite:
 
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
-    """Write the new numbers of a plan to its file; return "path:line: key: value" of each; InputError: file unchanged.
+    """Write the new numbers of a plan to its file; return "path:line: key: value" of each.
 
     Raises:
         InputError: the file cannot be changed so, or not be written; nothing was changed.
@@ -255,7 +255,7 @@ def write(rewrite: Rewrite) -> tuple[str, ...]:
 
 
 def _refuse_plan_of_options(source: Source, rewrite: Rewrite) -> None:
-    """Raise InputError if the file alone, with assumed values, does not state `rewrite.before`, but options did."""
+    """Raise InputError if `rewrite.before` is not the plan of the file alone, but options changed it."""
     # With options the plan is not what the file states; writing the solution alone would then state a third plan.
     assumed = Overrides(assumed=rewrite.assumed)
     if load_text(source.text, path=rewrite.path, key=rewrite.key, overrides=assumed).plan != rewrite.before:
@@ -266,7 +266,7 @@ def _refuse_plan_of_options(source: Source, rewrite: Rewrite) -> None:
 
 
 def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
-    """Return (text that states another plan, "path:line: key: value" per number); InputError if it cannot be done.
+    """Return the text that states another plan, and a line about each number; InputError if it cannot be done.
 
     Args:
         text: the content of a file.
@@ -284,7 +284,7 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
 
 
 def _number_changes(source: Source, rewrite: Rewrite) -> list[_NumberChange]:
-    """Return the numbers of `rewrite.section` in each phase of a file, changed or not, with those of the new plan."""
+    """Return the numbers of one section in each phase, changed or not, with their values in the new plan."""
     tree, _ = parse_yaml(source)
     root, _, _ = long_form(config_part(tree, rewrite.key).root, Changes())
     pairs = zip(runs(root), rewrite.before.phases, rewrite.after.phases, strict=True)
@@ -296,7 +296,7 @@ class _Refusal(Exception):  # noqa: N818  the sentence becomes part of an InputE
 
 
 def _require_plan(text: str, rewrite: Rewrite) -> str:
-    """Return `text` itself if it loads as the plan `rewrite.after`; raise _Refusal for another plan or an error."""
+    """Return `text` if it loads as the plan `rewrite.after`; raise _Refusal for another plan or an error."""
     try:
         # The edits are right if and only if the new text means the new plan: anchors, merges and references are not
         # reasoned about, the text is loaded.
@@ -308,7 +308,7 @@ def _require_plan(text: str, rewrite: Rewrite) -> str:
 
 
 def _noise_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the change of a phase's noise, also one to the same number; nothing for a mechanism without noise."""
+    """Yield a phase's noise with its new number, even an equal one; nothing for a mechanism without noise."""
     if old.noise_multiplier is None or new.noise_multiplier is None:
         return
     key = getattr(old.mechanism, "noise_key", "noise_multiplier")
@@ -318,14 +318,14 @@ def _noise_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
 
 
 def _length_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield one change to `new.steps`, equal or not, which replaces stated `steps`, else `epochs`, else is inserted."""
+    """Yield the new number of a phase's steps, even an equal one, for stated `steps`, `epochs` or neither."""
     keys = ("training", "steps")
     node = _stated_scalar(run, keys) or _stated_scalar(run, ("training", "epochs"))
     yield _NumberChange(run=run, keys=keys, node=node, amount=Fraction(new.steps), changed=old.steps != new.steps)
 
 
 def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the steps if stated `epochs` need it, then each level's amount, changed or not, but no unstated `all`."""
+    """Yield the steps if stated `epochs` would mean others, then each draw's amount, even an equal one."""
     if _epochs_need_other_steps(run, old, new):
         yield from (replace(change, changed=True) for change in _length_changes(run, old, new))
     for before, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
@@ -349,7 +349,7 @@ def _epochs_need_other_steps(run: Run, old: Phase, new: Phase) -> bool:
 
 
 def _stated_amount(run: Run, level: str) -> Scalar | None:
-    """Return the scalar with the size (or at_most), rate, expected, batch_size, bins or times of a draw, or None."""
+    """Return the scalar that states the amount of a level's draw, under any key; None without one."""
     paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,), ("bins",), ("times",))
     nodes = (_stated_scalar(run, ("sampling", level, *keys)) for keys in paths)
     return next((node for node in nodes if node), None)
@@ -363,7 +363,7 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
 
 
 def _draw_amount(level: Level) -> tuple[str, Fraction]:
-    """Return (key, number) of the amount of a draw: "rate" for Poisson kinds, "bins", "times", or else "size"."""
+    """Return the key and number of a draw's amount; the key is "rate", "bins", "times" or "size"."""
     match level.scheme:
         case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
             return "rate", poisson.probability
@@ -382,7 +382,7 @@ def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:
 
 
 def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list[Edit], list[tuple[int, str]]]:
-    """Return the edits that replace or insert each number, and (line, "key: value" and the old number) of each."""
+    """Return the edits that write each number, and the line and text of each for the report."""
     edits: list[Edit] = []
     written: list[tuple[int, str]] = []
     for change, scalar in _places_to_write(changes, positions):
@@ -400,7 +400,7 @@ def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list
 def _places_to_write(
     changes: list[_NumberChange], positions: TextPositions
 ) -> list[tuple[_NumberChange, ScalarSpan | None]]:
-    """Return (change, scalar to replace or None to insert); unstated numbers are inserted even if unchanged."""
+    """Return each change with the scalar that it replaces, or None if its number is inserted."""
     # Phases can share a scalar by inheritance, so that its users are collected before any place is chosen.
     shared: dict[ScalarSpan, list[_NumberChange]] = {}
     places: list[tuple[_NumberChange, ScalarSpan | None]] = []
@@ -414,7 +414,7 @@ def _places_to_write(
 
 
 def _places_of_scalar(scalar: ScalarSpan, users: list[_NumberChange]) -> list[tuple[_NumberChange, ScalarSpan | None]]:
-    """Return one replacement if all users of a scalar change to one number, else an insertion for each that changes."""
+    """Return one replacement if all users of a scalar change to one number, else an insertion for each change."""
     changed = [change for change in users if change.changed]
     if len(changed) == len(users) and len({change.amount for change in changed}) == 1:
         return [(changed[0], scalar)]
@@ -422,7 +422,7 @@ def _places_of_scalar(scalar: ScalarSpan, users: list[_NumberChange]) -> list[tu
 
 
 def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, positions: TextPositions) -> list[Edit]:
-    """Return the edits that replace a number and, if it differs, its key; _Refusal for a reference or an anchor."""
+    """Return the edits that replace a number and, if needed, its key; _Refusal for a reference or an anchor."""
     if "${" in node.text:
         raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
     if scalar.anchor:
@@ -438,7 +438,7 @@ def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, 
 
 
 def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
-    """Return (key, value) to write in the form that is stated, with `_` between thousands if the old text has one."""
+    """Return the key and value to write in the user's form, with `_` between thousands if the old text has one."""
     key, amount = _stated_form(change, node.path.rpartition(".")[2])
     if "_" in node.text and amount.denominator == 1:
         return key, f"{amount.numerator:_}"
@@ -446,7 +446,7 @@ def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
 
 
 def _stated_form(change: _NumberChange, stated_key: str) -> tuple[str, Fraction]:
-    """Return (key, number) to write: for a rate, `batch_size` or a whole `expected` if stated; `steps` for `epochs`."""
+    """Return the key and number to write, as `batch_size` or a whole `expected` where the user states a rate so."""
     number = change.amount * change.count  # of units drawn on average, if the change is of a rate
     if change.keys[-1] == "rate" and stated_key == "expected":
         return ("rate", change.amount) if number.denominator != 1 else (stated_key, number)
@@ -456,7 +456,7 @@ def _stated_form(change: _NumberChange, stated_key: str) -> tuple[str, Fraction]
 
 
 def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
-    """Return the edit that adds a number with the sections that are missing around it; _Refusal if at an anchor."""
+    """Return the edit that adds a number and the sections missing around it; _Refusal if it has no place of its own."""
     section, keys = change.run.at, change.keys
     while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
         section, keys = below, keys[1:]
@@ -471,7 +471,7 @@ def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
 
 
 def _full_decimal(amount: Fraction) -> str:
-    """Return the shortest decimal equal to a number; _Refusal if there is none, or it has over _MAX_DIGITS digits."""
+    """Return the shortest exact decimal of a number; _Refusal if there is none, or it has too many digits."""
     if amount.denominator == 1:
         return str(amount.numerator)
     try:

@@ -44,7 +44,7 @@ def level_names(root: Node) -> tuple[str, ...] | None:
 
 
 def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool:
-    """Return True if `sampling` has keys of a draw, or scalars, instead of level names; False for `episodes`.
+    """Return True if `sampling` states a draw directly instead of level names; False for `episodes`.
 
     Args:
         sampling: the section, or None.
@@ -60,7 +60,7 @@ def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool
 
 
 def no_levels_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return the error of a misspelt `episodes`, else of a draw directly in `sampling` if `names` are known; or None.
+    """Return the error of a misspelt `episodes`, else of a draw stated without its level; None without either.
 
     Args:
         sampling: the section, whose keys should be level names.
@@ -96,7 +96,7 @@ def _with_count_ranges(root: Section) -> Section:
 
 
 def _with_count_range(level: Section) -> Section:
-    """Return a level with its count range as `min` and `max`; unchanged for a plain count, or with both forms."""
+    """Return a level with its count range as `min` and `max`; unchanged for a plain count or for both forms."""
     count = level.entries.get("count")
     if not isinstance(count, Section) or not count.entries or count.entries.keys() & level.entries.keys():
         return level
@@ -114,7 +114,7 @@ def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
-    """Return a file or phase with its draw and `batch_size` below the only or default level; unchanged for several."""
+    """Return a file or phase with its draw and `batch_size` below the only level; unchanged for several levels."""
     # Without known `names` of levels there is one, with the default name.
     if names is not None and len(names) != 1:
         return run
@@ -128,7 +128,7 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def _with_batch_size_in_draw(run: Section, level: str) -> Section:
-    """Return a file or phase with `training.batch_size`, if stated, moved into the level's draw, added if missing."""
+    """Return a file or phase with `training.batch_size`, if stated, moved into the draw of a level."""
     sampling, training = run.entries.get("sampling"), run.entries.get("training")
     size = entry(training, BATCH_SIZE)
     if not isinstance(training, Section) or size is None:
@@ -143,7 +143,7 @@ def _with_batch_size_in_draw(run: Section, level: str) -> Section:
 
 
 def _with_listed_sums(mechanism: Node) -> Node:
-    """Return a `mechanism` section with a single mapping `also` as a list of one; anything else unchanged."""
+    """Return a `mechanism` section with a single mapping in `also` as a list; anything else unchanged."""
     also = entry(mechanism, "also")
     if not isinstance(mechanism, Section) or not isinstance(also, Section):
         return mechanism
@@ -159,7 +159,7 @@ def _with_batch_sizes(sampling: Node) -> Node:
 
 
 def _with_batch_size(draw: Node) -> Node:
-    """Return a draw with `batch_size` as its stated scheme's `size` or `expected`; unchanged with another amount."""
+    """Return a draw with `batch_size` renamed as its scheme calls it; unchanged if it states another amount."""
     scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
     if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or size is None:
         return draw
@@ -195,7 +195,7 @@ class Run:
 
 
 def apply_changes(root: Section, changes: Changes) -> Section:
-    """Return the file as written, short forms kept, with removals, then settings; those that lead nowhere are skipped.
+    """Return the file as written with keys removed and then values set; changes that lead nowhere are skipped.
 
     Args:
         root: the file as written.
@@ -210,7 +210,7 @@ def apply_changes(root: Section, changes: Changes) -> Section:
 
 
 def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignment, ...], tuple[Diagnostic, ...]]:
-    """Return (file after the changes, short forms written out; settings that were made; errors of the other changes).
+    """Return the changed file in long form, the settings that were made, and the errors of the other changes.
 
     Args:
         root: the file as written.
@@ -223,7 +223,7 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
 
 
 def _without_unset(root: Section, unset: Sequence[Assignment]) -> tuple[Section, list[Diagnostic]]:
-    """Return (file without the keys of `--unset`, an error (DPC103) for each that it lacks)."""
+    """Return the file without the keys of `--unset`, and an error (DPC103) for each key that it lacks."""
     problems: list[Diagnostic] = []
     for item in unset:
         lost = _first_missing(root, item.keys)
@@ -238,7 +238,7 @@ def _without_unset(root: Section, unset: Sequence[Assignment]) -> tuple[Section,
 def _with_settings(
     root: Section, settings: Sequence[Assignment]
 ) -> tuple[Section, tuple[Assignment, ...], list[Diagnostic]]:
-    """Return (file in long form with settings made, `data` first; those that were made; errors of the others)."""
+    """Return the file with settings made, the settings that were made, and the errors of the others."""
     done: list[Assignment] = []
     problems: list[Diagnostic] = []
     # The levels decide what a short form means, so they are settled first.
@@ -254,7 +254,7 @@ def _with_settings(
 
 
 def runs(root: Section) -> tuple[Run, ...]:
-    """Return a run for each mapping in the list `phases`, merged over the top level; without `phases` the top level.
+    """Return one run for each phase, merged over the top level; without `phases` the top level is the only run.
 
     Args:
         root: the file in its long form.
@@ -277,7 +277,7 @@ def base_run(root: Section) -> Run:
 
 
 def _merge(base: Section, over: Section) -> Section:
-    """Return `over` completed by `base`, mappings in depth, not lists; its keys drop inherited rivals (`epochs`)."""
+    """Return `over` completed by the entries of `base` that it neither replaces nor excludes, mappings in depth."""
     # Lists and scalars are replaced as a whole; the merged section stands at the place of `over`.
     entries = dict(_kept_entries(base, over))
     for key, value in over.entries.items():
@@ -307,14 +307,14 @@ def ineffective_errors(
 
 
 def _rival_error(item: Assignment, rival: Assignment) -> Diagnostic:
-    """Return the error (DPC107) that two settings, shown as options, both set a length or an amount drawn."""
+    """Return the error (DPC107) of two settings that both state a length, or both an amount drawn."""
     subject = "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
     message = f"{_option_text(item)} and {_option_text(rival)} both set {subject}"
     return error("DPC107", item.marks[0], message, "keep one of them")
 
 
 def _overridden_error(item: Assignment, *, has_phases: bool) -> Diagnostic:
-    """Return the error (DPC107) of a setting without effect; the hint says that a phase or another setting wins."""
+    """Return the error (DPC107) of a setting that has no effect, with a hint at what overrides it."""
     message = f"setting `{item.path}` has no effect: something else overrides it"
     hint = f"a phase's own value wins: set it there, e.g. `--set phases[0].{item.path}=...`"
     return error("DPC107", item.marks[0], message, hint if has_phases else "another setting excludes it; keep one")
@@ -327,7 +327,7 @@ def _is_used(item: Assignment, used_nodes: set[int]) -> bool:
 
 
 def _are_rivals(item: Assignment, other: Assignment) -> bool:
-    """Return True if two settings both state a phase's length, or a draw's amount with or without its level's name."""
+    """Return True if two settings both state the length of one phase, or both the amount of one draw."""
     for group in _EXCLUSIVE_KEYS:
         if not {item.keys[-1], other.keys[-1]} <= group:
             continue
@@ -354,14 +354,14 @@ def _sections(run: Section) -> Section:
 
 
 def _finish_sections(sections: Section) -> Section:
-    """Return merged sections with each `batch_size` as its scheme's key, and `also` as a list."""
+    """Return merged sections with each `batch_size` under its scheme's key, and `also` as a list."""
     long = {"sampling": _with_batch_sizes, "mechanism": _with_listed_sums}
     entries = {key: long[key](value) if key in long else value for key, value in sections.entries.items()}
     return replace(sections, entries=entries)
 
 
 def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
-    """Yield (key, value) of `base` that `over` may inherit: no rivals of its keys, none its scheme or type excludes."""
+    """Yield the entries of `base` that `over` inherits: all that no key, scheme or type in it excludes."""
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
     excluded |= _keys_excluded_by_scheme(over) | _keys_excluded_by_type(base, over)
@@ -371,7 +371,7 @@ def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
 
 
 def _keys_excluded_by_scheme(draw: Section) -> set[str]:
-    """Return the draw keys that a stated scheme does not take, `batch_size` too if it has no amount; none without."""
+    """Return the keys of a draw that its stated scheme does not take; none without a scheme."""
     # So that a phase can change the scheme in one line.
     scheme = draw.entries.get("scheme")
     if not isinstance(scheme, Scalar) or scheme.text not in SCHEMES:
@@ -381,7 +381,7 @@ def _keys_excluded_by_scheme(draw: Section) -> set[str]:
 
 
 def _keys_excluded_by_type(base: Section, over: Section) -> set[str]:
-    """Return the keys of `base` but the common ones if `over` states another mechanism type (unstated: gaussian)."""
+    """Return the keys of `base` that are not inherited because `over` states another mechanism type."""
     inherited, stated = base.entries.get("type"), over.entries.get("type")
     before = inherited.text if isinstance(inherited, Scalar) else "gaussian"
     is_other = isinstance(stated, Scalar) and stated.text != before
@@ -389,7 +389,7 @@ def _keys_excluded_by_type(base: Section, over: Section) -> set[str]:
 
 
 def _keys_excluded_by_sampling(base: Section, over: Section) -> set[str]:
-    """Return the inherited keys that `over` drops: draws if it states episodes, else `episodes` if it states a draw."""
+    """Return the keys that are not inherited: draws if `over` states `episodes`, `episodes` if it states a draw."""
     keys = {key for key in over.entries if not key.startswith(USER_KEY)}
     if EPISODES in keys:
         return {key for key in base.entries if key != EPISODES and not key.startswith(USER_KEY)}
@@ -402,7 +402,7 @@ def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
 
 
 def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
-    """Return the file completed by assumed values: `data` if it has no `data`, draws unless it has several levels."""
+    """Return the file completed by assumed values: data if it states none, draws unless it has several levels."""
     for item in assumed:
         names = level_names(root)
         is_stated = item.keys[0] == "data" and "data" in root.entries
@@ -415,7 +415,7 @@ def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
 
 
 def _with_stated_type(assumed: Section, root: Section) -> Section:
-    """Return assumed `mechanism` parameters with the file's `type`, unless it is unstated or does not take them."""
+    """Return the assumed parameters of a mechanism with the file's type, if it is stated and takes them."""
     # Without the type the merge would take the parameter for one of Gaussian noise, and drop it for any other type.
     kind, parameters = entry(entry(root, "mechanism"), "type"), entry(assumed, "mechanism")
     if not isinstance(kind, Scalar) or not isinstance(parameters, Section) or kind.text not in MECHANISMS:
@@ -426,7 +426,10 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
 
 
 def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the file with one setting made (`data.examples`: the only level's count), or the error: no such place."""
+    """Return the file with one setting made, or the error of a place that does not exist.
+
+    `data.examples` sets the count of the only level.
+    """
     levels = entry(entry(root, "data"), "levels")
     if item.keys == ("data", "examples") and isinstance(levels, Items):
         if len(levels.items) != 1:
@@ -442,7 +445,7 @@ def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> S
 
 
 def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the tree with a value merged in at its path; error (DPC103) if the path leads to a missing list item."""
+    """Return the tree with a value merged in at its path, or the error (DPC103) of a missing list item."""
     # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)
@@ -476,7 +479,7 @@ def _unindexed_key(node: Node | None, keys: Sequence[str | int]) -> str:
 
 
 def _overlay(base: Section, item: Assignment) -> Section:
-    """Return `base` with one setting, at its path, as its only content; mappings on the way keep their places."""
+    """Return `base` with one setting as its only content; the mappings on its path keep their places."""
     head, value = str(item.keys[0]), item.value
     if len(item.keys) > 1:
         present = base.entries.get(head)

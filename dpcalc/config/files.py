@@ -37,7 +37,7 @@ class Files(Protocol):
     """Source of referenced files: a directory, or a git revision of one."""
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file named in file `holder` ("": the config); Refusal if it may not be read.
+        """Return the canonical name of a file that another file names; Refusal if it may not be read.
 
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
@@ -82,7 +82,7 @@ class Folder:
     root: Path
 
     def locate(self, name: str, holder: str) -> str:
-        """Return a file's real path, existing or not; Refusal: unusual name, outside git or in `.git`, wrong suffix.
+        """Return the real path of a file that another file names; Refusal for an unusual name, place or suffix.
 
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
@@ -123,7 +123,7 @@ class Folder:
 
 
 def refuse_unusual_name(name: str) -> None:
-    """Raise Refusal unless a name is a relative path with `/` of 1 to MAX_NAME visible characters; `..` is allowed."""
+    """Raise Refusal unless a name is a relative path with `/` of visible characters; `..` is allowed."""
     if len(name) > MAX_NAME or visible(name) != name or "\\" in name or not name:
         raise Refusal("DPC110", "is no plain file name", "write a relative path with `/`, e.g. `conf/train.yaml`")
     if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("~"):
@@ -131,7 +131,7 @@ def refuse_unusual_name(name: str) -> None:
 
 
 def config_folder(path: str) -> Folder:
-    """Return the Folder of a config: directory of its name, a link not followed ("-": current), and git root if any."""
+    """Return the directory in which a config's name lies, with the top of its git repository if there is one."""
     # The folder of the name as given, not of the file that a link leads to.
     folder = Path.cwd() if path in {"-", STDIN} else Path(_absolute(path)).parent
     root = git_root(folder)
@@ -154,7 +154,7 @@ def git_root(folder: Path) -> Path | None:
 
 
 def refuse_outward_link(path: str) -> None:
-    """Raise ConfigError for a config that is a symbolic link out of its repository; "-" and outside git pass.
+    """Raise ConfigError if a config is a symbolic link that leads out of its git repository.
 
     Raises:
         ConfigError: a link leads out. The author of the link is not the user who named the file, and a message would
@@ -209,7 +209,7 @@ _POLL_INTERVAL = 0.02  # seconds between attempts to get the lock
 
 @contextlib.contextmanager
 def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
-    """Context manager that holds the lock of a file's folder; InputError after `max_wait` seconds, or without locks.
+    """Context manager that locks a file's folder; InputError after `max_wait` seconds or on a system without locks.
 
     The folder of the file is locked, not the file, since `save` replaces the file by another one. The lock ends with
     the process at the latest, and leaves nothing behind.
@@ -232,7 +232,7 @@ def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
 
 
 def _wait_for_lock(descriptor: int, path: str, max_wait: float) -> None:
-    """Lock an open folder as soon as it is free; InputError, about `path`, after `max_wait` seconds."""
+    """Lock an open folder as soon as it is free; InputError, which names `path`, after `max_wait` seconds."""
     end = time.monotonic() + max_wait
     # Polling, since a blocking lock cannot be given a time limit without signals.
     while not _try_lock(descriptor):
@@ -251,7 +251,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def save(path: str, data: bytes) -> None:
-    """Replace an existing file's content in one step, mode kept, links followed; InputError if read-only or no file.
+    """Replace the content of an existing file in one step; InputError if it is read-only or no regular file.
 
     Args:
         path: an existing file; for a symbolic link the file it leads to.
@@ -268,7 +268,7 @@ def save(path: str, data: bytes) -> None:
 
 
 def _refuse_unwritable(target: Path, status: os.stat_result, path: str) -> None:
-    """Raise InputError, which names `path`, if a target is no regular file, or is read-only for all or this process."""
+    """Raise InputError, which names `path`, if the target is no regular file or may not be written."""
     if not stat.S_ISREG(status.st_mode):  # a device or a pipe would be gone for every process of the machine
         kind = "a folder" if target.is_dir() else "a device or a pipe"
         raise InputError(f"{path}: expected a file, got {kind}; nothing was changed")
@@ -277,7 +277,7 @@ def _refuse_unwritable(target: Path, status: os.stat_result, path: str) -> None:
 
 
 def create(path: str, data: bytes) -> bool:
-    """Write a new file in one step, never over another; False if the name exists, InputError if it cannot be written.
+    """Write a new file in one step; return False if the name exists, InputError if it cannot be written.
 
     Args:
         path: name of the new file.
@@ -295,7 +295,7 @@ def create(path: str, data: bytes) -> bool:
 
 
 def send(path: str, data: bytes) -> None:
-    """Write to a device or a pipe, opened without waiting and never replaced; OSError, also for a folder.
+    """Write to a device or a pipe, opened without waiting; OSError if it cannot be opened or is a folder.
 
     Args:
         path: its name.
@@ -323,7 +323,7 @@ def is_device(path: str) -> bool:
 
 
 def write_or_replace(path: str, data: bytes) -> None:
-    """Write a file in one step, its mode by the umask; a file or link there is replaced; InputError if impossible.
+    """Write a file in one step, replacing a file or link of that name; InputError if it cannot be written.
 
     Args:
         path: name of the file; a link of that name is replaced and not followed.
@@ -338,7 +338,7 @@ def write_or_replace(path: str, data: bytes) -> None:
 
 
 def _new_file_mode() -> int:
-    """Return the permissions of a new file of this process; reading its umask needs setting it."""
+    """Return the permissions that a new file of this process gets."""
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask
@@ -356,7 +356,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
-    """Context manager: a synced file beside `target`, with the owner and mode of `like`; removed unless renamed."""
+    """Context manager that yields a synced file with the data beside `target`; it is removed unless renamed."""
     # A name that the file still has in the end is removed.
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)

@@ -63,7 +63,7 @@ def json_schema() -> Schema:
 
 
 def _section_conditions() -> dict[type, Schema]:
-    """Return, as JSON Schema by section, which keys of data, draws, sampling and training exclude each other."""
+    """Return the JSON Schema, by section, of the keys in data, draws, sampling and training that exclude each other."""
     return {
         Data: _size_conditions(),
         Draw: _scheme_conditions(),
@@ -83,7 +83,7 @@ def json_schema_text() -> str:
 
 
 def _requirements_without_phases() -> Schema:
-    """Return, as JSON Schema, that a file without `phases` needs sampling, mechanism and training, each complete."""
+    """Return the JSON Schema by which a file without `phases` needs complete sampling, mechanism and training."""
     sections = {
         "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
         "mechanism": _mechanism_requirements(),
@@ -96,7 +96,7 @@ def _requirements_without_phases() -> Schema:
 
 
 def _mechanism_requirements() -> Schema:
-    """Return, as JSON Schema, the required keys of each mechanism type; without a type those of Gaussian noise."""
+    """Return the JSON Schema of the keys that each mechanism type requires; Gaussian if no type is stated."""
     # A chain of if and else, since JSON Schema has no distinction of cases.
     needed: Schema = {"required": ["noise_multiplier"]}
     for name in MECHANISMS:
@@ -107,7 +107,7 @@ def _mechanism_requirements() -> Schema:
 
 
 def _scheme_conditions() -> Schema:
-    """Return, as JSON Schema, which keys each stated scheme excludes, and that `rate` excludes `expected`."""
+    """Return the JSON Schema of the keys that each stated scheme excludes, and of `rate` beside `expected`."""
     rules: list[Schema] = [_not_both("rate", "expected")]
     for name, keys in SCHEMES.items():
         others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in keys]
@@ -123,7 +123,7 @@ def _not_both(first: str, second: str) -> Schema:
 
 
 def _size_conditions() -> Schema:
-    """Return, as JSON Schema: `levels` or `examples`; each level has a size, but two or more with a tree have none."""
+    """Return the JSON Schema of the ways to state sizes: `examples`, a size at each level, or a tree."""
     ends = [{"required": ["min"]}, {"required": ["max"]}]
     count = {"required": ["count"], "not": {"anyOf": ends}}
     level = {"oneOf": [count, {"required": ["min", "max"], "not": {"required": ["count"]}}]}
@@ -138,7 +138,7 @@ def _size_conditions() -> Schema:
 
 
 def _type_conditions() -> Schema:
-    """Return, as JSON Schema, which keys go with each stated mechanism type; without `type` all do."""
+    """Return the JSON Schema of the keys that each stated mechanism type takes; without `type` all are allowed."""
     rules = []
     for name in MECHANISMS:
         has_type = {"properties": {"type": {"const": name}}, "required": ["type"]}
@@ -148,7 +148,7 @@ def _type_conditions() -> Schema:
 
 
 def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
-    """Return the JSON Schema of a mapping with these keys and `x-` ones; keys that can be inherited are optional."""
+    """Return the JSON Schema of a mapping with these keys or `x-` keys; those that can be inherited are optional."""
     # What may be inherited or written in short is required by dpcalc alone.
     required = [name for name, each in keys.items() if each.is_required and section not in _INHERITED]
     return {
@@ -171,7 +171,7 @@ def _property_schema(declared: Key) -> Schema:
 
 
 def _value_schema(kind: ValueType) -> Schema:
-    """Return the JSON Schema of a value: its type, a quotient where allowed, a reference, digits with underscores."""
+    """Return the JSON Schema of a value in all forms that a config may write it in."""
     core = kind.as_json_schema()
     if getattr(kind, "quotients", False):
         core = {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}
@@ -211,7 +211,7 @@ def table_rows() -> Iterator[_Row]:
 
 
 def _section_rows(section: Schema, path: str, sections: Schema, described: set[str]) -> Iterator[_Row]:
-    """Yield a row for each key, followed by those of its mapping unless `described` (updated) has it; level names last.
+    """Yield a table row for each key of a section, each followed by the rows of its mapping if not yet described.
 
     Args:
         section: schema of the mapping.
@@ -244,14 +244,14 @@ def _default_text(key: str, section: Schema) -> str:
 
 
 def _value_text(value: Schema) -> str:
-    """Return all types that a value may have, joined by "or", in words; a reference (`$ref`) is not one of them."""
+    """Return the types that a value may have, in words and joined by "or", without references."""
     kinds = [schema for schema in value.get("anyOf", [value]) if "$ref" not in schema]
     flat = [inner for schema in kinds for inner in schema.get("anyOf", [schema])]
     return " or ".join(_type_text(schema) for schema in flat)
 
 
 def _type_text(schema: Schema) -> str:
-    """Return a type for people: words, constant, quotient, text, true or false, list, mapping, number with range."""
+    """Return the type of a JSON Schema in words, such as "whole number, 1 to 100"."""
     if "enum" in schema:
         return ", ".join(f"`{word}`" for word in schema["enum"])
     if "const" in schema:

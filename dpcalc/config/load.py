@@ -73,7 +73,7 @@ MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile 
 
 
 def _wrong_file_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield the error of a file that is no config for this dpcalc, and DPC111 if phases inherit too much in all."""
+    """Yield the error of a file of another kind or version, and DPC111 if its phases inherit too much in all."""
     wrong = _other_kind_error(root)
     if wrong is not None:
         yield wrong
@@ -87,7 +87,7 @@ def _wrong_file_errors(root: Section) -> Iterator[Diagnostic]:
 
 
 def _other_kind_error(root: Section) -> Diagnostic | None:
-    """Return the error of a file with unmet `requires`, Hydra `defaults`, another `version` or no sections, or None."""
+    """Return the error of a file for another version or tool, or without any section; None for a config."""
     version, requires = root.entries.get("version"), root.entries.get("requires")
     if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
@@ -106,7 +106,7 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has unknown keys and no section, even misspelt; one among unlike keys counts as chance."""
+    """Return True if a file has unknown keys and no section of a config, not even a misspelt one."""
     sections = {*REQUIRED_SECTIONS, "phases"}
     if not sections.isdisjoint(root.entries):
         return False
@@ -117,7 +117,7 @@ def _lacks_sections(root: Section) -> bool:
 
 
 def _no_sections_error(root: Section) -> Diagnostic:
-    """Return DPC101 for a file without sections; if any of its keys is known, an example sorts them into sections."""
+    """Return DPC101 for a file without sections, with an example config if any of its keys is known."""
     sections = _keys_by_section(root)
     given = {section: keys for section, keys in sections.items() if keys}
     written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
@@ -128,7 +128,7 @@ def _no_sections_error(root: Section) -> Diagnostic:
 
 
 def _keys_by_section(root: Section) -> dict[str, dict[str, str]]:
-    """Return {section: {key: YAML}}: unknown keys where they belong, {} if none, {"": YAML} for a section it has."""
+    """Return the keys of a file and their values as YAML, by the section in which they belong."""
     sections: dict[str, dict[str, str]] = {section: {} for section in REQUIRED_SECTIONS}
     for key, node in root.entries.items():
         meant = key_suggestion("", key) if _is_unknown(key) else Suggestion()
@@ -140,7 +140,7 @@ def _keys_by_section(root: Section) -> dict[str, dict[str, str]]:
 
 
 def _example_lines(given: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield `version: 1` and a line per section; a missing amount or required key is added, and a comment says so."""
+    """Yield the lines of an example config with the given keys; a comment marks what was added."""
     # What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a
     # file.
     sections = {section: dict(keys) for section, keys in given.items()}
@@ -163,7 +163,7 @@ def _braced(keys: Mapping[str, str]) -> str:
 
 
 def _flow(node: Node) -> str:
-    """Return a value as YAML on one line with braces and brackets, a text in double quotes if it had or needs them."""
+    """Return a value as YAML on one line, with texts in double quotes if they had or need them."""
     if isinstance(node, Scalar):
         return node.text if node.plain and not set(node.text) & set(",[]{}#") else json.dumps(node.text)
     if isinstance(node, Items):
@@ -172,7 +172,7 @@ def _flow(node: Node) -> str:
 
 
 def _version_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield DPC103 for a `version` that is missing, not only misspelt, or DPC102 for one that is no number."""
+    """Yield DPC103 for a missing `version` that is not only misspelt, or DPC102 for one that is no number."""
     # Another version than this one is reported by `_other_kind_error`, a misspelt key by `read_sections`.
     version = root.entries.get("version")
     if version is None and "version" not in sections_meant(root.entries):
@@ -251,13 +251,13 @@ class Loaded:
     refusal: ConfigError | None = field(default=None, repr=False, compare=False)
 
     def accepted(self) -> "Loaded":
-        """Return the config itself; raise the ConfigError kept from loading if no bound covers its batch size."""
+        """Return the config itself; raise the ConfigError in `refusal` if no bound covers its batch size."""
         if self.refusal is not None:
             raise self.refusal
         return self
 
     def mark(self, key: str) -> tuple[int, int] | None:
-        """Return (line, column), from 1, of a dotted key, written or in the long form; None if the file lacks it.
+        """Return line and column (from 1) of a dotted key; None if the file lacks it.
 
         Args:
             key: dotted, as written or in the long form: "budget.epsilon", "data.levels[0].count",
@@ -267,7 +267,7 @@ class Loaded:
 
 
 def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides: Overrides = NO_OVERRIDES) -> Loaded:
-    """Load a config file ("-": stdin); ConfigError with all errors, but one on an unbounded batch size is in `refusal`.
+    """Load a config file; ConfigError with all errors, except that of a batch size without bound, kept in `refusal`.
 
     Args:
         path: file name, "-" for standard input.
@@ -281,7 +281,7 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
-    """Load a config for each level, outermost first, with `--unit` set to it; ConfigError for the first that fails.
+    """Load a config with each level as the protected unit, outermost first; ConfigError for the first that fails.
 
     Args:
         path: file name, "-" for standard input.
@@ -306,7 +306,7 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
     overrides: Overrides = NO_OVERRIDES,
     files: Files | None = None,
 ) -> Loaded:
-    """Load the config in a YAML text; ConfigError with all errors, but one on an unbounded batch size is in `refusal`.
+    """Load a config from YAML; ConfigError with all errors, except that of a batch size without bound, in `refusal`.
 
     Args:
         text: YAML.
@@ -326,7 +326,7 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
-    """Load a run of options alone; unstated sampling (Poisson) and size are assumed, with notes; ConfigError if wrong.
+    """Load a run that options alone state, with notes on what is assumed; ConfigError if it is wrong.
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
@@ -363,7 +363,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a config in long form with overrides and references put in, and errors; ConfigError if it is no config."""
+    """Return a config in long form, all references resolved, and its errors; ConfigError if it is no config."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)
@@ -397,7 +397,7 @@ def _resolved_settings(settings: Sequence[Assignment], references: References) -
 
 
 def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
-    """Load a text; ConfigError with all errors in file order, but one on an unbounded batch size is in `refusal`."""
+    """Load a source; ConfigError with all errors in file order, except that of a batch size without bound."""
     opened = _open(source, key, overrides, files)
     config = _sections_without_errors(opened, source, files)
     plan = build(config)
@@ -430,7 +430,7 @@ def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[str, str]]:
-    """Return {dotted key: ("", dotted path in the file)} of values aliased from outside `section` or from `x-` keys."""
+    """Return, by dotted key, the place in the file of each value aliased from outside the section or from `x-` keys."""
     # An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}
@@ -445,7 +445,7 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
 
 
 def _every_scalar(tree: Node) -> Iterator[tuple[Scalar, bool]]:
-    """Yield (scalar, True if it is below an `x-` key) for each scalar of a tree, from the last one to the first."""
+    """Yield each scalar of a tree, from the last one to the first, with True if it is below an `x-` key."""
     # A loop and not `walk`: values of `x-` keys are anchors too, to which an alias in the config may lead.
     waiting = [(tree, False)]
     while waiting:
@@ -459,7 +459,7 @@ def _every_scalar(tree: Node) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _plan_trees(root: Section) -> Iterator[Node]:
-    """Yield the top-level values that phases do not inherit, then each phase's own or inherited sections and name."""
+    """Yield the parts of a file that a plan is built from: top-level values, then each phase's sections and name."""
     for key, value in root.entries.items():
         if key not in {*RUN_KEYS, "phases"}:
             yield value
@@ -483,7 +483,7 @@ def _sorted_diagnostics(diagnostics: Iterable[Diagnostic], path: str) -> tuple[D
 
 
 def _positions(source: Source, written: Section, root: Section) -> dict[str, tuple[int, int]]:
-    """Return {dotted key: (line, column) from 1} of values in this file, by paths as written and in long form."""
+    """Return line and column (from 1) of each value in this file by dotted key, as written and in long form."""
     trees = [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]
     marks: dict[str, tuple[int, int]] = {}
     for start, tree in trees:

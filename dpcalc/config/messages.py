@@ -124,7 +124,7 @@ class Suggestion:
 
 
 def section_kind(path: str) -> str:
-    """Return the key of `schema.SECTIONS` for a path: indices as [], no "phases[3].", a level's draw as "sampling.*".
+    """Return the kind of section at a path, as a key of `schema.SECTIONS`.
 
     Example:
         >>> section_kind("phases[3].sampling.task"), section_kind("data.levels[0]"), section_kind("phases[2]")
@@ -137,7 +137,7 @@ def section_kind(path: str) -> str:
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
 def key_suggestion(section: str, key: str) -> Suggestion:
-    """Return the key that an unknown one means: synonym, key elsewhere, near spelling; else a hint of allowed keys.
+    """Suggest the key that an unknown one probably means, or else list the allowed keys.
 
     Args:
         section: kind of section that holds the unknown key, as of `section_kind`.
@@ -153,7 +153,7 @@ def key_suggestion(section: str, key: str) -> Suggestion:
 
 
 def _synonym_suggestion(section: str, key: str) -> Suggestion | None:
-    """Return our key for another tool's, synonyms of the section first; only a hint if no bound covers it; or None."""
+    """Return our key for another tool's key, or only a hint if no bound covers it; None if it is no synonym."""
     word, top = key.lower().replace("-", "_"), section.partition(".")[0]
     if word in _SECTION_SYNONYMS.get(section, {}):
         name = _SECTION_SYNONYMS[section][word]
@@ -172,7 +172,7 @@ def _synonym_suggestion(section: str, key: str) -> Suggestion | None:
 
 
 def _misplaced_suggestion(key: str) -> Suggestion | None:
-    """Return a hint to move a key to the first section that has it, _LAST_HOMES last; None if no section has it."""
+    """Return a hint to move a key to the section that has it; None if no section has it."""
     homes = [home for home in SECTIONS if home not in {"", "phases[]", "sampling.*"} and key in keys_in(home)]
     homes.sort(key=lambda home: _LAST_HOMES.index(home) if home in _LAST_HOMES else -1)
     if not homes:
@@ -192,7 +192,7 @@ def _misspelling_suggestion(section: str, key: str) -> Suggestion | None:
 
 
 def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
-    """Return the top-level sections that the unknown keys of a file or phase probably mean; unlike keys mean none.
+    """Return the top-level sections that the unknown keys of a file or phase probably mean.
 
     Args:
         entries: all keys of the mapping; known ones and `x-` keys are skipped.
@@ -203,7 +203,7 @@ def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
 
 
 def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
-    """Return a hint for a wrong word: our word if it is a synonym, else the nearest allowed one; "" without either.
+    """Return a hint at the allowed word that a wrong one means, as a synonym or misspelt; "" without one.
 
     Args:
         key: key whose value it is; synonyms are known for adjacency, scheme, method and type.
@@ -227,7 +227,7 @@ MAX_COMPARED = 100
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:
-    """Return the choice most similar to a misspelt word (difflib, at least 0.6) among the first 100; "" if none is.
+    """Return the choice that is most similar to a misspelt word; "" if none is similar enough.
 
     Args:
         word: the misspelt word; its first 64 characters count.
@@ -246,7 +246,7 @@ DRAW_FORM = "a mapping such as {scheme: poisson, rate: 0.01}"
 
 
 def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
-    """Return the error (DPC103) for a key that a section lacks; without `advice` that of the key's declaration.
+    """Return the error (DPC103) for a key that a section lacks, with advice on how to write it.
 
     Args:
         section: the mapping that lacks the key.
@@ -260,7 +260,7 @@ def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
 
 
 def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
-    """Return the error that a value "must be ..., got ...", with the code of its cause; for DPC102 also a hint.
+    """Return the error of a value that its type refuses, with the code of the cause.
 
     Args:
         node: the value.
@@ -299,7 +299,7 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
 
 
 def _type_hint(node: Node, expected: str) -> str:
-    """Return how to write a text (quoted), a range "5-64" of an inner level, or a number; "" for other mistakes."""
+    """Return advice on a value of the wrong type, such as quotes around a text; "" for other mistakes."""
     if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
         return "quote it to make it a text"
     inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # units of one level may differ in size
@@ -322,7 +322,7 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return the error for a word that is not allowed: DPC102 for no text, else DPC104 with the nearest word or advice.
+    """Return the error of a value that is no allowed word (DPC104) or no text (DPC102), with a hint.
 
     Args:
         key: the key whose value it is.
@@ -339,7 +339,10 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
 
 
 def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
-    """Yield the error of the stated `scheme`; without any, each unknown key's, and DPC103 if none means `scheme`."""
+    """Yield the error of a wrong `scheme` or, if it is missing, of each unknown key and of the missing scheme.
+
+    The missing scheme has no error of its own if an unknown key probably means it.
+    """
     scheme = draw.entries.get("scheme")
     if scheme is not None:
         yield wrong_word_error("scheme", scheme, tuple(SCHEMES))
@@ -353,7 +356,7 @@ def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
 
 
 def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
-    """Return DPC107 for a draw stated directly, beside the only level or with several; at a command-line key if any.
+    """Return DPC107 for a draw stated directly, if its level is named as well or there are several levels.
 
     Args:
         sampling: the section, of the file or a phase.
@@ -370,7 +373,7 @@ def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
 
 
 def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return DPC101 for the first key near `episodes` or one of its keys, and near no level's name; None without any.
+    """Return DPC101 for the first key that is probably a misspelt `episodes` or one of its keys; None without any.
 
     Args:
         sampling: the section; its first MAX_COMPARED keys are compared.
@@ -388,7 +391,7 @@ def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagno
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
-    """Return DPC107 for `examples` beside levels or a key that type or scheme excludes, DPC101 for an unknown key.
+    """Return the error of an extra key: DPC107 if it conflicts with other keys, DPC101 if it is unknown.
 
     Args:
         section: the mapping that holds the key.
@@ -409,7 +412,7 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
 
 
 def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
-    """Return DPC107 for a key of another mechanism type; the hint lists the keys of the stated type, if known."""
+    """Return DPC107 for a key of another mechanism type, with the keys of the stated type as a hint."""
     stated = entry(mechanism, "type")
     name = stated.text if isinstance(stated, Scalar) else "gaussian"
     fields = mechanism_keys(name) if name in MECHANISMS else ()

@@ -73,7 +73,7 @@ def _lines_text(lines: Iterable[str]) -> str:
 
 
 def _data_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines of version, name if any, and levels with their counts or {min, max}, or with a tree instead."""
+    """Yield the lines of the version, the run's name and the levels with their counts or a tree."""
     hierarchy = plan.phases[0].hierarchy
     yield "version: 1"
     if plan.name:
@@ -122,7 +122,10 @@ def _run_lines(phase: Phase) -> Iterator[str]:
 
 
 def _sampling_lines(phase: Phase) -> Iterator[str]:
-    """Yield the line of `episodes`, or each level's draw with a remark; a part's outermost level has no `expected`."""
+    """Yield the line of `episodes`, or a line for each level's draw with a remark.
+
+    In a part the outermost level has no `expected`, since the size of the part is not known.
+    """
     if phase.hierarchy.episodes is not None:
         built = asdict(phase.hierarchy.episodes)
         yield f"{EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
@@ -139,7 +142,7 @@ def _sampling_lines(phase: Phase) -> Iterator[str]:
 
 
 def _mechanism_text(phase: Phase) -> str:
-    """Return a phase's mechanism in braces: type, finite parameters, `also`, votes, and `clip` if it clips."""
+    """Return a phase's mechanism as a YAML mapping in braces, with `votes` and `clip` where it has them."""
     mechanism, clip = phase.mechanism, phase.clip_names[phase.clip]
     values = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
     known = "".join(f", {key}: {_parameter_text(value)}" for key, value in values.items())
@@ -157,7 +160,7 @@ def _parameter_text(value: object) -> str:
 
 
 def _amount_and_remark(level: Level) -> tuple[str, str]:
-    """Return (amount and options of a draw, each as ", key: value", remark on its rate or length), both "" for all."""
+    """Return the amount and options of a draw as YAML, and a remark on its rate or length; both "" for all."""
     match level.scheme:
         case All():
             return "", ""
@@ -176,7 +179,7 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:
 
 
 def _size_and_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) -> tuple[str, str]:
-    """Return (", size: N" with `at_most` or `drop_last`, remark: rate or steps a pass, "at most" if counts differ)."""
+    """Return the size of a draw as YAML, and a remark on its rate or on the steps of a pass."""
     limit = "" if level.is_equal else "at most "
     if isinstance(scheme, Shuffle):
         amount = f", size: {scheme.size}{', drop_last: true' if scheme.drop_last else ''}"
@@ -187,7 +190,7 @@ def _size_and_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) ->
 
 
 def _cyclic_rate_and_remark(level: Level, scheme: CyclicPoisson) -> tuple[str, str]:
-    """Return (", rate: R" with `groups` and caps, remark: average of all groups, or "" if `expected` is simpler)."""
+    """Return the rate and groups of a cyclic Poisson draw as YAML, and a remark, "" if there is none."""
     rate = scheme.probability
     groups = "".join(f", {key}: {value}" for key, value in _group_keys(scheme).items())
     if _is_expected_simpler(level, rate):  # but it is that of all groups, and a step draws from one
@@ -203,7 +206,7 @@ def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (", expected: N", rate as remark) if that is simpler; else (", rate: R", remark, "" if counts differ)."""
+    """Return the simpler of rate and expected number as YAML, and the other as a remark, "" if counts differ."""
     if not level.is_equal:  # where an expected number has no meaning
         return f", rate: {_rate_text(level, rate)}", ""
     expected = rate * level.count
@@ -213,7 +216,7 @@ def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
 
 
 def _is_expected_simpler(level: Level, rate: Fraction) -> bool:
-    """Return True if counts are equal and the expected number is whole, or a decimal while the rate is none."""
+    """Return True if the expected number is whole, or a decimal while the rate is none; False if counts differ."""
     # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is exact
     # is written, and the other one as a remark.
     expected = rate * level.count
@@ -223,7 +226,7 @@ def _is_expected_simpler(level: Level, rate: Fraction) -> bool:
 
 
 def _rate_text(level: Level, rate: Fraction) -> str:
-    """Return the decimal, or else the quotient, that is exactly a level's rate; InputError if it is too long."""
+    """Return a rate as its exact decimal or, without one, as a quotient; InputError if it is too long."""
     stated = scalars.probability_text(rate)
     if stated is None:
         raise InputError(f"level {level.name}: expected a rate of at most {scalars.MAX_DIGITS} characters, got {rate}")
@@ -252,7 +255,7 @@ def _rounded_text(number: Fraction) -> str:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Return the SHA-256 in hex of all that decides guarantee and budget; names of run and phases do not count.
+    """Return the SHA-256 in hex of everything that decides the guarantee and the budget.
 
     Note:
         The names of the run and of its phases are labels and do not count. Fields are listed one by one:
@@ -299,7 +302,7 @@ def _phase_content(phase: Phase) -> dict[str, object]:
 
 
 def _exact_value(value: object) -> object:
-    """Return a number (also a whole one) as hexadecimal float, a word as it is, a tuple as a list of such."""
+    """Return a parameter for the hash: a number as hexadecimal float, a word as it is, a tuple as a list."""
     if isinstance(value, tuple):
         return [_exact_value(each) for each in value]
     return value if isinstance(value, str) else float(value).hex()  # type: ignore[arg-type]  # what else there is
@@ -351,7 +354,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's stated `epochs`, and the amount key (Poisson only) of its first level that is not drawn whole.
+    """Return a phase's stated `epochs`, and the key of the amount if its first level not drawn whole is Poisson.
 
     Args:
         root: the config in its long form.
@@ -367,7 +370,7 @@ def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerm
 
 
 def _amount_key(sections: Section, level: Level) -> str:
-    """Return "batch_size" or "expected" if the user states a Poisson draw by it, as a whole number; else ""."""
+    """Return "batch_size" or "expected" if the user states a Poisson draw so, as a whole number; else ""."""
     if not isinstance(level.scheme, (Poisson, CappedPoisson, CyclicPoisson)):
         return ""
     node = node_at(sections, "sampling", level.name, "expected")
@@ -377,7 +380,7 @@ def _amount_key(sections: Section, level: Level) -> str:
 
 
 def assumes_in_phases(root: Section, section: str, name: str) -> tuple[bool, ...]:
-    """Return for each phase True if its value of a key was assumed: neither file nor command line states it.
+    """Return for each phase True if its value of a key was assumed and not stated by the user.
 
     Args:
         root: the config in its long form.
@@ -389,7 +392,7 @@ def assumes_in_phases(root: Section, section: str, name: str) -> tuple[bool, ...
 
 
 def _stated_number(node: Node | None) -> Fraction | None:
-    """Return the number that file or command line states; None for no number, and for one that was assumed."""
+    """Return the number that the user states; None for anything else, and for an assumed number."""
     if not isinstance(node, Scalar) or node.mark.source.path == ASSUMED:
         return None
     return scalars.number_of(node)

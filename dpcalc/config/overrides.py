@@ -92,7 +92,7 @@ class Changes:
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
-    """Return (unset, set and assumed values of the command line; errors of unreadable ones and keys set twice)."""
+    """Return the changes that the command line states, and the errors of unreadable values and repeated keys."""
     problems: list[Diagnostic] = []
     removals = [partial(_removal, text, f"--unset #{number}") for number, text in enumerate(overrides.unset, start=1)]
     settings = [partial(_assignment, text, f"--set #{at}") for at, text in enumerate(overrides.assignments, start=1)]
@@ -106,7 +106,7 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
 def _first_for_each_key(
     parsers: Iterable[Callable[[], tuple[Assignment, tuple[Flaw, ...]]]], problems: list[Diagnostic]
 ) -> tuple[Assignment, ...]:
-    """Return the first assignment to each key; add errors of parsing, and DPC105 for a repeated key, to `problems`."""
+    """Return the first assignment to each key; errors, also of repeated keys (DPC105), are added to `problems`."""
     first: dict[tuple[str | int, ...], Assignment] = {}
     for parse_word in parsers:
         try:
@@ -124,7 +124,7 @@ def _first_for_each_key(
 
 
 def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return (an option's text as assignment to the option's key, flaws of its YAML); ConfigError if it is empty."""
+    """Return an option's text as an assignment to its key, and the flaws of its YAML; ConfigError if it is empty."""
     source = source_of(text, option)
     mark = Mark(source, 1, 1, max(1, len(text)))
     key = FLAGS[option]
@@ -137,7 +137,7 @@ def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
 
 
 def _removal(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return (assignment of an empty value to the key that `--unset` names, no flaws); ConfigError if it is no path."""
+    """Return the key that `--unset` names as an empty assignment, without flaws; ConfigError if it is no path."""
     source = source_of(text, path)
     keys, marks = parse_path(source.text, source)
     nothing = Scalar(text="", plain=True, mark=marks[-1], key=marks[-1], path=text)
@@ -145,7 +145,7 @@ def _removal(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
 
 
 def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return ("key=value" as an assignment, flaws of its YAML); ConfigError without `=`, a valid key or a value."""
+    """Return "key=value" as an assignment, and the flaws of its YAML; ConfigError if a part is missing or wrong."""
     source = source_of(text, path)
     left, separator, right = source.text.partition("=")
     if not separator:
@@ -161,7 +161,7 @@ def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
 
 
 def parse_path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[Mark, ...]]:
-    """Return (keys and 0-based indices, the place of each) of a dotted path; ConfigError (DPC100) if it is none.
+    """Return the keys and 0-based indices of a dotted path with their places; ConfigError (DPC100) if it is none.
 
     Args:
         text: the path.
@@ -209,7 +209,7 @@ class _GivenKeys:
 
     @property
     def needs_no_size(self) -> bool:
-        """True if the size cannot matter: Poisson at a rate without a cap, or a scheme with neither rate nor size."""
+        """Return True if the number of examples cannot matter for these draws, as for a plain Poisson rate."""
         if self.has("sampling.max_batch_size"):
             return False
         rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
@@ -218,7 +218,7 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return options that a run without a file lacks: one on draws, noise (or a type), length (or epochs), delta."""
+    """Return the options that a run without a file still needs, for its draws, noise, length and delta."""
     given = _given_keys(overrides)
     needed = [
         ("--noise-multiplier", given.has("mechanism.noise_multiplier", "mechanism.type")),
@@ -230,7 +230,7 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
 
 
 def _missing_draw_flag(given: _GivenKeys) -> str:
-    """Return the missing option: the scheme's amount, else size if it matters; "" if none or scheme is unknown."""
+    """Return the option that the draws still need, for an amount or a size; "" if none, or the scheme is unknown."""
     if given.scheme and given.scheme not in SCHEMES:
         return ""  # which of the next four it needs is not known
     takes = SCHEMES.get(given.scheme or "poisson", ())
@@ -245,7 +245,7 @@ def _missing_draw_flag(given: _GivenKeys) -> str:
 
 
 def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic, ...]]:
-    """Return (options with Poisson sampling and a number of examples added where unstated, a note on each addition).
+    """Return the options with unstated sampling and number of examples assumed, and a note on each assumption.
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
@@ -265,7 +265,7 @@ def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic,
 
 
 def _assumed_size(given: _GivenKeys) -> int:
-    """Return the fewest examples that make up a group and of which a step draws one on average (scheme all: 1)."""
+    """Return the fewest examples that hold a group and of which a step draws one on average."""
     # Epsilon of Poisson draws depends on the rate alone, but a plan needs a number of examples.
     rate = given.texts.get(_RATE) or given.assumed.get(_RATE, "1")
     fitting = _fitting_size("1" if given.scheme == "all" else rate)
@@ -273,7 +273,7 @@ def _assumed_size(given: _GivenKeys) -> int:
 
 
 def _given_keys(overrides: Overrides) -> _GivenKeys:
-    """Return the stated texts by dotted key, options before `--set` and `--over`, and the texts that are assumed."""
+    """Return the texts that are stated and those that are assumed, by dotted key; options win over settings."""
     flags = {FLAGS[option]: text.strip() for option, text in overrides.flags}
     texts = _texts_by_key((*overrides.assignments, *overrides.swept))
     return _GivenKeys(texts={**texts, **flags}, assumed=_texts_by_key(overrides.assumed))
@@ -286,7 +286,7 @@ def _texts_by_key(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def _fitting_size(rate: str) -> int:
-    """Return the fewest examples of which a step draws one on average, 1 / rate rounded up; 1 for an invalid rate."""
+    """Return the fewest examples of which a step draws one on average; 1 for an invalid rate."""
     # Nothing is computed from it: the rate itself is stated, and exact.
     number = scalars.parse_number(rate) or scalars.parse_quotient(rate)
     return ceil(1 / number) if number is not None and Fraction(1, MAX_COUNT) <= number <= 1 else 1
@@ -299,7 +299,7 @@ def _group_size(group_size: str) -> int:
 
 
 def without_file_hint(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic; of DPC204 (adjacency assumed) a note without a place, whose hint is `--adjacency`."""
+    """Return a diagnostic for a run without a file: DPC204 becomes a note with `--adjacency` as its hint."""
     if diagnostic.code != "DPC204":
         return diagnostic
     return _note(diagnostic.message, "state `--adjacency add-remove`, or replace-one or zero-out", code="DPC204")

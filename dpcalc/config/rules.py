@@ -32,7 +32,7 @@ def _has_episodes(run: RunSections) -> bool:
 
 
 def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield errors, where a phase has `episodes`, for a level `task`, and for that phase's outer `clip` or `epochs`."""
+    """Yield the errors of phases with `episodes`: a level called `task`, an outer `clip`, or `epochs`."""
     runs = [run for run in config.runs if _has_episodes(run)]
     if not runs:
         return
@@ -72,7 +72,7 @@ def _no_passes_errors(run: RunSections, reason: str) -> Iterator[Diagnostic]:
 
 
 def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield, for each phase with readable sampling, the faults of its draws over all levels, and of its episodes."""
+    """Yield the faults of each phase's draws over all levels, and of its episodes."""
     for run in config.runs:
         sampling = run.node("sampling")
         if run.sampling is None or sampling is None:
@@ -85,7 +85,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> list[Level]:
-    """Return a phase's levels up to the first misread draw: no draw means all, an unknown count means MAX_COUNT."""
+    """Return a phase's levels up to the first misread draw, with MAX_COUNT for an unknown count."""
     levels = []
     for name, count_range in zip(config.names, config.counts, strict=True):
         if name not in draws and run.node("sampling", name) is not None and not run.episodes:
@@ -99,7 +99,7 @@ def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> 
 def _task_errors(
     sampling: Node, episodes: EpisodesSection, levels: list[Level], tree: Tree | None
 ) -> Iterator[Diagnostic]:
-    """Yield the error of invalid `episodes`; in any case, with 1 shot if they are invalid, their faults over levels."""
+    """Yield the error of invalid `episodes`, and in any case the faults that they have with the levels."""
     try:
         tasks = Episodes(**asdict(episodes))
     except KeyedInputError as cause:
@@ -110,7 +110,7 @@ def _task_errors(
 
 
 def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level:
-    """Return a draw's level; if its numbers do not fit, with Poisson at rate 1/2 or shuffled batches of 1 instead."""
+    """Return the level of a draw, with another draw that is valid if its numbers do not fit."""
     try:
         return level_of(name, draw, count_range)
     except InputError:
@@ -123,7 +123,7 @@ def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level
 
 
 def _size_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield errors of stated sizes, of too many records, of draws above the sizes, and, without a tree, of `epochs`."""
+    """Yield the errors of stated sizes, of too many records, and of draws and `epochs` that do not fit the sizes."""
     yield from _size_statement_errors(config)
     yield from _record_number_errors(config)
     for run in config.runs:
@@ -138,7 +138,7 @@ def _size_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _record_number_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield DPC106 if all counts are known and their product, or the tree's sum, exceeds MAX_RECORDS."""
+    """Yield DPC106 if the data have more than MAX_RECORDS records; nothing if a count is unknown."""
     # Every count may be valid while their product is not.
     if config.count_ranges and max_units(config, len(config.count_ranges)) > MAX_RECORDS:
         message = f"more than {MAX_RECORDS:.0e} records in all"
@@ -146,7 +146,7 @@ def _record_number_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def max_units(config: Sections, depth: int) -> int:
-    """Return the units of level `depth` (from 1) in all data, by the tree or the largest counts; 0 if unknown.
+    """Return the largest number of units that a level has in all data; 0 if it is unknown.
 
     Args:
         config: the sections.
@@ -158,7 +158,7 @@ def max_units(config: Sections, depth: int) -> int:
 
 
 def _last_size_mark(root: Section) -> Mark:
-    """Return the place of `data.tree`, else of the last level's `count`, else of its `max`, else of the file."""
+    """Return the place of the last size that the file states, or of the file if it states none."""
     data = entry(root, "data")
     levels, tree = entry(data, "levels"), entry(data, "tree")
     last = levels.items[-1] if isinstance(levels, Items) else None
@@ -166,7 +166,7 @@ def _last_size_mark(root: Section) -> Mark:
 
 
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors of the sizes that each level states; beside `data.tree`, several levels may state none."""
+    """Yield the errors of the sizes that levels state; with `data.tree` several levels may state none."""
     levels = node_at(config.root, "data", "levels")
     items = levels.items if isinstance(levels, Items) else ()
     has_tree = node_at(config.root, "data", "tree") is not None
@@ -178,7 +178,7 @@ def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _stated_size_errors(level: Section) -> Iterator[Diagnostic]:
-    """Yield DPC107 for `count` beside `min` or `max`; without `count` the errors of a range, if no key is unknown."""
+    """Yield DPC107 for `count` beside `min` or `max`; without `count` the errors of the range."""
     stated = {key: node for key, node in level.entries.items() if key in _SIZE_KEYS}
     count = stated.get("count")
     if isinstance(count, Scalar) and len(stated) > 1:
@@ -203,7 +203,7 @@ def _own_keys(section: Section) -> set[str]:
 
 
 def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnostic]:
-    """Yield errors for a level without `count`: DPC103 for no size or half a range, DPC106 for a min above the max."""
+    """Yield the errors of a level without `count`: DPC103 for a missing size, DPC106 for a min above the max."""
     if not stated:
         yield missing_key_error(level, "count")
         return
@@ -220,7 +220,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield the error of a draw's `size`, not with replacement or `at_most`, that exceeds the fewest units of a parent.
+    """Yield the error of a draw without replacement whose `size` exceeds the fewest units of a parent.
 
     Args:
         draw: the draw in the file, or None.
@@ -238,7 +238,7 @@ def _draw_size_errors(
 
 
 def _expected_errors(draw: Node | None, name: str, count_range: tuple[int, int]) -> Iterator[Diagnostic]:
-    """Yield the error of `expected` above the largest parent / `groups`, and DPC107 if parents differ in size."""
+    """Yield the error of an `expected` number that is too large, and DPC107 if parents differ in size."""
     fewest, largest = count_range
     expected = entry(draw, "expected")
     number = scalars.number_of(expected)
@@ -258,7 +258,7 @@ def _expected_errors(draw: Node | None, name: str, count_range: tuple[int, int])
 def _epoch_errors(
     run: RunSections, names: tuple[str, ...], count_ranges: tuple[tuple[int, int], ...]
 ) -> Iterator[Diagnostic]:
-    """Yield DPC107 for `epochs` if the outermost level not drawn whole has no known passes; none for a misread draw."""
+    """Yield DPC107 for `epochs` if the outermost level that is not drawn whole makes no known passes."""
     for name, (fewest, largest) in zip(names, count_ranges, strict=True):
         draw = (run.sampling or {}).get(name)
         if run.sampling is None or (draw is None and run.node("sampling", name) is not None):
@@ -270,7 +270,7 @@ def _epoch_errors(
 
 
 def _no_passes_reason(scheme: str, name: str, *, is_range: bool) -> str:
-    """Return why a draw makes no known passes: random allocation, or `is_range` without Poisson or bins; else ""."""
+    """Return why a draw makes no known number of passes over the data; "" if it makes one."""
     if scheme == "random-allocation":
         return "random-allocation chooses among steps, not passes"
     if is_range and scheme not in {"poisson", "balls-in-bins"}:
@@ -282,7 +282,7 @@ def _no_passes_reason(scheme: str, name: str, *, is_range: bool) -> str:
 
 
 def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors between sections: names, sizes, periods, units, draws, lengths, clipping, tuning.
+    """Yield the errors of sections that do not fit together, or of values that need more than one key to judge.
 
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
@@ -320,7 +320,7 @@ def _tuning_shape_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _tuning_method_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield DPC107 for an accountant beside `tuning` that is neither auto nor rdp."""
+    """Yield DPC107 if `tuning` is stated with an accounting method other than auto and rdp."""
     method = node_at(config.root, "accounting", "method")
     if config.tuning is None or config.accounting is None or method is None:
         return
@@ -330,7 +330,7 @@ def _tuning_method_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def remarks(config: Sections) -> Iterator[Diagnostic]:
-    """Yield warnings and notes on a valid config: assumed adjacency, delta >= 1 / units, shuffled batches, zero noise.
+    """Yield the warnings and notes on a valid config, such as an assumed adjacency or a large delta.
 
     Args:
         config: the sections, none of them None where the file has it.
@@ -346,7 +346,7 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _adjacency_notes(root: Section, section: Node, privacy: Privacy) -> Iterator[Diagnostic]:
-    """Yield the note DPC204, at `privacy` or for an option at the file, if no adjacency is stated."""
+    """Yield the note DPC204 if no adjacency is stated."""
     if privacy.adjacency is None:
         hint = "add `adjacency: add-remove`, or replace-one or zero-out"
         in_file = section.mark.source is root.mark.source  # else the section exists only because of a flag
@@ -355,7 +355,7 @@ def _adjacency_notes(root: Section, section: Node, privacy: Privacy) -> Iterator
 
 
 def _delta_warnings(config: Sections, names: list[str], privacy: Privacy) -> Iterator[Diagnostic]:
-    """Yield DPC203 if delta >= 1 / number of protected units (default: outermost), none of whose counts is assumed."""
+    """Yield DPC203 if delta is at least 1 / number of protected units, unless a count is assumed."""
     depth = names.index(privacy.unit) + 1 if privacy.unit else 1
     units = max_units(config, depth)
     delta = node_at(config.root, "privacy", "delta")
@@ -387,7 +387,7 @@ def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the error of `privacy.unit`: missing with several levels, `task` of episodes, `all`, or no level's name."""
+    """Yield the error of a `privacy.unit` that names no level, or is missing although there are several."""
     section, names = config.root.entries.get("privacy"), config.names
     if not isinstance(section, Section) or not names:
         return
@@ -410,7 +410,7 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield, unless there are episodes, errors for unknown levels, no outermost draw, and draws with 0 or 2 rates."""
+    """Yield the errors of a phase's draws: unknown levels, no outermost draw, and none or two rates."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return
@@ -434,7 +434,7 @@ def _drawn_level_errors(sampling: Section, names: tuple[str, ...]) -> Iterator[D
 
 
 def _rate_errors(run: RunSections, name: str) -> Iterator[Diagnostic]:
-    """Yield DPC107 if a draw that takes `rate` or `expected` has both, DPC103 if an otherwise valid one has neither."""
+    """Yield DPC107 if a draw has both `rate` and `expected`, DPC103 if an otherwise valid one needs either."""
     draw, scheme = entry(run.node("sampling"), name), node_at(run.run.sections, "sampling", name, "scheme")
     takes = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
     if not isinstance(draw, Section) or "expected" not in takes:
@@ -452,7 +452,7 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC108 if the `clip` of a mechanism that clips is a text but no level, `batch`, or `task` of episodes."""
+    """Yield DPC108 if `clip` is a text that names neither a level, nor `batch`, nor `task` of episodes."""
     names = (*levels, *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
     clip, kind = run.node("mechanism", "clip"), run.node("mechanism", "type")
     name = kind.text if isinstance(kind, Scalar) else Gaussian.name
@@ -476,7 +476,7 @@ def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") -> Diagnostic:
-    """Return DPC108 for a value that names no level; hint: the nearest name, else all names, followed by `also`."""
+    """Return DPC108 for a value that names no level, with the nearest name or all names as a hint."""
     word = node.text if isinstance(node, Scalar) else ""
     near = nearest(word, names)
     levels = [name for name in names if not also or name not in {TASK, BATCH}]
@@ -485,7 +485,7 @@ def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") 
 
 
 def _choice_errors(section: Section, keys: tuple[str, str], hint: str, *, is_required: bool) -> Iterator[Diagnostic]:
-    """Yield DPC107, at the later key, if a section states both keys; DPC103 with the hint if it must state one."""
+    """Yield DPC107 if a section states both of two keys, DPC103 if it must state one of them and does not."""
     stated = [key for key in section.entries if key in keys]
     if len(stated) > 1:
         node = section.entries[stated[-1]]

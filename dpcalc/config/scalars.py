@@ -30,7 +30,7 @@ Value = str | bool | Fraction | None
 
 
 def value(scalar: Scalar) -> Value:
-    """Return the exact decimal number, boolean or None (empty, null) of a plain scalar; else its text, also for 1/97.
+    """Return the exact number, boolean, None or text that a scalar means.
 
     Note:
         Quoted words are always texts. Numbers are decimal: digits with single underscores between them, a
@@ -69,7 +69,7 @@ def parse_quotient(text: str) -> Fraction | None:
 
 
 def decimal_text(number: Fraction) -> str | None:
-    """Return the exact decimal (1e-5 if 3 characters shorter, integers < 1e16 plain); None if over MAX_DIGITS digits.
+    """Return the exact decimal of a number in its shorter notation; None if it has over MAX_DIGITS digits.
 
     Example:
         >>> decimal_text(Fraction(1, 250)), decimal_text(Fraction(1, 10**5)), decimal_text(Fraction(1, 3))
@@ -93,7 +93,7 @@ def probability_text(number: Fraction) -> str | None:
 
 
 def limit_violation(text: str) -> str:
-    """Return the limit that a number breaks (length, exponent, infinity), in words; "" if none or not a number."""
+    """Return the limit on numbers that a text breaks, in words; "" if it breaks none or is no number."""
     if _INFINITY.fullmatch(text):
         return "numbers must be finite"
     match = _NUMBER.fullmatch(text)
@@ -121,7 +121,7 @@ def describe(node: Node) -> str:
 
 
 def number_hint(node: Node) -> str:
-    """Return the advice "remove the quotes" for a quoted number, else the `word_hint` of a scalar; "" for others."""
+    """Return advice on how to write a number, such as "remove the quotes"; "" if there is none."""
     if not isinstance(node, Scalar):
         return ""
     if not node.plain and _NUMBER.fullmatch(node.text.strip()[:MAX_DIGITS]):
@@ -224,7 +224,7 @@ class DrawSize(ValueType):
     """Size of a draw without replacement: an integer >= 1, or `{at_most: 8}`, which `sections` reads."""
 
     def check(self, value: object) -> int:
-        """Return a whole number from 1 as int; WrongValueError for anything else (`sections` reads `at_most`)."""
+        """Return a whole number from 1 as int; WrongValueError for anything else."""
         if not isinstance(value, Fraction):
             raise WrongValueError("DPC102", f"a whole number, or {{{AT_MOST}: 8}}")
         return COUNT.check(value)
@@ -245,7 +245,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return the name; WrongValueError unless a letter, then up to 63 letters, digits, - or _, and not reserved."""
+        """Return the name; WrongValueError if it is reserved, or no word of at most 64 characters."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):
@@ -268,7 +268,7 @@ class Label(ValueType):
     min_length: int = 0
 
     def check(self, value: object) -> str:
-        """Return the text; WrongValueError if over MAX_LABEL, not printable, or too short without outer spaces."""
+        """Return the text; WrongValueError if it is too long, too short or not printable."""
         text: str = TEXT.check(value)
         if len(text) > MAX_LABEL or visible(text) != text:
             raise WrongValueError("DPC104", f"at most {MAX_LABEL} printable characters")

@@ -192,7 +192,7 @@ class Draw:
 
 @cache
 def draw_keys(scheme: str) -> dict[str, Key]:
-    """Return the keys of a scheme; size, bins, times, groups are required; only a fixed size may be `at_most`."""
+    """Return the keys that a draw of this scheme takes, marked as required where they are."""
     keys = {name: each for name, each in keys_of(Draw).items() if name in ("scheme", *SCHEMES[scheme])}
     if "size" in keys and scheme != "fixed":
         keys["size"] = replace(keys["size"], kind=COUNT)
@@ -437,7 +437,7 @@ SECTIONS: dict[str, type | None] = {
 
 
 def keys_in(section: str) -> dict[str, Key]:
-    """Return the keys allowed in a section of SECTIONS, in `mechanism` those of all types; {} for other sections."""
+    """Return the keys allowed in a section of SECTIONS, for mechanisms those of all types; {} for other sections."""
     if section == "mechanism":
         return all_mechanism_keys()
     if section == "mechanism.also":
@@ -459,7 +459,7 @@ def all_mechanism_keys() -> dict[str, Key]:
 
 @cache
 def _merged_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
-    """Return the keys of some mechanism types by name; a key of several has all meanings and the widest type."""
+    """Return the keys of several mechanism types by name; a shared key has all meanings and the widest type."""
     merged: dict[str, Key] = {}
     for mechanism in mechanisms:
         for name, each in mechanism_keys(mechanism).items():
@@ -470,7 +470,7 @@ def _merged_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
 
 
 def _widest(kind: ValueType, other: ValueType) -> ValueType:
-    """Return a type that takes the values of both: `kind` if equal, the wider range of exact numbers, else AnyOf."""
+    """Return a type that takes the values of both types."""
     if kind == other:
         return kind
     if isinstance(kind, Exact) and isinstance(other, Exact):

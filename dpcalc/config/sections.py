@@ -69,7 +69,7 @@ def _read_section(section: type[M], node: Node) -> M:
 
 
 def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
-    """Return {stated key: checked value}; ConfigError with one error for each wrong, missing or misspelt key."""
+    """Return the checked values of stated keys; ConfigError with an error for each wrong, missing or misspelt key."""
     # Short forms among the keys are written out already, and so unknown.
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, "a mapping")])
@@ -92,14 +92,14 @@ def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
 
 
 def _is_explained(missing: str, extra: Collection[str], section: Section) -> bool:
-    """Return True if the missing key needs no error: an `extra` key is its misspelling, or any of AMOUNT_KEYS."""
+    """Return True if an unknown key explains the missing one, which then needs no error of its own."""
     # The error about that key then stands for the one about the missing key.
     kind = section_kind(section.path)
     return any(name in AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
 
 
 def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
-    """Return a Structure's node, a tuple for a list, AtMost for `at_most`, else the checked value; or ConfigError."""
+    """Return the value of a node as its type reads it; ConfigError if the type refuses it."""
     if isinstance(kind, Structure):
         return node
     if isinstance(kind, ListOf):
@@ -112,7 +112,7 @@ def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401 
 
 
 def _checked_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
-    """Return the value that `kind` accepts, 1/97 as a number where it takes quotients; raise ConfigError for others."""
+    """Return the value that `kind` accepts, 1/97 as a number where quotients are allowed; ConfigError for others."""
     value = scalars.value(node) if isinstance(node, Scalar) else node
     if isinstance(kind, Word) and value not in kind.allowed:
         raise ConfigError([wrong_word_error(name, node, kind.allowed)])
@@ -143,7 +143,7 @@ def _read_list(kind: ListOf, node: Node) -> tuple[object, ...]:
 
 
 def _read_draw(node: Node) -> Draw:
-    """Return the draw of a level; ConfigError if it states no known `scheme`, or other keys than that scheme takes."""
+    """Return the draw of a level; ConfigError if `scheme` is not known, or its keys or values are wrong."""
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, DRAW_FORM)])
     scheme = node.entries.get("scheme")
@@ -183,7 +183,7 @@ def _mechanism_type(node: Node) -> str:
 
 
 def _mechanism_values(kind: str, node: Node, data: MechanismFiles) -> dict[str, Any]:
-    """Return {key: value} without `type`, exact numbers as floats, data files read; ConfigError with all errors."""
+    """Return a mechanism's values, with numbers as floats and data files read; ConfigError with all errors."""
     errors: list[Diagnostic] = []
     values: dict[str, Any] = {}
     for read in (_read_values, data.read):  # the data replace the nodes that state them
@@ -260,7 +260,7 @@ class Sections:
 
 
 def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
-    """Return (the file's sections, None if wrong or left out; all errors); a left-out `accounting` has its defaults.
+    """Return the sections of a file, with None for a wrong one, and all errors.
 
     Args:
         root: the file.
@@ -292,7 +292,7 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
 
 
 def _levels(root: Section, tree: Tree | None) -> tuple[tuple[str, ...], tuple[tuple[int, int] | None, ...]]:
-    """Return (level names, their `_count_ranges`); (), () if the names are wrong or missing; no errors are added."""
+    """Return the names of the levels and their count ranges; (), () if the names are wrong or missing."""
     data = node_at(root, "data")
     data_keys = data.entries if isinstance(data, Section) else {}
     names, levels = level_names(root), data_keys.get("levels")
@@ -304,7 +304,7 @@ def _levels(root: Section, tree: Tree | None) -> tuple[tuple[str, ...], tuple[tu
 def _count_ranges(
     data_keys: Mapping[str, Node], levels: Sequence[Node], tree: Tree | None
 ) -> tuple[tuple[int, int] | None, ...]:
-    """Return the `_count_range` of each level, from `data.tree` if stated; all None if the tree or a key is wrong."""
+    """Return the (fewest, most) units of each level, from `data.tree` if stated; None where unknown."""
     if any(key not in keys_of(Data) and not key.startswith(USER_KEY) for key in data_keys):
         return (None,) * len(levels)  # `60,000` in braces is 60 and a key `000`
     if "tree" in data_keys:
@@ -369,7 +369,7 @@ class _SectionReader:
         return None
 
     def read_run(self, run: Run) -> RunSections:
-        """Return a phase's sections, None if missing or wrong (errors are added); `sampling` is {} with `episodes`."""
+        """Return a phase's sections, with None for a missing or wrong one, whose errors are added."""
         episodes = self._read_episodes(run)
         parts = self._read_mechanism(run) or _MechanismParts(None, None, "")
         return RunSections(
@@ -393,7 +393,7 @@ class _SectionReader:
         return None
 
     def check_inherited(self, run: Run) -> None:
-        """Add the errors of the top level that phases inherit from, but no missing keys (DPC103): phases state them."""
+        """Add the errors of the top level that phases inherit, but not its missing keys, which phases may state."""
         # Read by a second reader, whose errors are filtered: what is missing here may stand in the phases.
         reader = _SectionReader(self._names, self._data)
         reader.read_run(run)
@@ -407,7 +407,7 @@ class _SectionReader:
                     _read_value(LABEL, section.entries[key], key)
 
     def report_unknown_keys(self, section: Section) -> None:
-        """Add DPC101 for unknown keys of a file or phase, DPC104 for a file's in a phase; note the sections they mean.
+        """Add an error for each unknown key of a file or phase: DPC101, or DPC104 for a file's key in a phase.
 
         The sections that unknown keys stand for are remembered: `_report_missing` does not call them missing.
         """
@@ -424,7 +424,7 @@ class _SectionReader:
                 self.problems.append(unknown_key_error(section, key, value))
 
     def check_phases(self, root: Section) -> None:
-        """Add the errors of the list `phases`: its type and length, items that are no mappings, wrong keys or names."""
+        """Add the errors of the list `phases`: of its length, and of the items, their keys and their names."""
         phases = root.entries.get("phases")
         if phases is None:
             return
@@ -442,7 +442,7 @@ class _SectionReader:
                 self.problems.append(wrong_type_error(phase, "a mapping"))
 
     def _read_episodes(self, run: Run) -> Episodes | None:
-        """Return `sampling.episodes`; None without it, if it is wrong, or with draws beside it (DPC107 for each)."""
+        """Return `sampling.episodes`; None if there are none, they are wrong, or draws are stated as well."""
         node = run.sections.entries.get("sampling")
         built = entry(node, EPISODES)
         if not isinstance(node, Section) or built is None:
@@ -458,7 +458,7 @@ class _SectionReader:
         return None
 
     def _read_sampling(self, run: Run) -> dict[str, Draw] | None:
-        """Return the valid draws by level; None with `episodes`; None and an error for a wrong or missing section."""
+        """Return the valid draws by level; None with `episodes`, or if the section is wrong or missing."""
         node = run.sections.entries.get("sampling")
         if node is None:
             self._report_missing(run.sections, "sampling")
@@ -475,7 +475,7 @@ class _SectionReader:
         return self._read_draws(node)
 
     def _read_draws(self, sampling: Section) -> dict[str, Draw]:
-        """Return {key: draw} of the valid draws, user keys left out; add the errors of the others; no episodes here."""
+        """Return the valid draws by level, and add the errors of the others."""
         draws: dict[str, Draw] = {}
         for name, draw in sampling.entries.items():
             if not name.startswith(USER_KEY):
@@ -484,7 +484,7 @@ class _SectionReader:
         return draws
 
     def _read_training(self, run: Run) -> Training | None:
-        """Return `training` without `batch_size`, for which several levels add an error; None if wrong or missing."""
+        """Return `training` without its `batch_size`; None if it is wrong or missing."""
         node = run.sections.entries.get("training")
         size = entry(node, BATCH_SIZE)
         if not isinstance(node, Section) or size is None:

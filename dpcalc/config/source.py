@@ -35,7 +35,7 @@ class Severity(StrEnum):
 
 
 def visible(text: str) -> str:
-    r"""Return a text, safe on terminals and in logs: control characters and runner commands escaped, else unchanged.
+    r"""Return a text that is safe on terminals and in logs, with control characters and runner commands escaped.
 
     Returns:
         The same text with control, format, surrogate and separator characters written as escapes, and so the first
@@ -56,7 +56,7 @@ def shortened(text: str) -> str:
 
 
 def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
-    """Return (line cut to 100 characters around `column` and escaped, first caret's cell from 1, number of carets).
+    """Return the part of a line around `column`, escaped, with the first cell and the number of its carets.
 
     Args:
         line: the raw line.
@@ -116,7 +116,7 @@ class Diagnostic:
         object.__setattr__(self, "example", tuple(map(visible, self.example)))
 
     def format(self) -> str:
-        """Return "path:line:column: severity[code]: message", the line with carets if known, and hint or example."""
+        """Return the diagnostic as text, with its line and carets if known, and with a hint or an example."""
         place = visible(self.path) if self.line is None else f"{visible(self.path)}:{self.line}:{self.column}"
         head = f"{place}: {self.severity}[{self.code}]: {self.message}"
         if self.line is None or not self.source_line:
@@ -148,7 +148,7 @@ class ConfigError(InputError):
 
 
 def _printable_part(text: str, start: int, stop: int) -> str:
-    """Return text[start:stop], invisible characters escaped and the first ones of runner commands in the whole text."""
+    """Return text[start:stop] with invisible characters and the beginnings of runner commands escaped."""
     # A runner's command can begin before the part that is shown, so the whole text is searched.
     commands = {match.start() for match in LOG_COMMAND.finditer(text)}
     return "".join(
@@ -215,7 +215,7 @@ class Mark:
 
 
 def finding(severity: Severity, code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
-    """Return a diagnostic of any severity, with an excerpt of the line that `mark` is in, "" behind the last line.
+    """Return a diagnostic of any severity, with an excerpt of the line that `mark` is in.
 
     Args:
         severity: its consequence.
@@ -254,7 +254,7 @@ def error(code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
 
 
 def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
-    """Return the bytes of a regular file or ("-") standard input; ConfigError if impossible or above `limit`.
+    """Return the bytes of a regular file or standard input ("-"); ConfigError if unreadable or over `limit`.
 
     Args:
         path: file name, or "-" for standard input.
@@ -284,7 +284,7 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
 
 
 def decode(data: bytes, path: str) -> Source:
-    """Return UTF-8 bytes as a source, byte order mark removed; ConfigError for other bytes, or as `source_of`.
+    """Return UTF-8 bytes as a source, without byte order mark; ConfigError if they are no text for a config.
 
     Args:
         data: the bytes.
@@ -300,7 +300,7 @@ def decode(data: bytes, path: str) -> Source:
 
 
 def _wrong_byte_error(body: bytes, start: int, mark_length: int, path: str) -> Diagnostic:
-    """Return the error (DPC100) at body[start], no UTF-8; the offset that it names counts the byte order mark too."""
+    """Return the error (DPC100) of the byte body[start], which is not UTF-8, with its offset in the file."""
     # The place is found by decoding what comes before the wrong byte; the line is shown with replacement characters.
     readable = _source(body.decode("utf-8", errors="replace"), path)
     mark = _mark_after(readable, body[:start].decode("utf-8"))
@@ -329,7 +329,7 @@ def source_of(text: str, path: str) -> Source:
 
 
 def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
-    """Return, to be raised, a ConfigError about a file as a whole, without a line; standard input is called "<stdin>".
+    """Return a ConfigError about a file as a whole, for the caller to raise.
 
     Args:
         path: the file, "-" for standard input.
@@ -350,7 +350,7 @@ def _read_stdin(limit: int) -> bytes:
 
 @contextmanager
 def open_regular(path: str) -> Iterator[BinaryIO]:
-    """Context manager: a regular file open for reading; ConfigError for others, without waiting; OSError if missing.
+    """Context manager that opens a regular file for reading; ConfigError for others, OSError if it is missing.
 
     Raises:
         ConfigError: it is a folder, a named pipe, a device.

@@ -23,7 +23,7 @@ _FILE_HINT = "a lower triangular matrix, a row for every step, as *.npy (written
 
 
 def strategy(node: Node, files: Files) -> "Strategy":
-    """Return the strategy of a word (identity, prefix-sum, tree) or key (toeplitz, banded, tree, file); or ConfigError.
+    """Return the matrix strategy that a word or a mapping states; ConfigError if it states none.
 
     Args:
         node: the value of `mechanism.strategy`.
@@ -48,7 +48,7 @@ def strategy(node: Node, files: Files) -> "Strategy":
 
 
 def _toeplitz(node: Node) -> "Strategy":
-    """Return a Toeplitz strategy; ConfigError unless 1 to MAX_COEFFICIENTS numbers in range, the first not 0."""
+    """Return a Toeplitz strategy; ConfigError unless it has 1 to MAX_COEFFICIENTS valid coefficients."""
     from dpcalc.mechanisms.matrix_factorization import MAX_COEFFICIENTS, Toeplitz  # noqa: PLC0415  it loads numpy
 
     if not isinstance(node, Items):
@@ -107,7 +107,7 @@ def _single_count(node: Node, key: str) -> int:
 
 
 def _matrix(node: Section, files: Files) -> "Strategy":
-    """Return the strategy of a matrix file; ConfigError for wrong entries, or if the `sha256` is not their digest."""
+    """Return the strategy in a matrix file; ConfigError for wrong entries, or another digest than `sha256` states."""
     from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
 
     name = file_name(node, "NumPy or CSV", others=("sha256",))
@@ -121,7 +121,7 @@ def _matrix(node: Section, files: Files) -> "Strategy":
 
 
 def _refuse_other_digest(stated: Node | None, digest: str, name: str) -> None:
-    """Raise ConfigError (DPC110), which names the digest of the matrix, if a `sha256` states another one."""
+    """Raise ConfigError (DPC110) if the stated `sha256` is not the digest of the matrix."""
     if stated is not None and (not isinstance(stated, Scalar) or stated.text.lower() != digest):
         message = f"`{stated.path}` is not that of the matrix in `{name}`, which is {digest}"
         hint = "restore the file, or state this sum if it is meant"
@@ -141,7 +141,7 @@ def _entries(name: str, files: Files) -> "Array":
 
 
 def _npy_entries(content: bytes) -> "Array":
-    """Return the square matrix in untrusted .npy bytes, nothing unpickled; Refusal if damaged or not of numbers."""
+    """Return the square matrix in .npy bytes, without unpickling; Refusal if damaged or not of numbers."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
     stream = io.BytesIO(content)
@@ -157,7 +157,7 @@ def _npy_entries(content: bytes) -> "Array":
 
 
 def _npy_header(stream: io.BytesIO) -> tuple[Any, bool, Any]:
-    """Return (shape, True if by columns, dtype) of a .npy stream, read up to its body; Refusal unless real numbers."""
+    """Return the shape, order (True by columns) and dtype of a .npy stream; Refusal if not of real numbers."""
     from numpy.lib import format as npy  # noqa: PLC0415  only configs with a strategy need it
 
     try:
@@ -173,7 +173,7 @@ def _npy_header(stream: io.BytesIO) -> tuple[Any, bool, Any]:
 
 
 def _side(shape: tuple[object, ...]) -> int:
-    """Return n of an array shape (n, n), 1 <= n <= MAX_SIDE; raise Refusal for any other shape."""
+    """Return the side of a square array shape; Refusal for any other shape or above MAX_SIDE."""
     from dpcalc.mechanisms.strategies import MAX_SIDE  # noqa: PLC0415  it loads numpy
 
     if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
@@ -205,7 +205,7 @@ def _csv_entries(content: bytes) -> "Array":
 
 
 def _cell_number(cell: str, row: int, column: int) -> float:
-    """Return the number (also nan, inf) in cell (row, column) from 1, 0 if empty above the diagonal; else Refusal."""
+    """Return the number in a CSV cell, 0 for an empty one above the diagonal; Refusal for other texts."""
     word = cell.strip()
     if not word and column > row:
         return 0.0
@@ -216,7 +216,7 @@ def _cell_number(cell: str, row: int, column: int) -> float:
 
 
 def _refuse_wrong_entries(entries: "Array") -> None:
-    """Raise Refusal naming an entry that is not finite, over 1e100, not 0 above the diagonal, or below 1e-100 on it."""
+    """Raise Refusal, naming an entry, if a matrix is not finite, too large, not lower triangular or not invertible."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
     # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.

@@ -97,7 +97,7 @@ def dotted(keys: Iterable[str | int]) -> str:
 
 
 def within(above: str, path: str) -> bool:
-    """Return True if `path` is `above` or below it; "" is above all.
+    """Return True if the dotted path `path` is `above` or lies below it.
 
     Args:
         above: dotted path that may be a beginning, "" for the whole file.
@@ -159,7 +159,7 @@ class PathStep:
 
 
 def split_path(text: str) -> tuple[tuple[PathStep, ...], int]:
-    """Return (steps of a dotted path, number of characters read: fewer than all where the path is malformed).
+    """Return the steps of a dotted path and the number of characters read, fewer than all if it is malformed.
 
     Example:
         >>> [step.key for step in split_path("phases[0].training")[0]], split_path("a..b")[1]
@@ -214,7 +214,7 @@ def without_keys(section: Section, *keys: str) -> Section:
 
 
 def replace_at(root: Node, keys: Sequence[str | int], value: Node) -> Node:
-    """Return a tree with `value` at a path, whose last key may be new; the tree itself where the path leads nowhere.
+    """Return a tree with `value` at a path, whose last key may be new; unchanged if the path leads nowhere.
 
     Args:
         root: the tree.

@@ -53,7 +53,7 @@ class Flaw:
 
 
 def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
-    """Return (YAML text as a marked tree, flaws such as duplicate keys); ConfigError if empty, no YAML or too large.
+    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read as a tree.
 
     Raises:
         ConfigError: there is no tree at all: bad syntax, an empty text, too deep, too many parts, a cycle.
@@ -87,7 +87,7 @@ class _BoundedLoader(yaml.SafeLoader):
     """PyYAML's composer, which counts events and nesting while it reads, so that hostile files end early."""
 
     def __init__(self, source: Source) -> None:
-        """Start before the first event; `tags` will hold the (line, column), from 1, of each value with a tag."""
+        """Start before the first event; `tags` will hold the line and column (from 1) of each value with a tag."""
         super().__init__(source.text)
         self.source = source
         self.tags: set[tuple[int, int]] = set()
@@ -95,7 +95,7 @@ class _BoundedLoader(yaml.SafeLoader):
         self._nesting = 0
 
     def get_event(self) -> yaml.Event | None:
-        """Return PyYAML's next event or None at the end, its tag noted; ConfigError above MAX_EVENTS, MAX_DEPTH."""
+        """Return PyYAML's next event, None at the end; ConfigError above MAX_EVENTS or MAX_DEPTH."""
         event: yaml.Event | None = super().get_event()  # type: ignore[no-untyped-call]
         if event is None:
             return None
@@ -115,7 +115,7 @@ class _TreeBuilder:
     """Translation of PyYAML's graph into a marked tree: aliases expanded, `<<` merged, every node with its path."""
 
     def __init__(self, source: Source, tags: Container[tuple[int, int]]) -> None:
-        """Start without flaws; `tags` are the (line, column) of values with a tag, each of which makes a flaw."""
+        """Start without flaws; `tags` holds the places of values with a tag, which each make a flaw."""
         self.source = source
         self.flaws: list[Flaw] = []
         self._tags = tags
@@ -123,7 +123,7 @@ class _TreeBuilder:
         self._count = 0
 
     def build(self, node: yaml.Node, path: str, key: Mark | None) -> Node:
-        """Return a PyYAML node as a marked tree, aliases copied; ConfigError for a cycle, too many parts or depth.
+        """Return a PyYAML node as a tree with places; ConfigError for a cycle, too many parts or too deep nesting.
 
         Args:
             node: PyYAML's node.
@@ -152,7 +152,7 @@ class _TreeBuilder:
         return tree
 
     def _check_limits(self, node: yaml.Node, mark: Mark, key: Mark | None) -> None:
-        """Count a node; ConfigError (DPC111) above MAX_EVENTS nodes or MAX_DEPTH, or if it is among its ancestors."""
+        """Count a node; ConfigError (DPC111) for too many nodes, too deep nesting, or a node that contains itself."""
         self._count += 1
         if self._count > MAX_EVENTS:
             raise _too_many_parts_error(mark)
@@ -172,7 +172,7 @@ class _TreeBuilder:
     def _build_entries(
         self, pairs: list[tuple[yaml.Node, yaml.Node]], path: str
     ) -> tuple[dict[str, Node], frozenset[str]]:
-        """Return (entries of a mapping, own keys winning over `<<`; repeated keys); first values count; adds flaws."""
+        """Return the entries of a mapping, and its repeated keys, of which the first counts; flaws are added."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         seen: dict[str, int] = {}
@@ -198,7 +198,7 @@ class _TreeBuilder:
         return {**merged, **own}, frozenset(repeated)
 
     def _merged_entries(self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]) -> dict[str, Node]:
-        """Return the entries behind a `<<`, the first of a list winning; extend `repeated`, add flaws for others."""
+        """Return the entries that `<<` adds to a mapping, the first of a list winning; flaws are added."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: dict[str, Node] = {}
         # Of a list of mappings the first wins, so it is written last.
@@ -213,7 +213,7 @@ class _TreeBuilder:
 
 
 def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:
-    """Return the Mark of a node or event, whose width ends with it or with its first line; line 1 without a place."""
+    """Return the place of a node or event, up to the end of its first line; line 1 if it has no place."""
     start, end = node.start_mark, node.end_mark
     if start is None or end is None:
         return Mark(source, 1, 1)
@@ -229,7 +229,7 @@ def _too_many_parts_error(mark: Mark) -> ConfigError:
 
 
 def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
-    """Return PyYAML's complaint as an error (DPC100), in our words if known; at the start of an unclosed bracket."""
+    """Return PyYAML's complaint as an error (DPC100), in our words if known and where the mistake begins."""
     text = " ".join(str(part) for part in (cause.problem, cause.context) if part)
     message, hint = next(((words, advice) for part, words, advice in _SENTENCES if part in text), (text, ""))
     if "expected ','" in text or "expected the node content" in text:
@@ -242,7 +242,7 @@ def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
 
 
 def _reference_hint(cause: yaml.MarkedYAMLError, source: Source) -> str:
-    """Return advice if `${...}` or `???` stands in the wrong line, which needs quotes or a value; else ""."""
+    """Return advice on a `${...}` or `???` in the wrong line, which needs quotes or a value; else ""."""
     position = cause.problem_mark
     line = source.lines[position.line] if position and position.line < len(source.lines) else ""
     if "${" in line:

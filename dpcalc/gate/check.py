@@ -50,7 +50,9 @@ class Demands:
 def check(
     paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER, demands: Demands, costs: Costs
 ) -> tuple[Result, ...]:
-    """Return each file's `_judgement`, in order, the first 10 over a limit with suggestions; then `missing_configs`.
+    """Return a result for each file, in order, then a failed one for each lock entry without a config.
+
+    The first 10 files over their limit get suggestions of values that would fit.
 
     Args:
         paths: config files; "-" is standard input.
@@ -72,7 +74,9 @@ def check(
 
 
 def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
-    """Return one `_comparison` for each case, in order; the plans of all cases are computed first, in worker processes.
+    """Return the comparison of each config with its base, in order.
+
+    The plans of all cases are computed first, in worker processes.
 
     Args:
         compared_cases: configs with their bases.
@@ -83,7 +87,10 @@ def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
 
 
 def _comparison(case: Case, costs: Costs) -> Result:
-    """Return `comparison_result`; passed with the case's problems without a base; `error_result` of any exception."""
+    """Return the comparison of a config with its base; passed with the case's problems if there is no base.
+
+    An unreadable config, or any exception, becomes an `error_result`.
+    """
     try:
         if case.pair is not None:
             return comparison_result(case.pair, costs)
@@ -95,7 +102,7 @@ def _comparison(case: Case, costs: Costs) -> Result:
 
 
 def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerBound]:
-    """Yield the request for a case's lower bound if `_wants_lower_bound` for its upper one; nothing on an error."""
+    """Yield the request for a case's lower bound if `_wants_lower_bound` says so; nothing on an error."""
     if case.new is None:
         return
     try:
@@ -113,7 +120,10 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return an error's result, an undecided one, or `_verdict` on limit, budget, base and lock; no suggestions."""
+    """Return the result of a config by its limit, budget, base and lock, without suggestions.
+
+    An error becomes an `error_result`; a loose bound that does not settle the limit makes the result undecided.
+    """
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
@@ -156,7 +166,10 @@ def _guarantee(plan: Plan, costs: Costs, demands: Demands) -> Guarantee:
 
 
 def _strictest_limit(new: Loaded, pair: ConfigPair | None, demands: Demands) -> Limit | None:
-    """Return the lowest limit on epsilon of file, base (unless budgets may change) and policy; None without any."""
+    """Return the lowest limit on epsilon that file, base or policy set; None without any.
+
+    The limit of the base does not count if budgets may change.
+    """
     own = _budget_limit(new, "budget.epsilon")
     before = (
         None
@@ -175,7 +188,11 @@ def _budget_limit(loaded: Loaded, source: str) -> Limit | None:
 def _limit_problems(
     new: Loaded, guarantee: Guarantee, base: BaseCost | None, limit: Limit | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield one of: DPC205 infinite, DPC901 `_is_undecided`, DPC301 over limit, DPC302 (warning) over warn_at_pct."""
+    """Yield the gravest problem of epsilon and its limit, if there is any.
+
+    From the gravest: DPC205 for an infinite epsilon, DPC901 if undecided, DPC301 above the limit, DPC302 (a warning)
+    above `warn_at_pct` of the limit.
+    """
     share = demands.policy.warn_at_pct
     mark = new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None
     # The gravest alone: an infinite epsilon is over every limit, and one over the limit is near it, too.
@@ -192,7 +209,10 @@ def _limit_problems(
 
 
 def _is_undecided(plan: Plan, guarantee: Guarantee, limit: Limit | None) -> bool:
-    """Return True if a finite, loose (`is_fallback`) upper bound is over the limit and the lower is not, or unknown."""
+    """Return True if a finite but loose upper bound is over the limit and no lower bound is.
+
+    Loose bounds are those of `is_fallback`.
+    """
     # A loose upper bound above the limit is no verdict: the exact epsilon may be on either side of it.
     if limit is None or not guarantee.finite or guarantee.epsilon <= limit.value or not is_fallback(plan, guarantee):
         return False
@@ -200,7 +220,7 @@ def _is_undecided(plan: Plan, guarantee: Guarantee, limit: Limit | None) -> bool
 
 
 def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Iterator[Problem]:
-    """Yield DPC304 for a file without budget: error if the policy requires one, else a warning if nothing limits it."""
+    """Yield DPC304 for a file without budget: an error if the policy requires one, a warning if nothing limits it."""
     if new.plan.budget is None and demands.policy.require_budget:
         yield Problem(code="DPC304", severity=Severity.ERROR)
     elif limit is None:
@@ -210,7 +230,11 @@ def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Itera
 def _regression_problems(
     pair: ConfigPair | None, guarantee: Guarantee, base: BaseCost | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield `regressions`, if there is a base; a rise is a warning, or judged by the strictest `max_increase_pct`."""
+    """Yield the ways in which a config is worse than its base; nothing without a base.
+
+    A rise of epsilon is a warning or, if any is set, judged by the strictest `max_increase_pct` of file, policy and,
+    unless budgets may change, base.
+    """
     if pair is None or base is None:
         return
     # The limit of the base counts too: a change cannot loosen the limit by which its own rise is judged.
@@ -237,7 +261,10 @@ def _increase_limit(loaded: Loaded, suffix: str) -> Limit | None:
 
 
 def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
-    """Return the results in order; the first 10 over their limit, or infinite with one, get values that would fit."""
+    """Return the results in order, the first 10 over their limit with suggestions of values that would fit.
+
+    An infinite epsilon is over every limit.
+    """
     # After all verdicts, with the time that is left: a suggestion that comes too late changes none of them.
     requests: dict[int, tuple[Fit, ...]] = {}
     for index, (case, result) in enumerate(zip(files, results, strict=True)):
@@ -260,7 +287,7 @@ def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
 
 
 def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
-    """Return answers to a plan's `_fit_requests`, None if not computed: noise and steps; >= 2 phases: a factor."""
+    """Return the noise and steps that would fit, or a noise factor for several phases; None where not computed."""
     # A factor for several phases: their noises keep their ratios.
     # In the order of `_fit_requests`.
     noise, *others = (costs.fit(request) for request in requests)
@@ -274,7 +301,7 @@ def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
 
 
 def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tuple[Result, ...]:
-    """Return one result for each file, in order: passed with its diagnostics if readable, else `error_result`; no base.
+    """Return one result for each file, in order: passed if it can be read, else an error; no base is compared.
 
     Args:
         paths: config files; "-" is standard input.

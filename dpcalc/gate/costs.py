@@ -100,7 +100,9 @@ class Costs:
         self._workers.close()
 
     def compute_files(self, plans: Iterable[tuple[str, Plan]]) -> None:
-        """Compute the bounds of (path, plan) pairs in workers; store the first path of each plan, for progress.
+        """Compute the bounds of the plans of files in worker processes.
+
+        Progress shows the first file that has the plan.
 
         Args:
             plans: (path of a file, a plan of it as `cost_relevant` returns it).
@@ -112,7 +114,9 @@ class Costs:
         self.compute(files)
 
     def compute(self, requests: Iterable[Request]) -> None:
-        """Compute in workers requests not yet known: plans, then others in <= 20 s each; keep exceptions as answers.
+        """Compute the requests whose answers are not yet known, in worker processes.
+
+        Plans come first; each of the other requests may take 20 s.
 
         An answer that fails or takes too long is remembered as its exception.
 
@@ -130,7 +134,10 @@ class Costs:
             self._known |= dict(zip(batch, answers, strict=True))
 
     def _report_progress(self, requests: Sequence[Request], part: float) -> None:
-        """Call `_on_file` for the next request, if any is left, then `_on_progress` unless 0 of one alone."""
+        """Report the file of the next request, if any is left, and then the part that is done.
+
+        A single request does not report the part 0.
+        """
         done = round(part * len(requests))
         if done < len(requests):
             request = requests[done]
@@ -139,7 +146,9 @@ class Costs:
             self._on_progress(part)
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return a plan's upper bound by "auto", computed once; raise its stored exception, or ArithmeticError for NaN.
+        """Return the certified upper bound on a plan's epsilon, computed once by method "auto".
+
+        An answer that is no upper bound, such as NaN, raises ArithmeticError.
 
         Args:
             plan: as a file states it; labels, budget and method do not matter.
@@ -169,7 +178,7 @@ class Costs:
         return answer if isinstance(answer, Guarantee) else guarantee
 
     def fit(self, request: Fit) -> float | int | None:
-        """Return the smallest noise multiplier or factor, or most steps, that fits a limit; None if not computed."""
+        """Return the smallest noise (multiplier or factor) or the most steps that fit a limit; None if not computed."""
         try:
             answer = self._answer(request)
         except Exception:  # noqa: BLE001  a suggestion that cannot be made changes no verdict
@@ -192,7 +201,9 @@ def cost_relevant(plan: Plan) -> Plan:
 
 
 def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
-    """Return True if pld applies to an untuned plan, and another method (not "none") or rough counts gave the bound.
+    """Return True if a bound may be loose although the tight method (pld) applies to the plan.
+
+    So it is if another method than pld or "none" gave it, or if counts were rounded up; never for tuned plans.
 
     Args:
         plan: the plan.
@@ -205,7 +216,9 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(request: Request) -> Answer:
-    """Compute, in this process, a plan's "auto" bound, a lower bound, or a value that fits (noise: limit less 0.01 %).
+    """Compute the answer to a request in this process: an upper bound, a lower bound, or a value that fits.
+
+    Noise is fitted to a limit that is lowered by 0.01 %, since few of its digits are printed.
 
     Raises:
         InputError: the plan has no such quantity.

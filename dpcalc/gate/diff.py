@@ -49,14 +49,16 @@ class ConfigPair:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield `cost_relevant` plans: new, base, base with one change each, new with one old claim each; no None."""
+        """Yield the plans whose epsilon is needed: new, base, base with each change, new with each old claim."""
         yield cost_relevant(self.new.plan)
         yield cost_relevant(self.old.plan)
         yield from (plan for _, plan in (*self.steps, *self.claims) if plan is not None)
 
 
 def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return the pair with the plans that each single change leads to, accounting and budget left out, claims too.
+    """Return the pair of a config and its base, with the plans that single differences lead to.
+
+    Differences in accounting and budget are left out.
 
     Args:
         name: revision or file of the base.
@@ -72,7 +74,7 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
 def _single_changes(
     old: Loaded, new: Loaded, changes: Sequence[Difference]
 ) -> Iterator[tuple[Difference, Plan | None]]:
-    """Yield (change, base's plan with it alone) unless that plan is the base's; None: invalid, or over 32 changes."""
+    """Yield each change that can matter, with the base's plan after it alone; None if invalid or over 32 changes."""
     # Labels, comments and other spellings differ without an effect on epsilon.
     unchanged = cost_relevant(old.plan)
     for change in changes:
@@ -82,7 +84,7 @@ def _single_changes(
 
 
 def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
-    """Return epsilons: base; base with each change alone (largest first, None last); new without each claim, by key.
+    """Return epsilon of the base, of each change alone (largest first), and of the config without each claim.
 
     Args:
         pair: a config and its base.
@@ -106,7 +108,7 @@ def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
 
 
 def comparison_result(pair: ConfigPair, costs: Costs) -> Result:
-    """Return the result of `dpcalc diff`: failed if any of `regressions` is an error (as every rise is), else passed.
+    """Return the result of `dpcalc diff`: failed if a regression is an error, as every rise is, else passed.
 
     Args:
         pair: a config and its base.
@@ -141,7 +143,9 @@ class IncreaseRule:
 
 
 def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
-    """Yield raised limits, weaker promises, moved sources (notes if allowed), changed claims, and a rise by `rule`.
+    """Yield each way in which a config promises less or costs more than its base.
+
+    Raised limits, weaker promises and moved sources are notes if budget changes are allowed.
 
     Args:
         pair: a config and its base.
@@ -156,7 +160,7 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: Increase
 
 
 def _increase(base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
-    """Yield DPC402 for a rise over the allowed one, DPC401 for another (a note if one is allowed); 1e-6 is no rise."""
+    """Yield DPC402 if epsilon rose more than allowed, else DPC401 if it rose by more than 1e-6 (relative)."""
     before, allowed = base.guarantee.epsilon, rule.allowed
     if not now.epsilon > before * (1 + SAME):
         return
@@ -170,7 +174,7 @@ def _increase(base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Pr
 
 
 def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
-    """Return the problem at the place of the costliest change that has one; unchanged without such a change.
+    """Return the problem at the place of the costliest change; unchanged if no change has a place.
 
     Args:
         problem: the problem.
@@ -182,7 +186,7 @@ def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
 
 
 def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC303 for `budget.epsilon`, `max_increase_pct` raised or removed; nothing if the base states none."""
+    """Yield DPC303 for each limit in the base's budget that the config raises or removes."""
     old, new = pair.old.plan.budget, pair.new.plan.budget
     if old is None:
         return
@@ -199,7 +203,7 @@ def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
 
 
 def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
-    """Yield DPC404 for unit not equal or coarser, weaker adjacency (`_STRENGTH`), larger delta, smaller group size."""
+    """Yield DPC404 for each weaker promise: a finer or other unit, weaker adjacency, larger delta, smaller group."""
     was, now = old.plan, new.plan
     before, after = _unit_path(was), _unit_path(now)
     # A guarantee for a unit covers all units inside it.
@@ -218,7 +222,7 @@ def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
 
 
 def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield `_moved_section` and `_moved_references` (DPC408); nothing if the base is another file, not a revision."""
+    """Yield DPC408 for each source that moved since the base revision; nothing if the base is another file."""
     if pair.old.path != pair.name:  # two files have sections and references of their own
         yield from _moved_section(pair)
         yield from _moved_references(pair)
@@ -234,7 +238,7 @@ def _moved_section(pair: ConfigPair) -> Iterator[Problem]:
 
 
 def _moved_references(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC408 for each reference of the base that now leads elsewhere, or is stated or gone; not for new ones."""
+    """Yield DPC408 for each reference of the base that now leads elsewhere, is a stated value, or is gone."""
     # The training code may still read the old place.
     old, sources = (
         source_names(loaded, loaded.files.root if isinstance(loaded.files, Folder) else None)
@@ -249,7 +253,7 @@ def _moved_references(pair: ConfigPair) -> Iterator[Problem]:
 
 
 def source_names(loaded: Loaded, folder: Path | None) -> dict[str, str]:
-    """Return {dotted key: "FILE:KEY", or "KEY" in the config's own file} of values that references lead to.
+    """Return the source of each referenced value by dotted key: "FILE:KEY", or "KEY" in the config's own file.
 
     Args:
         loaded: the config.
@@ -266,7 +270,7 @@ def _unit_path(plan: Plan) -> tuple[str, ...]:
 
 
 def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterator[Problem]:
-    """Yield warning DPC405, with epsilons of `_claim_effect`, for changed claims that lower epsilon or may do so."""
+    """Yield the warning DPC405, with the epsilons, for each changed claim that lowers epsilon or may do so."""
     # No file shows that such a claim is true.
     for difference, _ in pair.claims:
         numbers = _claim_effect(difference.key, base, now)
@@ -282,7 +286,7 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
 
 
 def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] | None:
-    """Return {before, now} of base with claim if lower, else of new without, with it, alone; {} unknown; None no."""
+    """Return epsilon before and after a changed claim; {} if unknown, None if the claim does not lower it."""
     # A claim that alone does not lower epsilon may still help together with other changes: then taking it back alone
     # makes the new config costlier. `alone`, the third number, tells the two cases apart.
     before = base.guarantee.epsilon
@@ -298,7 +302,7 @@ def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] 
 
 
 def _other_file(difference: Difference, new: Loaded) -> str:
-    """Return the file of a difference, relative to the current directory if below; "" for the config or no place."""
+    """Return the file of a difference as a report names it; "" for the config itself or without a place."""
     # Reports name files as the user does, from here; absolute paths would differ from machine to machine.
     if difference.mark is None or difference.path == new.path:
         return ""
@@ -309,7 +313,7 @@ def _other_file(difference: Difference, new: Loaded) -> str:
 def _claims_taken_back(
     old: Loaded, new: Loaded, claims: Sequence[Difference]
 ) -> Iterator[tuple[Difference, Plan | None]]:
-    """Yield (claim, new plan with its old value); None for an invalid plan, or if over 32 claims changed."""
+    """Yield each changed claim and the new plan with its old value; None if invalid or over 32 claims changed."""
     # A claim may help only together with other changes; taking it back alone shows its effect.
     # The differences are taken the other way round, so that one of them applied to the new config takes a claim back.
     reversed_changes = (
@@ -321,7 +325,7 @@ def _claims_taken_back(
 
 
 def _plan_with_change(old: Loaded, new: Loaded, difference: Difference) -> Plan | None:
-    """Return the old config's plan with one difference of `new`, as `cost_relevant` returns it; None if invalid."""
+    """Return the old config's plan after one difference of the new one; None if that is no valid config."""
     try:
         return cost_relevant(with_difference(old, new, difference))
     except ConfigError:
@@ -391,7 +395,7 @@ class Case:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield `pair.plans`; without a pair the new config's `cost_relevant` plan; nothing if there is no config."""
+        """Yield the plans of the pair or, without a pair, that of the config; nothing if there is no config."""
         if self.pair is not None:
             yield from self.pair.plans
         elif self.new is not None:
@@ -399,7 +403,7 @@ class Case:
 
 
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
-    """Return a Case for each path, in order, with base or error; an unknown revision, which concerns all, is raised.
+    """Return a Case for each path, in order: the config with its base, or its error.
 
     Args:
         paths: config files; "-" is standard input.
@@ -413,7 +417,7 @@ def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
 
 
 def two_files(old: str, new: str, reader: ConfigReader) -> Case:
-    """Return the Case of `new` with `old` as its base; if either is unreadable, a Case with its path and error.
+    """Return the Case of `new` with `old` as its base; if either cannot be read, a Case with the error of that file.
 
     Args:
         old: path of the older config, to compare with.
@@ -444,7 +448,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the Case with its base, or with DPC406 (absent: note, unreadable: warning); InputError: submodule, "-"."""
+    """Return the Case with its base, or DPC406 if there is none to read; InputError for "-" or a submodule's file."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     revision = find(Path(path).absolute().parent)
@@ -461,7 +465,7 @@ def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable
 
 
 def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:
-    """Return a config as in a revision, its references too, by its old name if renamed; None if not in the revision."""
+    """Return a config and its references as of a revision, by its old name if renamed; None if it is not there."""
     place = revision.path_from_top(path)
     data = revision.content(place, limit=MAX_BYTES)
     # Renames are asked for only where the file is missing: git compares the whole tree for them.

@@ -92,7 +92,9 @@ class LedgerEntry:
 
 
 def account(path: str) -> Account:
-    """Return a ledger with upper bounds of each run and of all together, the latter, if finite, with a lower bound.
+    """Return a ledger with an upper bound for each run and both bounds for all runs together.
+
+    If the upper bound on all runs is infinite, there is no lower bound.
 
     Args:
         path: the ledger.
@@ -108,7 +110,9 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run, unless dry or over budget (if not allowed); create a missing ledger; return (bounds, is written).
+    """Append a run to a ledger, which is created if missing; return its account and True if it was written.
+
+    Nothing is written for a dry run, or for a run over the budget unless that is allowed.
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
@@ -142,7 +146,10 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
-    """Return {run: its phases} in the ledger's order; the run is a phase's name, or what precedes " / " in it."""
+    """Return the phases of each run by its name, in the ledger's order.
+
+    The name of a run is that of its phase or, if it has several, what precedes " / " in them.
+    """
     phases: dict[str, list[Phase]] = {}
     for phase in plan.phases:
         phases.setdefault(phase.name.partition(SEPARATOR)[0], []).append(phase)
@@ -150,7 +157,7 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
 
 
 def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
-    """Return the account: bound of all runs; `_common_part`, steps and bound alone of each of `phases_by_run`."""
+    """Return the account: the bound on all runs together, and for each given run its part, steps and own bound."""
     plan = loaded.plan
     # Runs are often repeated: without their names such runs are equal, and computed once.
     cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))
@@ -172,7 +179,11 @@ def _common_part(phases: Sequence[Phase]) -> str:
 
 
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError: tuned run, bad name, part without partition or given twice; old: `_refuse_for_ledger`."""
+    """Raise InputError if a run cannot be added to the ledger.
+
+    Refused are a tuned run, a name that is empty or has " / ", a part without a partition or given twice, and what
+    `_refuse_for_ledger` refuses.
+    """
     plan = entry.run.plan
     if plan.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
@@ -187,7 +198,7 @@ def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
 
 
 def _refuse_for_ledger(path: str, before: Loaded, entry: LedgerEntry) -> None:
-    """Raise InputError if an old ledger cannot take a run: other partition or data, an opening, a name that it has."""
+    """Raise InputError unless a run fits an old ledger: its partition, its data, a new name, no delta or budget."""
     # A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
     plan = entry.run.plan
     if plan.parts and plan.partition != before.plan.partition:
@@ -205,7 +216,7 @@ def _refuse_for_ledger(path: str, before: Loaded, entry: LedgerEntry) -> None:
 
 
 def _appended_bytes(old: bytes, entry: LedgerEntry) -> bytes:
-    """Return only the bytes to append to `old`, in its line ends; for b"" header, `_opening_plan`, run's phases."""
+    """Return the bytes that a run adds to the ledger `old`, in its line ends; for a new ledger also its beginning."""
     # What stands in the file stays byte for byte: lines are appended, with the file's own line ends.
     end = "\r\n" if b"\r\n" in old else "\n"
     head = "" if old else HEADER + unfinished_form(_opening_plan(entry.run.plan, entry.opening))
@@ -215,7 +226,7 @@ def _appended_bytes(old: bytes, entry: LedgerEntry) -> bytes:
 
 
 def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return the plan unnamed, with delta and budget of `opening` where not None, and without max_increase_pct."""
+    """Return a plan without name and `max_increase_pct`, with the delta and epsilon of `opening` where given."""
     delta, epsilon = opening
     budget = plan.budget and replace(plan.budget, max_increase_pct=None)
     return replace(
@@ -227,7 +238,10 @@ def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Pla
 
 
 def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
-    """Return a run's phases, named "RUN" if there is one, else "RUN / PHASE", without votes, which are private."""
+    """Return a run's phases under the names that they get in a ledger, without their private votes.
+
+    A single phase is called "RUN", several are called "RUN / PHASE".
+    """
     phases, run = entry.run.plan.phases, entry.name
     # The name of the run comes first, so that `_runs` finds all phases of one.
     names = [run] if len(phases) == 1 else [f"{run}{SEPARATOR}{phase.name}" for phase in phases]
@@ -235,7 +249,7 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
 
 
 def _on_part(entry: LedgerEntry, ledger: Plan) -> Plan:
-    """Return the ledger's plan with the run's phases only, on its part, resized; InputError: on all of several parts.
+    """Return the ledger's plan with only the phases of a run on one part; InputError if the run is on all data.
 
     Raises:
         InputError: the run draws from as many units as the ledger has in all parts, or nothing is proved for it.
@@ -254,7 +268,7 @@ def _on_part(entry: LedgerEntry, ledger: Plan) -> Plan:
 
 
 def _resized(hierarchy: Hierarchy, other: Hierarchy) -> Hierarchy:
-    """Return a hierarchy with as many units of the outermost level as another one; rates stay."""
+    """Return a hierarchy whose outermost level has as many units as that of another one; its rates stay."""
     outermost, count = hierarchy.level(1), other.level(1)
     resized = replace(outermost, min_count=count.min_count, count=count.count)
     return replace(hierarchy, levels=(resized, *hierarchy.levels[1:]))
@@ -269,7 +283,7 @@ def _sizes_text(hierarchy: Hierarchy) -> str:
 
 
 def _load_extended(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
-    """Return the extended ledger read from `data`; InputError unless it is the old one plus the run's phases."""
+    """Load the extended ledger from its bytes; InputError unless it is the old one plus the phases of the run."""
     phases = () if before is None else before.plan.phases
     expected = (*phases, *_entry_phases(entry))
     try:
@@ -297,7 +311,7 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Return `check`'s result without base or suggestions; at least failed, with DPC407, unless base is "" or extended.
+    """Check a ledger as `check` does, and fail it with DPC407 if it rewrites the one at a git revision.
 
     Args:
         path: the ledger.
@@ -317,7 +331,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger only adds to its lines at `base` (and `_plan_is_extended`) or is new; False if gone.
+    """Return True if a ledger is new or only adds to what it held at a git revision; False if it is gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.
@@ -339,7 +353,7 @@ def _extends_base(path: str, base: str) -> bool:
 
 
 def _plan_is_extended(path: str, before: bytes) -> bool:
-    """Return True if the plan at `path` is `before`'s plus phases, budget aside, or if either is no valid config."""
+    """Return True if a ledger's plan is the old one plus phases, budget aside, or if either is no valid config."""
     # A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
     try:
         old, new = load_text(before.decode("utf-8-sig"), path=path).plan, load(path).plan

@@ -81,7 +81,7 @@ class Lock:
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def config_files(self, key: str = "") -> tuple[tuple[str, str], ...]:
-        """Return (path, section) of entries of existing files, of section `key` ("": any); InputError: path outside.
+        """Return path and section of each entry whose file exists; InputError for a file outside the repository.
 
         Args:
             key: section to restrict to, or "" for all.
@@ -120,7 +120,10 @@ class Lock:
         )
 
     def _path_and_section(self, name: str) -> tuple[str, str]:
-        """Return (path from current directory, section or "") of "PATH:SECTION"; a file of that full name wins."""
+        """Split an entry's name "PATH:SECTION" into a path from the current directory and a section.
+
+        The section is "" if a file has the whole name, or if there is no colon.
+        """
         # A colon may stand in the name of a file, too; a file that is there decides.
         path = os.path.relpath(Path(self.path).parent / name)
         before, colon, section = name.rpartition(":")
@@ -146,7 +149,7 @@ def read_or_new_lock(path: Path) -> Lock:
 
 
 def read_lock(path: Path) -> Lock:
-    """Return the lock file at a path; InputError: missing, a link outwards, malformed or of another version.
+    """Read a lock file; InputError if it is missing, malformed, of another version, or a link out of the repository.
 
     Args:
         path: absolute.
@@ -174,7 +177,10 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
-    """Yield DPC403 for the first of: no entry, other hash, `_moved_sources` (one a key), epsilon off by 2e-5 relative.
+    """Yield DPC403 if a config is not as the lock holds it; nothing if it is.
+
+    The first difference counts: no entry, another hash, moved sources (a problem for each key), an epsilon that differs
+    by more than 2e-5 (relative).
 
     Args:
         lock: the reviewed state.
@@ -194,7 +200,7 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
 
 
 def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Loaded) -> Iterator[Problem]:
-    """Yield an error DPC403 for each value whose source, in the lock, was another file, key or none."""
+    """Yield DPC403 for each value whose source (a file and key, or the config itself) differs from the lock."""
     # The training code may still read the old place.
     for key in sorted({*before, *now}):
         if before.get(key) != now.get(key):
@@ -206,7 +212,7 @@ def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Lo
 
 
 def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tuple[Result, ...], Lock]:
-    """Return (each config's `_lock_result`, a lock with new entries of those that have a bound; others' entries stay).
+    """Return a result for each config, and the lock with a new entry for each config that has a bound.
 
     Args:
         cases: the configs.
@@ -228,7 +234,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return failed results for entries with no config, not even an unreadable one: all (None), else matched or gone.
+    """Return a failed result for each lock entry without a config; an unreadable config counts as one.
 
     Args:
         cases: the configs that are judged.
@@ -259,7 +265,7 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
 
 
 def _lock_result(case: Case, lock: Lock, costs: Costs) -> Result:
-    """Return a config's result: an error's (also for standard input), failed with `lock_problems`, or passed."""
+    """Return the result of a config: an error, failed if it differs from the lock, or passed."""
     loaded = case.new
     if loaded is None:
         return error_result(case.path, case.reason)
@@ -275,7 +281,7 @@ def _lock_result(case: Case, lock: Lock, costs: Costs) -> Result:
 
 
 def _new_entry(lock: Lock, loaded: Loaded, guarantee: Guarantee) -> LockEntry:
-    """Return a config's entry: hash, `sources`, and its guarantee's epsilon, delta, unit, adjacency, group size."""
+    """Return the lock entry of a config: its hash, its sources, and the epsilon and terms of its guarantee."""
     return LockEntry(
         config_hash=loaded.config_hash,
         epsilon=guarantee.epsilon,
@@ -294,7 +300,7 @@ def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> 
 
 
 def _checked_entry(name: str, entry: object) -> LockEntry:
-    """Return an entry of a lock's JSON, null epsilon as inf, absent sources as None; InputError: wrong or missing."""
+    """Return a lock entry read from JSON, null epsilon as infinity; InputError for a wrong or missing field."""
     # A lock of version 0.1.0 has no `sources`.
     fields: dict[str, Any] = {"sources": None, **(entry if isinstance(entry, dict) else {})}
     for key, (expected, is_valid) in _ENTRY_FIELDS.items():

@@ -54,7 +54,7 @@ class Policy:
                 raise InputError(f"{limit.source}: expected a finite number >= 0, got {limit.value!r}")
 
     def combined_with(self, other: "Policy") -> "Policy":
-        """Return the policy that demands all that either does: the smaller limits (None: no limit), and any flag."""
+        """Return the policy that demands all that either policy does: the smaller limits and any flag."""
         # A lower share warns earlier, and so is the stricter one.
         shares = [share for share in (self.warn_at_pct, other.warn_at_pct) if share is not None]
         return Policy(
@@ -77,7 +77,7 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the stricter of the policies in `named` (None: nearest pyproject.toml with one) and at `base` ("": none).
+    """Return the policy that is as strict as the present one and, if a base is given, as the one at the base.
 
     Args:
         named: the file, or None for the nearest `pyproject.toml` upwards that has a policy.
@@ -100,7 +100,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
 
 
 def _base_policy(places: Iterable[str], base: str) -> Policy:
-    """Return the policy in the first file with a valid one at revision `base`; NO_POLICY for none or no revision."""
+    """Return the policy at a git revision from the first file with a valid one; NO_POLICY if there is none."""
     for place in places:
         try:
             revision = find_revision(base, Path(place).absolute().parent)
@@ -113,7 +113,9 @@ def _base_policy(places: Iterable[str], base: str) -> Policy:
 
 
 def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy with `_policy_values`, absent keys as no requirement; InputError for none, or a wrong value.
+    """Return the policy in a TOML file; InputError if it has none, or a wrong key or value.
+
+    Keys that are absent demand nothing.
 
     Args:
         data: a `[tool.dpcalc.policy]` table or, in a file of its own, its keys at the top.
@@ -139,7 +141,10 @@ def parse_policy(data: bytes, path: str) -> Policy:
 
 
 def _policy_values(data: bytes, path: str) -> dict[str, object]:
-    """Return {key: value} of `_policy_table`, else of the file's top; InputError: unknown key, none in pyproject."""
+    """Return the keys and values of a policy, from its table or the file's top; InputError for an unknown key.
+
+    A pyproject.toml without the table is refused too.
+    """
     table = _policy_table(data, path)
     if table is None and Path(path).name == PYPROJECT:
         raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
@@ -152,7 +157,7 @@ def _policy_values(data: bytes, path: str) -> dict[str, object]:
 
 
 def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
-    """Return the table [tool.dpcalc.policy] of a TOML file, None without; InputError: no table, other key beside it."""
+    """Return the table [tool.dpcalc.policy], None without it; InputError if it is a value or has unknown siblings."""
     ours = dpcalc_table(_toml_content(data, path))
     unknown = [key for key in ours if key not in _OURS]
     if unknown:
@@ -244,7 +249,9 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return `paths` plus lost configs of `base` that exist, and messages on what is lost; no base or no `*`: `paths`.
+    """Return `paths` plus the configs that the base checks and a change has lost, with messages on them.
+
+    A lost file that is gone has only a message. Without a base, or if CONFIG... has no `*`, nothing is lost.
 
     Args:
         paths: the configs that are found now.
@@ -276,7 +283,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
 
 
 def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield (path, itself if still there, its new name, or "" if gone) of `_expected_configs` that are not `known`."""
+    """Yield each config of the base that is no longer found, with its present path, "" if it is gone."""
     missing = [place for place in _expected_configs(revision, rules) if place not in known]
     # A renamed config counts as found under its new name; git is asked only if a config seems to be missing.
     new_names = {old: new for new, old in revision.old_names.items()} if missing else {}
@@ -287,7 +294,7 @@ def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[
 
 
 def _expected_configs(revision: Revision, rules: Sequence[_Rule]) -> tuple[str, ...]:
-    """Return the files, from the top, that rules of the base match in the base or in the working tree, each once."""
+    """Return the files, each once, that rules of the base match there or in the working tree, as paths from the top."""
     # A new file under an old pattern counts too.
     return tuple(
         dict.fromkeys(
@@ -301,7 +308,7 @@ def _expected_configs(revision: Revision, rules: Sequence[_Rule]) -> tuple[str, 
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return results, with DPC408 if dropped, then new ones: gone files, weakened searches (at most a warning).
+    """Return the results with DPC408 at lost configs, then one for each gone file and each weakened search.
 
     Args:
         results: of the files in `scope.paths`.
@@ -345,7 +352,10 @@ def _given_rules(revision: Revision, current: Path, patterns: Sequence[str]) -> 
 
 
 def _search_rules(revision: Revision, current: Path) -> Iterator[_Rule]:
-    """Yield rules of the nearest folder upwards with any at the base: known names in it, else pyproject's patterns."""
+    """Yield the rules by which a search finds configs at the base: those of the nearest folder that has any.
+
+    Known file names in a folder win over the patterns of its pyproject.toml.
+    """
     for folder in (revision.path_from_top(str(each)) for each in folders_to_search(current)):
         own = [name for name in NAMES if revision.matching(folder, name)]
         if own:
@@ -369,7 +379,7 @@ def _patterns(revision: Revision, folder: str) -> list[str]:
 
 
 def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:
-    """Yield present files, from the top, that a rule of the base matches; none for an impossible pattern."""
+    """Yield the present files that a rule of the base matches, from the top; none for an impossible pattern."""
     folder = revision.root / rule.folder
     try:
         names = matching_names(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]
@@ -381,7 +391,7 @@ def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:
 
 
 def _weakened_searches(revision: Revision, rules: Sequence[_Rule], current: Path) -> Iterator[tuple[str, str]]:
-    """Yield (pyproject.toml, message) for each that lacks a pattern it stated at the base; unreadable or gone: all."""
+    """Yield each pyproject.toml that lacks a pattern of the base, with a message; an unreadable one lacks all."""
     for place in dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
         path = revision.root / place
         try:

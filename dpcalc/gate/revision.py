@@ -72,7 +72,7 @@ class Revision:
 
     @cached_property
     def old_names(self) -> dict[str, str]:
-        """Return {present path: path in this revision} of files renamed in git's index (30 % alike), from the top.
+        """Return, by present path, the path in this revision of each file that was renamed (30 % alike).
 
         The present is the index, not the working tree: to compare that, git would run filters that `.git/config` names.
         """
@@ -84,7 +84,7 @@ class Revision:
         return dict(zip(fields[2::3], fields[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
-        """Return a file's bytes, links followed; None: absent; Refusal: directory, dead link, line break, over `limit`.
+        """Return the bytes of a file, links followed; None if absent, Refusal if it is no regular file or over `limit`.
 
         Args:
             place: path from the repository's top.
@@ -103,7 +103,7 @@ class Revision:
         return _git(self.root, "cat-file", "blob", entry.name)
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
-        """Return sorted files that a name or pattern in `folder` matches, links followed up to its first `*`; or ().
+        """Return the files that a name or pattern in `folder` matches, sorted; () if there is none.
 
         Args:
             folder: the directory that the pattern is relative to, as a path from the top.
@@ -133,7 +133,7 @@ class Revision:
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
     def _object_at(self, place: str) -> _Object | None:
-        """Return the object, links followed; None: absent; Refusal: dead link, line break; InputError: partial clone.
+        """Return the git object at a path, links followed; None if absent, Refusal for a dead link or a line break.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
@@ -155,7 +155,7 @@ class Revision:
         return _Object(name=name, kind=kind, size=int(size))
 
     def follow_links(self, place: str) -> str:
-        """Return a path with this revision's links followed, unchanged if absent; Refusal: leads out, or 40 links.
+        """Return a path with this revision's links followed; Refusal if they leave the repository or are over 40.
 
         Raises:
             Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
@@ -194,7 +194,7 @@ class Snapshot:
     folder: str
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the path from the top, links followed, of a file that a config names; Refusal: outside the repository.
+        """Return the path, from the top, of a file that a config names; Refusal if it lies outside the repository.
 
         Args:
             name: the file as the config names it.
@@ -228,7 +228,7 @@ class Snapshot:
 
 
 def find_revision(name: str, folder: Path) -> Revision:
-    """Return commit `name` in the current directory's repository if it holds `folder`, else in that of `folder`.
+    """Find a commit by name in the current directory's repository if it holds `folder`, else in that of `folder`.
 
     A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
     same name in it. So all files below the repository of the current directory are files of that one.
@@ -255,7 +255,7 @@ def find_revision(name: str, folder: Path) -> Revision:
 
 
 def _outermost_same(folder: Path, root: Path | None) -> Path | None:
-    """Return the outermost of a folder and its parents that is the directory `root`, links followed; else None."""
+    """Return the outermost of a folder and its parents that is the same directory as `root`; None if none is."""
     if root is None:
         return None
     real = os.path.realpath(root)
@@ -263,7 +263,7 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Return git's output, hooks and fetches off; InputError: fails, no git, over 60 s; `fails_with`: fails silently.
+    """Run git without hooks and fetches, and return its output; InputError if missing, failing or over 60 s.
 
     Args:
         root: top directory of the working tree.
@@ -297,7 +297,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
 
 @cache
 def _git_path() -> str:
-    """Return the absolute path of git, searched in absolute entries of PATH only; InputError if not there; cached."""
+    """Return the absolute path of git, searched only in absolute entries of PATH; InputError if it is not there."""
     # A relative entry of PATH would run a `git` of the checkout.
     folders = (folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute())
     path = shutil.which("git", path=os.pathsep.join(folders))

@@ -39,7 +39,10 @@ class Function(Protocol):
 
 
 def serve() -> None:
-    """Answer tasks on stdin, after a first message (function, memory), until it closes; Ctrl-C is ignored."""
+    """Answer tasks from standard input until it closes; Ctrl-C is ignored.
+
+    The first message holds the function and the memory limit.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers and blocks it first
     requests, answers = _message_streams()
     # The function and its limit come first, once; all later messages are tasks.
@@ -57,7 +60,7 @@ def serve() -> None:
 
 
 def _message_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """Return (stdin, a copy of stdout) as binary streams; point file 1 at the null device, for libraries that print."""
+    """Return (stdin, a copy of stdout) as binary streams, and send what libraries print to the null device."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
     return io.BufferedReader(io.FileIO(0)), answers
@@ -71,7 +74,11 @@ def _queue_tasks(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
 
 
 def _pickled_answer(function: Function, task: bytes, memory: int | None) -> bytes:
-    """Return the pickled answer, or exception with traceback as note; OutOfMemoryError; RuntimeError if unpicklable."""
+    """Return the pickled answer to a task, or the exception that it raised, pickled.
+
+    The traceback becomes a note. Lack of memory is an OutOfMemoryError, an exception that cannot be pickled a
+    RuntimeError.
+    """
     try:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
     except MemoryError:
@@ -190,7 +197,7 @@ class Workers(Generic[T, R]):
         seconds: float = math.inf,
         on_progress: OnProgress = ignore_progress,
     ) -> tuple[R | Exception, ...]:
-        """Return one answer for each task, in order: value, its exception, OutOfTimeError, or that of a dead process.
+        """Return one answer for each task, in order: its value, or the exception in its place.
 
         Args:
             tasks: the arguments.
@@ -212,7 +219,7 @@ class Workers(Generic[T, R]):
     def finished(
         self, tasks: Sequence[T], *, deadline: float = math.inf, seconds: float = math.inf
     ) -> Iterator[tuple[int, R | Exception]]:
-        """Yield (task index, answer or exception) as they arrive; at `deadline` kill busy workers, drop what is left.
+        """Yield task index and answer as they arrive; at `deadline` the other tasks are dropped, their processes ended.
 
         Args:
             tasks: the arguments.
@@ -239,7 +246,7 @@ class Workers(Generic[T, R]):
         return tuple(worker for worker in self._workers if worker.task >= 0)
 
     def _assign(self, tasks: Sequence[T], waiting: deque[int], seconds: float) -> None:
-        """Give waiting tasks, by index, to idle workers, one each, and set its time limit; start up to the maximum."""
+        """Give each idle worker a waiting task with a time limit, and start new workers up to the maximum."""
         while waiting:
             worker = next((worker for worker in self._workers if worker.task < 0), None)
             if worker is None and len(self._workers) >= self._processes:
@@ -249,7 +256,7 @@ class Workers(Generic[T, R]):
             _send(worker, pickle.dumps(tasks[worker.task]))
 
     def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Wait for one message and yield `_answers_of`, none if its worker was killed; at `until` `_late_answers`."""
+        """Wait for a message of a worker and yield its answer; if none comes before `until`, yield the late tasks."""
         # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others.
         left = until - time.monotonic()
         try:
@@ -261,7 +268,7 @@ class Workers(Generic[T, R]):
             yield from self._answers_of(worker, message)
 
     def _answers_of(self, worker: _Worker, message: bytes | None) -> Iterator[tuple[int, R | Exception]]:
-        """Free the worker and yield (task index, answer); None: drop it, yield ChildProcessError if it had a task."""
+        """Free a worker and yield its answer; if its process died, drop it and yield ChildProcessError for its task."""
         # No message means that the pipe has ended: the process died of its task, or between two tasks.
         number, worker.task, worker.until = worker.task, -1, math.inf
         if message is not None:
@@ -282,7 +289,7 @@ class Workers(Generic[T, R]):
                 yield worker.task, OutOfTimeError("no answer within the time allowed for it")
 
     def _start_worker(self) -> _Worker:
-        """Start a process (Ctrl-C blocked) and its `_listen` thread, send function and memory limit; add, return it."""
+        """Start a worker process and the thread that listens to it, and send it the function and the memory limit."""
         # A process inherits what is blocked: Ctrl-C would end it with a traceback before it can say that it ignores it.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -335,7 +342,7 @@ def answers(  # noqa: PLR0913  those of `Workers`
 
 
 def _command() -> list[str]:
-    """Return a worker's command: this Python, its -I -E -s -S, -P, `serve`, absolute sys.path, dpcalc's folder last."""
+    """Return the command of a worker: this Python, our options and our import path without relative entries."""
     # `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping
     # relative entries of ours. `-I` and the like are handed on.
     flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
@@ -356,7 +363,7 @@ def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]")
 
 
 def _send(worker: _Worker, message: bytes) -> None:
-    """Write a message to a process, if it has a pipe; OSErrors are ignored: its listener reports a dead process."""
+    """Write a message to a process; a failure is ignored, since the listener reports a dead process."""
     # The process may have died in the meantime; its listener says so.
     with suppress(OSError):
         if worker.process.stdin is not None:
