@@ -28,7 +28,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the loss of a pass where a unit takes part, with chance `share`, in one random bin of `_limited_bins`.
+    """Return the loss of a pass in which a unit takes part, with probability `share`, in one bin chosen at random.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -46,7 +46,7 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
 
 
 def _limited_bins(bins: Bins, estimate: Estimate) -> Bins:
-    """Return the bins; over 1e8 become 1e8, an upper bound, if of one kind for UPPER; else raise TooLargeError."""
+    """Return the bins, cut to 1e8 where fewer equal bins give an upper bound; TooLargeError for more in other cases."""
     if sum(number for _, number in bins) <= _MAX_BINS:
         return bins
     if estimate is not Estimate.UPPER or len(bins) > 1:
@@ -58,7 +58,7 @@ def _limited_bins(bins: Bins, estimate: Estimate) -> Bins:
 def pass_losses(
     passes: Sequence[AllocatedPass], loss: Callable[[int], LossCurve], estimate: Estimate
 ) -> tuple[tuple[Atoms, int], ...]:
-    """Return ((loss of a pass, number of such passes), ...) by `allocated_pass`; `loss(n)` is that of a bin of n steps.
+    """Return (loss of a pass, number of such passes) for all passes, where `loss(n)` is the loss of a bin of n steps.
 
     Args:
         passes: of a phase.
@@ -79,7 +79,9 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of all passes, or of the unit's visits if steps are revealed, each loss chained by `links`.
+    """Return the releases (D||D', D'||D) of a phase in which units choose their steps at random.
+
+    All passes are composed or, if the choice is revealed, the unit's visits; each loss is chained by the bound's links.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation, and the links by which the loss
@@ -107,7 +109,7 @@ def allocated_releases(
 
 
 def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return `single` for links "-" or if it is Atoms; else the Atoms of a pass of one bin, which can be chained."""
+    """Return the loss of one visit, converted to Atoms if several links must be chained."""
     # A chain couples losses one by one, so that a continuous loss becomes atoms first.
     if links == "-" or isinstance(single, Atoms):
         return single
@@ -117,7 +119,9 @@ def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases` of Gaussian steps; a choice too large to hide is revealed, too much work raises.
+    """Return the releases of allocated Gaussian steps; the choice of steps is revealed if hiding it is too large.
+
+    A WorkExceededError is raised: where the work has run out, the revealed choice has none left either.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -137,7 +141,7 @@ def allocated_gaussian_releases(
 def _revealed_gaussian_releases(
     phase_bound: PhaseBound, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases` with steps revealed; several links of a surely drawn unit add up their shifts."""
+    """Return the releases (D||D', D'||D) of allocated Gaussian steps whose choice is revealed."""
     bound, links = phase_bound.bound, len(phase_bound.links)
     if links > 1 and isinstance(bound, StepBound) and bound.inclusion == 1:
         # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
@@ -152,7 +156,7 @@ def _losses_of_bins(bound: Bound, noise_multiplier: float) -> Callable[[int], Pr
 
 
 def _loss_of_bin(bound: Bound, single: PrivacyProfile, noise_multiplier: float, repeats: int) -> PrivacyProfile:
-    """Return the loss of `repeats` steps with the unit: at noise / sqrt(repeats) if drawn surely, else composed."""
+    """Return the loss of the `repeats` >= 1 steps of one bin, in each of which the unit takes part."""
     # Steps of one bin follow each other: Gaussian ones cost as much as one with less noise, others are composed.
     if repeats == 1:
         return single
@@ -164,7 +168,9 @@ def _loss_of_bin(bound: Bound, single: PrivacyProfile, noise_multiplier: float, 
 def hidden_or_revealed(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases`; where a TooLargeError other than a work limit stops them, the choice is revealed.
+    """Return `allocated_releases`, with the choice of steps revealed if hiding it raises a TooLargeError.
+
+    A WorkExceededError is raised: where the work has run out, the revealed choice has none left either.
 
     Args:
         phase_bound: as for `allocated_releases`.
@@ -180,7 +186,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return `curve` for links "-", else a chain of it per "-" and its swapped per "+"; TypeError if not Atoms."""
+    """Return a chain of `curve` per "-" and its swapped per "+" in `links`; TypeError if it cannot be chained."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):
@@ -190,7 +196,7 @@ def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
 
 
 def _chained_times(pair: Atoms, number: int) -> Atoms:
-    """Return the chain of `number` >= 1 equal pairs: up to 16 at once, more from two halves and, if odd, one pair."""
+    """Return the chain of `number` >= 1 equal pairs, built from two chains of half the length if it is over 16."""
     if number <= _SHORT_CHAIN:
         return chain_of([pair] * number)
     half = _chained_times(pair, number // 2)

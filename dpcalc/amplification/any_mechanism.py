@@ -95,14 +95,14 @@ class BlackBoxSteps:
         return self.noise if isinstance(self.mechanism, AdditiveNoise) else self._bound_in_changes()
 
     def _bound_in_changes(self) -> PhaseBound:
-        """Return `noise` with the bound and redraws in changed units, squared 1; of episodes a bound alone."""
+        """Return the phase bound in changed units instead of clip norms."""
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._step_bound(self.path))
         drawn = bound_with_redraws(self.hierarchy, self.path, self.group, self._step_bound)
         return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
 
     def _step_bound(self, drawn: Path) -> Bound:
-        """Return a step's bound in changed units: with hidden draws if allowed, for Poisson responses at a public H."""
+        """Return a step's bound in changed units, with the draws above the unit hidden where that is proved."""
         if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
             return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
@@ -111,7 +111,7 @@ class BlackBoxSteps:
         return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group)
 
     def _bound_at_public_numbers(self, drawn: Path) -> Average:
-        """Return the Average, over the number h >= 1 of protected units in a batch, of h sure changes."""
+        """Return the bound of a step whose batch shows how many protected units it holds, averaged over it."""
         # The responses of a Poisson batch show how many units it holds, so that their number hides nothing.
         laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
         return Average(
@@ -129,7 +129,11 @@ class BlackBoxSteps:
         return is_nested and self.group.size == 1 and self.hierarchy.level(len(self.path.counts)).redraw_every == 1
 
     def _may_hide_schemes(self, drawn: Path) -> bool:
-        """Return True if all are fixed, Poisson or `all` (RdpOnly: with mates); for responses if batches are equal."""
+        """Return True if this mechanism may hide the draws of the path's schemes.
+
+        Fixed, Poisson and `all` draws may be hidden, for RdpOnly if mates may be told apart; randomized responses hide
+        them if all batches have one size.
+        """
         if isinstance(self.mechanism, RandomizedResponse):
             return self._are_batches_equal(drawn)
         is_affordable = self.max_mates > 0 or not isinstance(self.mechanism, RdpOnly)
@@ -142,7 +146,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) by pass, for whole or grouped ones, or by step; InputError if removal shortens a pass.
+    """Return the releases (D||D', D'||D) of a phase of black-box steps; InputError if removal shortens a pass.
 
     Args:
         steps: of a phase that `randomized_response_refusal` accepts.
@@ -161,7 +165,7 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) as if every draw, public ones too, held all that is protected; whole passes unchanged."""
+    """Return the releases (D||D', D'||D) as if every draw, public ones too, held all that is protected."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
@@ -173,7 +177,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D): `_allocated_releases` or `_releases_under_public_draws`; AssertionError if `squared` > 1.
+    """Return the releases (D||D', D'||D) of `number` steps under one bound; AssertionError if its `squared` is not 1.
 
     Args:
         mechanism: what each step applies to its batch.
@@ -191,7 +195,10 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of begun passes under public draws; a held draw is one, above steps that surely draw."""
+    """Return the releases (D||D', D'||D) of all passes that are begun, under the phase's public draws.
+
+    A held draw of the protected level is one more public draw, above steps that surely hold the unit.
+    """
     bound, revealed = phase_bound.bound, phase_bound.revealed
     if phase_bound.hold > 1:
         bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
@@ -204,7 +211,7 @@ def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, n
 
 
 def _allocated_releases(step_loss: Atoms | RdpCurve, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of an allocated phase: Atoms by `hidden_or_revealed`, an RdpCurve by `_revealed_visits`."""
+    """Return the releases (D||D', D'||D) of an allocated phase; UnsupportedError for an RdpCurve with hidden steps."""
     if isinstance(step_loss, Atoms):
         atoms = step_loss
         return hidden_or_revealed(phase_bound, steps, lambda repeats: repeated_loss(atoms, repeats))
@@ -212,7 +219,7 @@ def _allocated_releases(step_loss: Atoms | RdpCurve, phase_bound: PhaseBound, st
 
 
 def _revealed_visits(step_loss: RdpCurve, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of the unit's visits, several links chained; UnsupportedError unless steps are revealed."""
+    """Return the releases (D||D', D'||D) of all visits of a unit; UnsupportedError unless its steps are revealed."""
     if not phase_bound.is_revealed or phase_bound.allocation is None:
         raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
     linked = chained_divergences([step_loss], len(phase_bound.links)) if phase_bound.links[1:] else step_loss
@@ -221,7 +228,7 @@ def _revealed_visits(step_loss: RdpCurve, phase_bound: PhaseBound, steps: int) -
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss; if work runs out, of `_with_few_parts`, and else `_loss_of_changes`."""
+    """Return an upper bound on the loss of one step, a looser one if the work for the best bound runs out."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -233,7 +240,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
-    """Return a quick bound on the loss of sure changes: divergences, a pair of added noise, or `_unamplified_atoms`."""
+    """Return an upper bound on the loss of `changes` changes that takes little work; TypeError if none is known."""
     if isinstance(mechanism, RdpOnly):
         return unamplified_divergences(mechanism, changes)
     if isinstance(mechanism, AdditiveNoise):
@@ -244,7 +251,7 @@ def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Return an Average, or a MatesAverage's `largest`, with StepBounds of equal probabilities merged; others as is."""
+    """Return a bound at least as large with fewer parts: StepBounds of equal probabilities are merged."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
     if not isinstance(largest, Average):
         return largest
@@ -262,7 +269,7 @@ def _with_few_parts(bound: Bound) -> Bound:
 
 
 def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
-    """Return the pair of (k epsilon, k e^((k - 1) epsilon) delta)-DP for k changes; all loss infinite if delta >= 1."""
+    """Return the loss of `changes` changes by group privacy of (epsilon, delta); all is infinite if delta reaches 1."""
     pair = mechanism.pair()
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
     total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
@@ -273,7 +280,7 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 @cached_with_cost(128)
 def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return a step's loss: for RdpOnly `step_divergences`, else `step_pair`, close parts of a MatesAverage merged."""
+    """Return an upper bound on a step's loss with amplification, an RdpCurve for RdpOnly and Atoms otherwise."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage):
@@ -282,7 +289,7 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _similar_noise(mechanism: BlackBox) -> float:
-    """Return the noise multiplier; for other mechanisms that of Gaussian noise with about their delta at epsilon 0."""
+    """Return the noise multiplier, or that of Gaussian noise with about the mechanism's delta at epsilon 0."""
     # Which parts are merged decides how tight the bound is, not that it holds: Phi(x) - 1/2 is about 0.4 x.
     if isinstance(mechanism, AdditiveNoise):
         return mechanism.noise_multiplier
@@ -291,7 +298,7 @@ def _similar_noise(mechanism: BlackBox) -> float:
 
 @cached_with_cost(512)
 def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
-    """Return the pair of `changes` changes: joint for noise and responses, else a chain of single ones; empty for 0."""
+    """Return the dominating pair of `changes` sure changes; a pair without losses for 0 changes."""
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
@@ -309,7 +316,7 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
 
 
 def _pair_of_responses(mechanism: RandomizedResponse, changes: int) -> Atoms:
-    """Return the pair of `changes` responses: their joint losses up to 2048 responses, else two halves composed."""
+    """Return the dominating pair of `changes` responses, exact up to 2048 of them and composed of halves above."""
     if changes <= _MAX_JOINT_RESPONSES:
         return mechanism.pair(changes)
     half = changes // 2
@@ -332,7 +339,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of all begun passes: for a unit each batch that differs, for a group one loss a pass."""
+    """Return the releases (D||D', D'||D) of all passes that are begun, for a single unit or a group."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -344,7 +351,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return a group's loss in a pass: the batches of one unit composed, then chained once for each of `size` units."""
+    """Return an upper bound on a group's loss in one pass: the loss of one unit, chained once for each member."""
     pairs = [curve for curve in batch_losses if isinstance(curve, Atoms)]
     divergences = [curve for curve in batch_losses if isinstance(curve, RdpCurve)]
     if pairs and divergences:
@@ -353,7 +360,10 @@ def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atom
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return one unit's bounds in a pass: sure `_changes_by_batch`; if passes leave units out, one of a random draw."""
+    """Return one unit's bounds in a pass: one for each batch that changes, or one of a random draw.
+
+    The pass is a random draw if it leaves units out.
+    """
     if not _passes_hold_all(steps.path):
         return [_smallest_frame_bound(steps)]
     return [_certain_changes(changes) for changes in _changes_by_batch(steps)]
@@ -369,7 +379,7 @@ def _smallest_frame_bound(steps: BlackBoxSteps) -> Bound:
 
 
 def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
-    """Return the path with other members gone if removed, down to what a draw takes (a shuffle: one unit more)."""
+    """Return the path in the smallest frame that the removal of the other members can leave."""
     path, scheme = steps.path, steps.path.schemes[-1]
     # A draw from a frame with fewer units than it takes is that of a frame with just as many.
     fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
@@ -379,7 +389,7 @@ def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
 
 
 def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
-    """Return the changes in the unit's batch and, if removed, the last: 1 unit; in clip norms 2 if clipped above."""
+    """Return the change in each batch of a pass that changes, in units or, for noise on a sum, clip norms."""
     is_removed, is_clipped_above = steps.adjacency is Adjacency.ADD_REMOVE, steps.clip < len(steps.path.counts)
     if not isinstance(steps.mechanism, AdditiveNoise) or is_clipped_above:
         changes = 2 if isinstance(steps.mechanism, AdditiveNoise) else 1
@@ -388,7 +398,7 @@ def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
 
 
 def _contributions_moved_by_batch(path: Path, adjacency: Adjacency) -> list[int]:
-    """Return [own] if zeroed, [2 own] if replaced, [own + sibling, sibling] if removed, or [own] with no sibling."""
+    """Return the clip norms by which a pass moves the unit's batch and, if the unit is removed, the last one."""
     # The unit that moves up into the removed one's place is missing in the last batch.
     own, sibling = path.contributions[-1], path.siblings[-1]
     match adjacency:

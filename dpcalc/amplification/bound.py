@@ -47,7 +47,7 @@ class StepBound:
 
     @cached_property
     def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
-        """The pairs of (K) in floats at noise deviation 1: D||D' by `distances`, D'||D by `distances_swapped`; cached.
+        """The dominating pairs of (K) in the directions D||D' and D'||D at noise deviation 1, in floats; cached.
 
         Phases that differ in their noise alone share them: sums of exact fractions take longer than all the rest.
         """
@@ -56,7 +56,7 @@ class StepBound:
 
 
 def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) as {center: weight}: `inclusion` at 0 in P and at `shift` in Q, `missed` at `distances` in both.
+    """Return the two mixtures of (K) as {center: exact weight}, with missed batches at these distances.
 
     Args:
         bound: the parameters of (K) for one step.
@@ -77,7 +77,7 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
 
 
 def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
-    """Return a StepBound above several: their largest shift and distances, and the probabilities of the first.
+    """Return a StepBound that is at least as large as several bounds of equal inclusion and missed probabilities.
 
     Args:
         bounds: not empty, of one inclusion and the same probabilities of what is missed.
@@ -94,7 +94,9 @@ def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
 
 
 def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
-    """Return (K) for the unit that ends a path; if clipped from above, s = d_p = 2, d'_p = 0 for add-remove, else 2.
+    """Return the upper bound (K) on one step for the unit at the end of a path.
+
+    A unit that is clipped from above turns one vector of norm 1 around at most.
 
     Args:
         path: counts, schemes and largest contributions from the outermost level down to the protected unit; no draw
@@ -128,7 +130,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
 
 def _unit_distances(own: int, stand_in: int, adjacency: Adjacency) -> tuple[int, int, int]:
-    """Return (s, d_p, d'_p) with d = own + stand_in: removed (d, d, 0), zeroed (own, d, stand_in), else (2 own, d, d).
+    """Return the unit's shift, and its distances from D and from D' when it is missed, in clip norms.
 
     In clip norms, for a unit that is not clipped from above.
     """
@@ -143,7 +145,7 @@ def _unit_distances(own: int, stand_in: int, adjacency: Adjacency) -> tuple[int,
 
 
 def _ancestor_distance(path: Path, level: int, clip: int) -> int:
-    """Return d_j of (K): 2 below `clip`, else the ancestor's contributions plus, under a fixed draw, its sibling's."""
+    """Return the most clip norms by which the batch mean of D moves if the unit's ancestor at `level` is missed."""
     if level > clip:
         return 2
     fixed = isinstance(path.schemes[level - 1], Fixed)
@@ -151,7 +153,7 @@ def _ancestor_distance(path: Path, level: int, clip: int) -> int:
 
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return d_j - d'_j: the unit's contributions; 0 if clipped above it, replaced, or removed from a fixed draw."""
+    """Return by how many clip norms an ancestor is nearer to D' than to D; 0 unless D' lacks the unit's own vectors."""
     # d_j - d'_j: in a batch of D' nothing of the unit is left that a missed ancestor could take away. It is 0 if the
     # clip is above the unit, if the unit is replaced and so contributes in D' too, and if it is removed under a fixed
     # draw, where a stand-in contributes in its place.

@@ -29,7 +29,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of independent steps that cost at least (`attained`: at most) the run; or raise.
+    """Return (levels, noise, number) of independent steps that cost at least the run or, if `attained`, at most.
 
     Args:
         mechanism: of the phase.
@@ -71,7 +71,7 @@ class _LevelSteps(NamedTuple):
 def _steps_of_level(
     mechanism: MatrixFactorization, hierarchy: Hierarchy, level: Level, steps: int, *, attained: bool
 ) -> _LevelSteps:
-    """Return the independent steps of the deciding level: a cyclic group's, of bins, or one release in any order."""
+    """Return the independent steps that stand for the run, by the scheme of the level that decides its cost."""
     match level.scheme:
         case CyclicPoisson() as cyclic:
             return _steps_of_a_cyclic_group(mechanism, level, cyclic, steps, attained=attained)
@@ -86,7 +86,7 @@ def _steps_of_level(
 
 
 def _release_in_any_order(mechanism: MatrixFactorization, steps: int, *, attained: bool) -> _LevelSteps:
-    """Return the run as one release of all units, its noise over the strategy's sensitivity ratio; none for 0 steps."""
+    """Return the run as one release of all units that bounds any order of participation; none for 0 steps."""
     noise = mechanism.joint_noise_multiplier
     if not steps:
         return _LevelSteps(All(), noise, 0)
@@ -99,7 +99,7 @@ def _release_in_any_order(mechanism: MatrixFactorization, steps: int, *, attaine
 def _steps_of_a_cyclic_group(
     mechanism: MatrixFactorization, level: Level, cyclic: CyclicPoisson, steps: int, *, attained: bool
 ) -> _LevelSteps:
-    """Return a group's Poisson draw and ceil(steps / groups) turns; `attained`: the uncut turns, at 1e-9 more noise."""
+    """Return a group's turns as independent Poisson steps; if `attained`, only those with uncut columns."""
     # A unit takes part in the steps of its group alone. These are so far apart that their columns do not overlap: they
     # are independent steps, of which for a lower bound only those with a whole column count.
     drawn, noise = cyclic.group_draw(level.min_count, level.count), mechanism.joint_noise_multiplier
@@ -109,7 +109,7 @@ def _steps_of_a_cyclic_group(
 
 
 def _uncut_steps_of_bins(mechanism: MatrixFactorization, bins: BallsInBins, steps: int) -> _LevelSteps:
-    """Return, for a lower bound, all bins in the steps with uncut columns, at least 1, at `even_noise.for_lower`."""
+    """Return, for a lower bound, the steps of all bins whose columns of the strategy are uncut, at least 1 step."""
     noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
     uncut = max(1, steps - strategy.bands(steps) + 1)
     return _LevelSteps(bins, noise * strategy.even_noise(steps, bins.bins).for_lower, uncut)
@@ -118,7 +118,7 @@ def _uncut_steps_of_bins(mechanism: MatrixFactorization, bins: BallsInBins, step
 def _steps_of_separate_bins(
     mechanism: MatrixFactorization, hierarchy: Hierarchy, bins: BallsInBins, steps: int
 ) -> _LevelSteps:
-    """Return `_separated_bins`; if units keep their bin and no other level draws, at noise times `even_noise`."""
+    """Return, for an upper bound, independent steps of the bins that lie a band of the strategy apart."""
     noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
     drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
     # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
@@ -129,7 +129,9 @@ def _steps_of_separate_bins(
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
-    """Return (scheme of bins // bands bins that lie a band apart, their steps in the run); the other bins are public.
+    """Return a scheme of the bins // bands bins that lie a band apart, and the number of their steps in the run.
+
+    The other bins are public.
 
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
@@ -156,7 +158,7 @@ def has_overlap(mechanism: Mechanism, steps: int) -> bool:
 
 
 def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> KeyedInputError | None:
-    """Return the gravest error why no bound is proved for these schemes and this noise, not raised; None if one is.
+    """Return, without raising it, the gravest reason why no bound is proved for this noise; None if there is none.
 
     Args:
         mechanism: any.
@@ -170,7 +172,7 @@ def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> 
 
 
 def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[KeyedInputError]:
-    """Yield, gravest first, the errors why no bound is proved: wrong mechanism (then alone), episodes, levels, scheme.
+    """Yield, gravest first, the errors that say why no bound is proved for the mechanism under these schemes.
 
     They say why no bound is proved; each assumes that none of those before it applies.
     """
@@ -199,7 +201,7 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
 
 
 def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) -> Iterator[KeyedInputError]:
-    """Yield an error per inner level drawn or held, then one if units may come twice without `min_separation`."""
+    """Yield an error for each random or held draw below `any-order`, then one if `min_separation` is missing."""
     for level in (level for level in inner if level.scheme != All() or level.redraw_every > 1):
         problem = "is drawn below `any-order`, and no amplification by it is proved"
         hint = "take it out: with the unit itself clipped it does not change epsilon"
@@ -210,7 +212,7 @@ def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) ->
 
 
 def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
-    """Return (reason why a scheme has no bound with correlated noise, hint what to state: mostly `any-order`)."""
+    """Return the reason why a scheme has no bound with correlated noise, and a hint what to state instead."""
     limits = "`any-order` with max_participations and min_separation in `mechanism`"
     if isinstance(strategy, Identity):
         return "and `identity` is noise that is independent in every step", "state mechanism type gaussian for it"
@@ -231,7 +233,7 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
 def _banded_faults(
     mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield errors of cyclic or bin draws: any-order limits, a tree, fresh bins, too few groups for bands or units."""
+    """Yield the errors that leave a cyclic or bin draw without a bound under this mechanism and its strategy."""
     own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
@@ -264,7 +266,7 @@ def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:
 
 
 def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
-    """Return the error of participations, or else of a matrix's rows, that do not fit the run's steps; None if none.
+    """Return the error if the stated participations or a matrix's rows do not fit the run's steps; None if they do.
 
     Shorter runs, of which curves and solvers ask, keep the limits and need no such agreement.
 
@@ -278,7 +280,7 @@ def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
 
 
 def _participations_fault(mechanism: MatrixFactorization, steps: int) -> KeyedInputError | None:
-    """Return the error if over ceil(steps / min_separation) participations are stated, or in fixed epochs fewer."""
+    """Return the error if so many participations do not fit the steps, or fixed epochs need more; None if neither."""
     times, apart = mechanism.max_participations, mechanism.min_separation or 1
     possible, is_fixed = -(-steps // apart), mechanism.limits.fixed_epochs
     if times is None or not steps or times == possible or (times < possible and not is_fixed):

@@ -81,7 +81,7 @@ class CountPair:
 
 
 def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) as {center: chance}: P at -shift h, Q at 0; `both_ways`, P at -shift h / 2 and Q mirrored."""
+    """Return (P, Q) as {center: probability}; their centers differ by H shifts, half on each side if `both_ways`."""
     if bound.both_ways:  # the shift is then twice one member's contributions, hence even
         half = bound.shift // 2
         return {-half * h: chance for h, chance in bound.law}, {half * h: chance for h, chance in bound.law}
@@ -131,7 +131,7 @@ RevealedCounts = list[tuple[Fraction, CountDistribution]]
 
 
 def unamplified(bound: Bound) -> StepBound | CountPair:
-    """Return the bound of a step that draws the unit for sure, H at its largest; of an Average, its largest part's."""
+    """Return the bound of a step that surely draws the unit, with H at its largest and in the costliest part."""
     # H at its largest for sure is above every law of it, and the part with the largest shift above every other.
     match bound:
         case StepBound():
@@ -175,7 +175,7 @@ class Member:
         return self.own + (self.stand_in or 0)
 
     def bound(self, contexts: RevealedCounts) -> Bound:
-        """Return the Average over revealed `contexts` in which H can be > 0, in about 64 parts; a sure part alone."""
+        """Return the bound averaged over the revealed contexts in which H can be above 0, in about 64 parts."""
         parts = tuple(
             (chance * share, bound)
             for chance, law in contexts
@@ -186,7 +186,7 @@ class Member:
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
 
     def _parts_given_counts(self, law: CountDistribution) -> list[tuple[Fraction, StepBound | CountPair]]:
-        """Return [(1, CountPair)] for add-remove or without a stand-in, else (chance, StepBound) for each h >= 1."""
+        """Return (probability, part) of a bound for one law of H: one CountPair, or a StepBound for each h >= 1."""
         if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
             both = self.adjacency is Adjacency.REPLACE_ONE
             pair = CountPair(law=tuple(sorted(law.items())), shift=self.shift, both_ways=both)
@@ -196,7 +196,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the parts; if over 64 and no CountPair, the 32 likeliest and up to 32 that are above the others."""
+    """Return the parts; over 64 StepBounds are merged into about 64 that cost at least as much."""
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
         return parts
@@ -216,7 +216,7 @@ def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fracti
 
 
 def _part_above(parts: list[tuple[Fraction, StepBound]], inclusion: float) -> tuple[Fraction, StepBound]:
-    """Return the last part, of the largest shift, with the chance of all and the `inclusion` given, rounded up."""
+    """Return one part that costs at least as much as these, sorted by shift, with their total probability."""
     largest = parts[-1][1]  # sorted by shift, and distances are multiples of it
     above = min(Fraction(1), Fraction(math.nextafter(inclusion, 2.0)))
     chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in parts), _UNIT)
@@ -262,7 +262,7 @@ def average_over_counts(
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return [(chance, upper law of H)] by outcome of the public draws above, looser if costly; H is 0 or 1 at clip 0.
+    """Return (probability, upper law of the members drawn, H) for each outcome of the public draws above.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -283,7 +283,7 @@ def revealed_count_distributions(
 
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return upper laws of H by union bounds; each drawn member makes the most contributions in `each`, 1 if None."""
+    """Return upper laws of H by union bounds, in which each drawn member makes the most contributions in `each`."""
     max_contributions = max(each) if each is not None else 1
     if hierarchy.episodes is None:
         return rough_count_distributions(path, group.size, max_contributions)
@@ -291,7 +291,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 
 
 def _rough_task_counts(built: Episodes, path: Path, members: int, max_contributions: int) -> RevealedCounts:
-    """Return [(union bound on any task holding a member, law with all members in all tasks for sure)]."""
+    """Return a bound on the chance that any task holds a member, with a law that has all members in all tasks."""
     record_rate = built.record_rate(path.counts[1]) if path.counts[1:] else 1
     chance = built.tasks * built.class_rate(path.counts[0]) * record_rate
     return [(min(Fraction(1), members * chance), {members * built.tasks * max_contributions: Fraction(1)})]
@@ -300,7 +300,7 @@ def _rough_task_counts(built: Episodes, path: Path, members: int, max_contributi
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return `_member_counts` compounded by `each`; of unplaced members drawn with replacement `_rough_counts`."""
+    """Return upper laws of the contributions of the members drawn, by union bounds where no better law is proved."""
     is_unplaced = hierarchy.episodes is None and group.size > 1 and group.placement is None
     if is_unplaced and any(isinstance(x, WithReplacement) for x in path.schemes):
         return _rough_counts(hierarchy, path, group, each)  # no better law is proved
@@ -309,7 +309,7 @@ def _exact_counts(
 
 
 def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return upper laws of the members drawn: by tasks in episodes, by placement, or by union bounds if unplaced."""
+    """Return upper laws of the number of members drawn, one for each outcome of the public draws above."""
     if (built := hierarchy.episodes) is not None:
         return _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
     if group.size == 1 or group.placement is not None:
@@ -319,7 +319,7 @@ def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) ->
 
 
 def _placed_counts(path: Path, placed: Placement | None) -> RevealedCounts:
-    """Return [(chance, upper law of the members drawn)] by context of the draws above; for None, of a single unit."""
+    """Return (probability, upper law of the members drawn) by context of the draws above; None places a single unit."""
     placement: Placement = 1 if placed is None else placed
     for _ in path.schemes[1:] if placed is None else ():
         placement = (placement,)
@@ -328,7 +328,7 @@ def _placed_counts(path: Path, placed: Placement | None) -> RevealedCounts:
 
 
 def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> RevealedCounts:
-    """Return [(1, upper law)] of the protected classes that the tasks hold in all; at clip 1, of the tasks with any."""
+    """Return an upper law of the protected classes that all tasks hold or, at clip 1, of the tasks that hold any."""
     # A task holds a class at most once, so that its protected classes are those of one draw without replacement.
     in_task = hypergeometric(path.counts[0], min(members, path.counts[0]), built.ways)
     if clip == 1:
@@ -337,7 +337,7 @@ def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> Revea
 
 
 def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
-    """Return [(1, law of the tasks with the record)]; at clip 2 a pair for each number of tasks with its class."""
+    """Return laws of the tasks with the record, at clip 2 one for each number of tasks that hold its class."""
     classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
     if clip < 2:
         return [(Fraction(1), binomial(built.tasks, classes * records))]
@@ -346,7 +346,7 @@ def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound in changed units, 1 for each of H, averaged over the public draws above; a sure part alone.
+    """Return the upper bound in which each of the H units drawn is one change, averaged over the public draws above.
 
     A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
 
@@ -372,7 +372,7 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
 def _parts_in_changes(
     law: CountDistribution, adjacency: Adjacency, *, has_stand_in: bool
 ) -> list[tuple[Fraction, Part]]:
-    """Return [(1, CountPair)] if removed, or zeroed without a stand-in, else (chance, StepBound) for each h >= 1."""
+    """Return (probability, part) of a bound in changed units: one CountPair, or a StepBound for each h >= 1."""
     if adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and not has_stand_in):
         return [(Fraction(1), CountPair(law=tuple(sorted(law.items())), shift=1, both_ways=False))]
     return average_over_counts(law, shift=1, distance=1, distance_swapped=1)
@@ -390,7 +390,7 @@ MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more c
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return the Average of (K) over hidden (g, h): h members shift it, at most as g units turn; None if never drawn.
+    """Return a group's bound averaged over how many members a hidden draw holds; None if they are never drawn.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
@@ -433,7 +433,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return Pr[h >= 1], chances of g = 0 and of h = 0 alone, and the unscaled law of (g, h >= 1); g > 2 is all units.
+    """Return the chances that a batch holds or misses the group, and the law of its units and members in a batch.
 
     Args:
         path: as of `hidden_group_bound`.
@@ -475,7 +475,7 @@ def _units_and_members_drawn(
 def missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return distances (clip norms) from a batch of (g, h) to those without the group's units and those with no member.
+    """Return the most clip norms from a batch with `drawn` to one without the group's units, and to one with no member.
 
     Args:
         path: as of `hidden_group_bound`.

@@ -22,7 +22,7 @@ _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms w
 
 
 def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
-    """Return Atoms with a lower bound on the loss, D||D', between p and q plus noise: only the output's cell is seen.
+    """Return Atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
 
     Args:
         mechanism: noise on a sum.

@@ -69,7 +69,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return (P, Q), a step's sums in D and D' without noise, from the members' frame or clipping unit outwards.
+    """Return (P, Q), the laws of a step's sum without noise in two actual data sets D and D'.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -102,7 +102,7 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the law of `draws` draws of a sibling with `sign` vectors; 0 if random, and repeated or long (over 32)."""
+    """Return the law of the sum of a sibling's `draws` draws; {0: 1} if it is random and repeated or too long."""
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[level - 1].max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
@@ -115,7 +115,7 @@ def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -
 
 
 def _contributing_units(count: int, rate: Fraction) -> int:
-    """Return how many of `count` Poisson units may contribute: up to 32 all, else so many that rarely 96 are drawn."""
+    """Return how many of `count` Poisson units may contribute, so that more than 96 are rarely drawn."""
     if count <= _MAX_INDEPENDENT:
         return count
     # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
@@ -123,7 +123,7 @@ def _contributing_units(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of a level's sum: `on_path` if drawn, and drawn siblings, but none of `all` or over 32 Poisson."""
+    """Return the law of the sum of a level's draw, without the siblings of a whole, shuffled or long Poisson draw."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
@@ -141,7 +141,7 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
 
 
 def _sum_with_replacement(size: int, count: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of the sum of `size` draws, each `on_path` at chance 1 / count, else `sibling`; rare tail cut."""
+    """Return the law of the sum of `size` draws with replacement; rare large numbers of own draws are cut."""
     total: Mixture = {}
     for copies, chance in drop_rare_tail(binomial(size, Fraction(1, count))).items():
         sums = convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies))
@@ -154,7 +154,7 @@ def _sum_with_replacement(size: int, count: int, sibling: Mixture, on_path: Mixt
 def _frame_sum_pair(
     co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return the sums of a draw from the members' frame in D and D': own of members, `sign` or 0 of the others."""
+    """Return the laws in D and D' of the sum of one draw from the frame that holds the members."""
     length, sign = length_and_sign
     path, own = co_sampled.path, _scale(_own_contributions(co_sampled)[0], length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
@@ -178,7 +178,7 @@ def _frame_sum_pair(
 
 
 def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -> Mixture:
-    """Return the law of the other units' sum in a Poisson frame; over 32, 0 if random or at the outermost level."""
+    """Return the law of the other units' sum in a Poisson frame; over 32, {0: 1} if they vary or are outermost."""
     count, rate = path.counts[-1], path.rate(len(path.counts))
     # Without a level above it the unit is only hidden by what is drawn with it.
     if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
@@ -191,7 +191,7 @@ def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return (P, Q): H members give -own (in Q +own, 0, or removed), and all other units of `drawn` give `each`.
+    """Return the laws (P, Q) of the sum in D and D' when H members, and other units in the other places, are drawn.
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 
@@ -236,7 +236,7 @@ def episode_pair(
     adjacency: Adjacency,
     members: int = 1,
 ) -> tuple[Mixture, Mixture]:
-    """Return (P, Q) of an episode step: by protected units at clip 2, else by the tasks or batch that hold any.
+    """Return (P, Q), the laws of the sum of a step of episodes in two actual data sets D and D', without noise.
 
     Args:
         hierarchy: classes and their records, with episodes.
@@ -269,7 +269,7 @@ def episode_pair(
 
 
 def _units_in_tasks(hierarchy: Hierarchy, built: Episodes, unit: int) -> int:
-    """Return how many classes (unit 1) or records (2) all tasks hold; 0 if each takes all, so that none stand in."""
+    """Return how many classes (unit 1) or records (2) all tasks hold; 0 if a task takes all that there are."""
     if (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count:
         return 0  # nobody is left to stand in
     return built.tasks * built.ways * (1 if unit == 1 else built.records)
@@ -287,7 +287,7 @@ def _members_of_a_task(hierarchy: Hierarchy, built: Episodes, unit: int, members
 def _clipped_vector_pair(
     co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return a clipping unit's vector in D and D': -length (replaced: +length) with a member, else the others'."""
+    """Return the laws in D and D' of the one vector that the members' clipping unit contributes."""
     # The vector of the others is `sign` with any record, else 0; zeroed members leave it.
     length, sign = length_and_sign
     count = co_sampled.path.counts[-1]
@@ -406,7 +406,7 @@ def _sum_of_fixed_children(co_sampled: CoSampled) -> Mixture | None:
 
 
 def _contributions_below(co_sampled: CoSampled, records: Mixture) -> tuple[Mixture, bool]:
-    """Return (law of contributions through the draws of all lower levels, True), or (a smaller law, False) if long."""
+    """Return the law of contributions over the draws of all lower levels and True; if long, a smaller one and False."""
     counts, is_exact = records, True
     for level, fewest in reversed(co_sampled.levels_below):
         if isinstance(level.scheme, CappedPoisson) and fewest > _MAX_INDEPENDENT:
@@ -419,7 +419,7 @@ def _contributions_below(co_sampled: CoSampled, records: Mixture) -> tuple[Mixtu
 
 
 def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
-    """Return the law of the children drawn: random if Poisson (at most 32) or capped; 1 if a shuffle may end short."""
+    """Return the law of how many children are drawn, or a smaller one if a Poisson draw is long or a batch short."""
     match scheme:
         case Poisson(probability=rate):
             return binomial(min(count, _MAX_INDEPENDENT), rate)
@@ -450,7 +450,7 @@ def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
 
 
 def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
-    """Return (law of the sum of N ~ `counts` draws of `each`, True); over 96 values (that of fewer draws, False)."""
+    """Return the law of the sum of a random number of draws and True; over 96 values that of fewer draws and False."""
     if len(each) == 1:
         return _scale(counts, *each), True
     max_draws = max(1, _MAX_RANDOM // (len(each) - 1))
@@ -465,7 +465,7 @@ def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
 
 
 def _round_weights(a: Mixture) -> Mixture:
-    """Return the weights; if any has over 2200 bits, rounded down to 1100, the remainder at the center nearest 0."""
+    """Return the weights; if one has over 2200 bits, all are rounded to 1100 in favour of the center nearest 0."""
     # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
     if all(weight.denominator.bit_length() <= 2 * _WEIGHT_BITS for weight in a.values()):
         return a

@@ -28,7 +28,7 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return upper bounds on a step's divergences, at the mechanism's orders if surely drawn, else at whole ones too.
+    """Return upper bounds on the Renyi divergences of one step; UnsupportedError if none is finite.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -52,7 +52,7 @@ def _orders_if_drawn_at_random(mechanism: RdpOnly, changes: int) -> Sequence[flo
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return `group_divergence` at those of 52 orders where it is finite; UnsupportedError if it is nowhere.
+    """Return upper bounds on the divergences of `changes` sure changes; UnsupportedError if none is finite.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -69,7 +69,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return `group_divergence` of `links` units by the sum of `curves`, at all their orders; UnsupportedError if none.
+    """Return upper bounds on the divergences of `links` changes that each cost the sum of `curves`.
 
     Args:
         curves: divergences of each release for one unit.
@@ -96,7 +96,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return order -> upper bound by kind: a public mixture, the smallest over public misses, `_count_divergence`."""
+    """Return a function that maps an order to an upper bound on a step's divergence."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
@@ -109,7 +109,7 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
 
 
 def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
-    """Return order -> upper bound of a draw that hides whether H >= 1 but then shows H, the number of sure changes."""
+    """Return a function from the order to an upper bound for a draw that hides only if it changes anything."""
     shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
     mixed = cache(
         lambda order: _public_mixture_divergence(
@@ -121,7 +121,7 @@ def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
 
 
 def _divergence_below(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
-    """Return order -> upper bound with the first `public_misses` misses public; the others amplify by a theorem."""
+    """Return a function from the order to an upper bound, with the first `public_misses` misses public."""
     reached = 1 - sum(bound.missed[:public_misses], start=Fraction(0))
     hidden = [x for x, chance in enumerate(bound.missed) if x >= public_misses and chance]
     distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
@@ -149,7 +149,7 @@ def _positive_float(chance: Fraction) -> float:
 def _subsampled_divergence(
     if_drawn: Renyi, rate: float, theorem: Callable[[Renyi, float, int], float], order: float
 ) -> float:
-    """Return a draw's bound: `if_drawn` at rate 1, else as public or, at whole orders if smaller, by `theorem`."""
+    """Return an upper bound for a random draw, amplified by `theorem` at whole orders where that is smaller."""
     if rate == 1:
         return if_drawn(order)
     revealed = _public_mixture_divergence([(rate, if_drawn(order))], order)
@@ -159,7 +159,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound on the divergence after k changes: k rdp(inf) or, up to 1000, by `_chained_changes`.
+    """Return an upper bound on the divergence at one order after `changes` changes; inf where none is known.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.
@@ -184,7 +184,7 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
 
 
 def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
-    """Return the bound on k >= 2 changes by k - 1 weak triangle inequalities; k rdp(inf) if smaller or one fails."""
+    """Return an upper bound for 2 or more changes, by one weak triangle inequality for each change after the first."""
     # The inequality is unrolled from k changes down to 1, then summed back up; the order of the part with fewer changes
     # falls towards 1 while that of the last single change stays far above, where the divergence must be known.
     steps: list[tuple[float, float]] = []  # (factor, divergence) of the last change, of the one before, ...
@@ -202,7 +202,7 @@ def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
 
 
 def _public_mixture_divergence(parts: list[tuple[float, float]], order: float) -> float:
-    """Return the divergence of a public mixture, at order inf the largest of any; missing probability releases nothing.
+    """Return the divergence of a public mixture, in which missing probability releases nothing.
 
     Args:
         parts: (probability, divergence of the order); probabilities sum to at most 1.

@@ -46,7 +46,7 @@ MAX_PLACED_MEMBERS = 12
 
 
 def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
-    """Return the first reason of any phase why no bound covers a group: limited batches, then nesting; "" for size 1.
+    """Return the first reason why no bound covers a group of this size; "" if there is none, or for size 1.
 
     Args:
         size: number of members, >= 1.
@@ -61,7 +61,7 @@ def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> 
 
 
 def _limited_batch_refusal(size: int, levels: Sequence[Level]) -> str:
-    """Return why a group has no bound if a level is drawn with `at_most`, or else `max_batch_size`; "" without both."""
+    """Return why no bound covers a group if a level is drawn with `at_most` or `max_batch_size`; "" without both."""
     # Where a batch is limited, how many others are drawn depends on which members are: nothing is proved for several.
     for level in levels:
         if isinstance(level.scheme, Fixed) and level.scheme.at_most:
@@ -73,7 +73,7 @@ def _limited_batch_refusal(size: int, levels: Sequence[Level]) -> str:
 
 
 def _nested_group_refusal(size: int, phase: Hierarchy, unit: int) -> str:
-    """Return why records of episodes, or over 12 units drawn with replacement, have no bound as a group, else ""."""
+    """Return why episodes or draws with replacement leave a group of nested units without a bound; "" if not."""
     if phase.episodes is not None:
         return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
     replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])
@@ -99,7 +99,7 @@ def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
-    """Return, by level down to `unit`, how many units of a frame can hold members; add-remove leaves `min_units_left`.
+    """Return, for each level down to `unit`, how many units of one frame can hold members of a group.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -115,7 +115,7 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the most units of all data in one group; if removed, each parent is left `min_units_left` of its own.
+    """Return the size of the largest group in the data; if removed, each parent is left its `min_units_left`.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -177,7 +177,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a Group by placement, or one unplaced (over 12 members, 128 placements); InputError: no room or no bound.
+    """Return a Group for each placement of the members, or an unplaced one if they are many; InputError without room.
 
     Args:
         size: number of members, >= 1.
@@ -304,7 +304,7 @@ def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int,
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
-    """Return the law; over 48 contexts become the empty one, the 24 likeliest and up to 24 above the others."""
+    """Return the law; if over 48 contexts, unlikely ones are merged into contexts that hold at least as much."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -349,7 +349,7 @@ def outermost_drawn(
 
 
 def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
-    """Return the law of two independent contexts joined, merged to about 48; over 256 pairs by `_join_rounded`."""
+    """Return the law of two independent contexts joined into one, merged to about 48 contexts."""
     longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())
     if len(a) * len(b) > _MAX_EXACT_PAIRS:
         spend(fraction_units(len(a) + len(b), longest) + 8 * TURN * len(a) * len(b))
@@ -363,7 +363,7 @@ def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> Conte
 
 
 def _join_rounded(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
-    """Return the law of two contexts joined, chances cut to 1600 bits; what is missing goes to the likeliest."""
+    """Return the law of two contexts joined, rounded down to 1600 bits in favour of the likeliest context."""
     # As whole numbers without common factors; less than 2^-1500 is missing of each.
     unit = 1 << _BITS
     left, right = (
@@ -380,7 +380,7 @@ def _join_rounded(a: ContextDistribution, b: ContextDistribution) -> ContextDist
 
 
 def _join_contexts(x: Context, y: Context) -> Context:
-    """Return the context of two independent draws: the copies for each number of members added up."""
+    """Return the context of two independent draws, which adds up their copies for each number of members."""
     if len(x) <= 1 and len(y) <= 1 and (not x or not y or x[0][0] == y[0][0]):  # one kind: most are like that
         return ((x[0][0], x[0][1] + y[0][1]),) if x and y else x or y
     copies = Counter(dict(x))
@@ -391,7 +391,7 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, chance): exact, but for draws with replacement `_hits_by_kind`, an upper law."""
+    """Yield (units drawn of each kind, probability); an upper law for draws with replacement, else exact."""
     match scheme:
         case FixedAtRate(probability=rate):  # of single units alone
             yield from (((1,), rate), ((0,), 1 - rate))
@@ -423,7 +423,7 @@ def _fixed_units_by_kind(
 
 
 def _hits_by_kind(size: int, count: int, occupied: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (hits of each kind, chance) of `size` draws with replacement; of several kinds, every draw hits each."""
+    """Yield (hits of each kind, probability) of `size` draws with replacement, an upper law."""
     # The hits of several kinds depend on each other: every draw is taken to hit each of them.
     if len(occupied) > 1:
         yield tuple(size for _ in occupied), Fraction(1)
@@ -487,7 +487,7 @@ def _exact_tails(members: int, rate: Fraction) -> list[Fraction]:
 
 
 def _rounded_tails(members: int, rate: Fraction) -> list[Fraction]:
-    """Return min(1, C(members, j) rate^j) for j = 0, 1, ..., rounded up by 2^-1600, until one is below 2^-1200."""
+    """Return upper bounds min(1, C(members, j) rate^j) for j = 0, 1, ..., rounded up, until one is below 2^-1200."""
     tails = [Fraction(1)]
     unit = term = 1 << _BITS
     for j in range(1, members + 1):

@@ -62,7 +62,7 @@ class JointStepBound(StepBound):
 
 
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
-    """Return (K) with the likeliest missed ancestor's geometry; None unless a unit is removed under a fixed draw < 1.
+    """Return (K) with the geometry of its likeliest missed ancestor; None unless a removed unit has a stand-in.
 
     Args:
         bound: (K) of the path.
@@ -90,7 +90,7 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 
 @cached_with_cost(64)
 def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
-    """Return chords of (K), at 20 epsilons of min((K), `_Search.largest`); `plain` if noise is low or the gain small.
+    """Return an upper profile of (K) that uses the joint distances; `plain` if noise is low or the gain small.
 
     Args:
         bound: the geometry.
@@ -117,7 +117,7 @@ def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
 
 
 def _has_small_gain(search: "_Search", plain: GluedProfile, at_0: float) -> bool:
-    """Return True if at three epsilons data on a line cost .75 of `plain`'s delta, or `largest` costs .8 of it."""
+    """Return True if the joint distances would lower the delta of `plain` by too little at three epsilons."""
     # Data on one line cost no more than the bound, and are quicker: where they cost nearly (K), nothing can be gained.
     telling = [(plain.epsilon(share * at_0), share * at_0) for share in _TELLING_SHARES]
     return any(
@@ -139,7 +139,10 @@ class _Cells:
     distance: Array
 
     def quarters(self) -> "_Cells":
-        """Return four blocks of all cells: block k has half k % 2 of the unit's angle, half k // 2 of the distance."""
+        """Return every cell cut into four, at the middle of the unit's angle and of the distance.
+
+        The four blocks hold all cells each: block k has half k % 2 of the angle and half k // 2 of the distance.
+        """
         halves = [np.stack([ends[:, 0], ends.mean(axis=1), ends[:, 1]], axis=1) for ends in (self.unit, self.distance)]
         unit, distance = ([each[:, :2], each[:, 1:]] for each in halves)
         return _Cells(np.concatenate([*unit, *unit]), np.concatenate([distance[k // 2] for k in range(4)]))
@@ -158,7 +161,7 @@ class _Search:
     """
 
     def __init__(self, bound: JointStepBound, deviation: float) -> None:
-        """Set lengths over the radius, odds over inclusion, 24 cells of the mates' angle and 36 nodes of the noise."""
+        """Prepare a search with lengths relative to the radius and grids of the mates' angle and the noise."""
         self.noise, self.mates = deviation / bound.radius, bound.mates
         self.reach = bound.reach / bound.radius
         self.inclusion = float(bound.inclusion)
@@ -187,7 +190,7 @@ class _Search:
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
     def on_a_line(self, epsilon: float) -> float:
-        """Return inclusion times the largest delta of data on a line, by nine numbers of mates; summed, uncertified."""
+        """Return the largest delta of data whose vectors lie on one line, by numerical sums that are not certified."""
         opposite = np.unique(np.linspace(0, min(self.mates, (self.reach + self.mates) // 2), _LINES).round())[:, None]
         y = np.linspace(-8 - 2 / self.noise, 8.0, _POINTS_OF_A_LINE)
         lengths = np.array([[-2.0]]), self.reach + self.mates - 2 * opposite
@@ -198,7 +201,7 @@ class _Search:
         return self.inclusion * float((gained * density).sum(axis=1).max()) * float(y[1] - y[0])
 
     def _upper_bounds(self, cells: _Cells, expm1_epsilon: float) -> Array:
-        """Return upper bounds on delta / inclusion by cell, for the worst mates: the smallest one over `_THREATS`."""
+        """Return, for each cell, an upper bound on delta / inclusion with the worst mates."""
         # For each share in _THREATS: charging the mates by their angle for that share of what is missed is valid.
         along, across, distance = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
@@ -215,7 +218,7 @@ class _Search:
         return best
 
     def _worst_lengths(self, cells: _Cells) -> tuple[Array, Array, Array]:
-        """Return lengths in deviations: (least along, most across) by (cell, mate cell), and most distance by cell."""
+        """Return the lengths (along, across, distance) that cost most in each cell, in noise deviations."""
         along = np.cos(cells.unit[:, 1:]) - self.high
         ratio = cells.distance[:, :1] / cells.distance[:, 1:]
         along = np.where(along > 0, along * ratio, along)
@@ -225,7 +228,7 @@ class _Search:
         return along / self.noise, across / self.noise, cells.distance[:, 1] / self.noise
 
     def _integrals(self, lengths: tuple[Array, Array, Array], strikes: Array, weights: Array) -> Array:
-        """Return upper bounds on E (X_p - strike)^+, shape (cells, mate cells): Black-Scholes by node, plus tails."""
+        """Return upper bounds on E (X_p - strike)^+ by cell and mate cell, from the Black-Scholes formula."""
         from scipy.special import ndtr  # noqa: PLC0415  the only use of SciPy on the way to epsilon
 
         along, across, distance = lengths
@@ -251,7 +254,7 @@ class _Search:
 
 
 def _ratio_law(distance: Array, points: Array) -> tuple[Array, Array]:
-    """Return (values, masses), each (cells, points), of a law above X_q's in convex order; tails are left out."""
+    """Return values and masses of a discrete law above the likelihood ratio X_q in convex order, tails left out."""
     # X_q = exp(distance y - distance^2 / 2) under y ~ N(0); the mass between two points is split between them so that
     # the mean stays; mass outside the points is left out.
     d = distance[:, None]

@@ -140,7 +140,7 @@ class Surroundings:
         )
 
     def _bound(self, case: UnitCase, numbers: tuple[int, ...], exchange: Callable[[int, int], int]) -> StepBound:
-        """Return (K) of a case: by ancestor, contents with mates are exchanged for a stand-in, up to `largest`."""
+        """Return (K) of one case of the unit, given the numbers of mates under each ancestor."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [
@@ -155,7 +155,7 @@ class Surroundings:
 
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
-    """Return `largest_surroundings` with the numbers of mates and stand-ins, where random, by their upper laws.
+    """Return the ancestors above unit and clip, with upper laws of their mates and stand-ins where these are random.
 
     Args:
         hierarchy: levels and schemes.
@@ -203,7 +203,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
 
 
 def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of a stand-in's contributions; {largest: 1} if unknown, never missed or redrawn apart."""
+    """Return an upper law of a stand-in's contributions; only their largest number if no law is known."""
     largest = path.siblings[number - 1]
     if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
         return {largest: Fraction(1)}
@@ -217,7 +217,7 @@ def few_counts(law: CountDistribution) -> CountDistribution:
 
 
 def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
-    """Return True if levels `number` to the unit's have one period and all draws to it are fixed, Poisson or `all`."""
+    """Return True if levels `number` to the unit's share one period and all draws are fixed, Poisson or `all`."""
     levels = hierarchy.levels[: len(path.counts)]
     return len({level.redraw_every for level in levels[number - 1 :]}) == 1 and all(
         isinstance(level.scheme, Fixed | Poisson | All) for level in levels
@@ -225,7 +225,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 
 
 def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) -> MatesLaw:
-    """Return an upper joint law of the mates, a number by ancestor, coarsened by quantiles; () if all are certain."""
+    """Return an upper law of the mates of all missed ancestors together, in few values; () if all are certain."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -250,14 +250,14 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
 
 
 def _deviations_to_tell_apart(ancestors: int, max_mates: int) -> tuple[Sequence[float], Sequence[float]]:
-    """Return normal quantiles of (outermost, inner) missed ancestors: few if 4 or more, coarse if over `max_mates`."""
+    """Return the normal quantiles to which mates of the outermost, and of inner, missed ancestors are rounded."""
     inner = _INNER_DEVIATIONS if ancestors < _MANY_LEVELS else _FEW_DEVIATIONS
     fits = len(_OUTER_DEVIATIONS) * len(inner) ** (ancestors - 1) <= max_mates
     return _OUTER_DEVIATIONS if fits else _COARSE_DEVIATIONS, inner
 
 
 def _add_mates(states: _MatesWeights, exact: CountDistribution, cap: int) -> _MatesWeights:
-    """Return the states with a number added to their totals (at most `cap`), weights times WHOLE, coarsened if many."""
+    """Return the states with a random number added to their totals, at most `cap`, and weights scaled by WHOLE."""
     is_short = len(states) * len(exact) <= _MAX_SUMS
     law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
     spend(4 * TURN * len(states) * len(law))
@@ -270,7 +270,7 @@ def _add_mates(states: _MatesWeights, exact: CountDistribution, cap: int) -> _Ma
 
 
 def _mates_law(states: _MatesWeights, *, outside: int) -> MatesLaw:
-    """Return the joint law of `kept` after `outside` zeros, ascending; lost weight goes to the largest numbers."""
+    """Return the joint law of the states' kept numbers after `outside` zeros; lost weight goes to the largest ones."""
     joint: dict[tuple[int, ...], int] = {}
     for (_, kept), weight in states.items():
         joint[kept] = joint.get(kept, 0) + weight
@@ -284,7 +284,7 @@ def _mates_law(states: _MatesWeights, *, outside: int) -> MatesLaw:
 
 
 def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[int, int]:
-    """Return {total: next quantile of the totals' law from it on}, at normal `deviations`; few totals as they are."""
+    """Return {total: quantile that it is rounded up to} at normal `deviations`; few totals stay unchanged."""
     weights: dict[int, int] = {}
     for (total, _), weight in sums.items():
         weights[total] = weights.get(total, 0) + weight
@@ -294,7 +294,7 @@ def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[in
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of what mates contribute: units summed if that is proved; {largest: 1} if it is unknown."""
+    """Return an upper law of what a unit's mates contribute; only their largest number if no law is known."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
@@ -325,7 +325,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return the bound with parts merged into costlier ones until `max_centers` are left; up to 12 parts stay as is.
+    """Return the average with parts merged into costlier ones until at most `max_centers` are left, where possible.
 
     Args:
         average: its parts are all of the kind of (K).
@@ -360,7 +360,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
 
 
 def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: itself and those merged into it}, each into the costlier one of its kind that it lifts least.
+    """Return {kept part: the parts merged into it and itself}; each joins the costlier part that it raises least.
 
     Args:
         chances: of the parts.
@@ -388,7 +388,10 @@ def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list
 
 
 def _lengths_and_kinds(bounds: Sequence[StepBound]) -> tuple[Array, list[int]]:
-    """Return (shift and distances of each bound as a row, its kind as a number: equal for equal probabilities)."""
+    """Return the lengths of each bound as a row, and a number that bounds of equal probabilities share.
+
+    A row holds the shift and the distances, of which each bound may have fewer than the longest one.
+    """
     numbers: dict[tuple[Fraction, tuple[Fraction, ...]], int] = {}
     kinds = [numbers.setdefault((bound.inclusion, bound.missed), len(numbers)) for bound in bounds]
     lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))
@@ -399,7 +402,7 @@ def _lengths_and_kinds(bounds: Sequence[StepBound]) -> tuple[Array, list[int]]:
 
 
 def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
-    """Return deltas at 10 common epsilons of D||D', then of D'||D, shape (bounds, 20), to about 1e-6 relative."""
+    """Return each bound's deltas at 10 epsilons of D||D', then of D'||D, to about 1e-6 relative, not certified."""
     shift = max(bound.shift for bound in bounds) / deviation
     inclusion = max(float(bound.inclusion) for bound in bounds)
     low, high = 0.1 * inclusion * min(1.0, shift), min(shift * shift / 2 + 6 * shift, _LARGEST_EPSILON)
@@ -415,7 +418,7 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
 def _half_line_deltas(
     bounds: Sequence[StepBound], distances: Sequence[tuple[int, ...]], deviation: float, epsilons: Array
 ) -> Array:
-    """Return each bound's delta at each epsilon, not certified: Phi at the end, by bisection, of the best half-line.
+    """Return each bound's delta at each epsilon, as that of the best half-line of outputs, not certified.
 
     Args:
         bounds: their inclusion, shift and missed probabilities.
@@ -437,7 +440,7 @@ def _half_line_deltas(
     weights = np.expm1(epsilons)[None, :, None] * odds
 
     def excess(y: Array) -> Array:
-        """Return log(e^epsilon times the shift's ratio + missed terms) at y: > 0 where the loss is below epsilon."""
+        """Return a number at y that rises with y and is above 0 where the loss is below epsilon."""
         with np.errstate(over="ignore", divide="ignore"):
             missed = (weights * np.exp(np.minimum((y[..., None] - places / 2) * places, 700.0))).sum(axis=2)
             result: Array = np.log(np.exp(np.minimum(epsilons + (y - shifts / 2) * shifts, 700.0)) + missed)

@@ -54,7 +54,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return all valid bounds of a phase; where a removal shortens passes the ancestors' alone, or else InputError.
+    """Return all valid bounds of a phase; InputError if a removal shortens its passes and no ancestor covers it.
 
     Args:
         hierarchy: levels and schemes.
@@ -87,7 +87,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return bounds with the choice of steps hidden (if in passes) and public; UnsupportedError for a unit above it.
+    """Return the bounds with the choice of steps public or hidden; UnsupportedError for a unit above the choice.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -121,7 +121,7 @@ def _allocated_bounds(
 
 
 def _hidden_choice_bound(base: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return one unit's bound with "-" links to its members; if D' shows it, its removal's with "-" and "+" links."""
+    """Return one unit's bound with its choice of steps hidden, and the links that extend it to the group."""
     links, removal = "-" * group.size, adjacency
     if not _is_as_if_absent(adjacency, clip, len(path.counts)):
         links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
@@ -141,7 +141,7 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return the choices and their averages over random mates; of one fresh draw's (K) the averages alone.
+    """Return the choices with averages over random mates added, or in their place for a single fresh draw.
 
     None hold for episodes, for steps that units choose, for other draws than fixed, Poisson and `all` ones, where no
     number of mates or contributions is random, and for groups that `_averaged_group_bound` excepts.
@@ -194,7 +194,7 @@ def averaged_choices(
 def _check_in_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return the bound of one hidden Poisson draw that is held above fresh draws; None for any other unit or draw.
+    """Return the bound of one unit whose hidden Poisson draw is held above fresh draws; None for any other case.
 
     Source: docs/theory.md, Theorem 7.8.
     """
@@ -220,7 +220,7 @@ def _is_held_above_fresh(hierarchy: Hierarchy, unit: int) -> bool:
 
 
 def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
-    """Return replace-one bounds of ancestors of known contents, outermost first; () if a group has several parents."""
+    """Return replace-one bounds of the ancestors with known contents; () if members have several parents."""
     if not group.is_together:
         return ()
     return tuple(
@@ -238,7 +238,7 @@ def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
 def _hidden_draws_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return a group's bound with hidden draws above its parents; None for one parent, no proof, or too much work."""
+    """Return a group's bound with draws above its members hidden; None if it is not proved or takes too much work."""
     if not isinstance(group.placement, tuple) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -250,7 +250,7 @@ def _hidden_draws_bound(
 
 
 def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
-    """Return True if draws down to the unit are fixed, Poisson or `all`, of one period; clip > 0, contents known."""
+    """Return True if draws down to the unit may be hidden: simple ones of one period, with known contents."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     return simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)
@@ -259,7 +259,7 @@ def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
 def _averaged_group_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return `averaged_group_bound`; None for a group unplaced or clipped from above, other draws, or too much work."""
+    """Return a group's bound averaged over mates; None if it is not proved or takes too much work."""
     if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -284,7 +284,7 @@ def _path_down_to(path: Path, unit: int) -> Path:
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of the protected units themselves: of episodes, with a redraw period, or per pass if shuffled.
+    """Return the bound of the protected units themselves, by step or, if they are shuffled, by pass.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -310,7 +310,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return `bound` averaged over cut draws; slower ancestors count as `all`, their rates < 1 go to `revealed`.
+    """Return the phase bound of a draw, in which ancestors redrawn less often than the unit have public draws.
 
     Args:
         hierarchy: levels and schemes.
@@ -335,7 +335,7 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
 
 
 def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
-    """Return an upper bound on Pr[draws of `levels` reach a member | all above do]: by placement or by union.
+    """Return an upper bound on the chance that draws of `levels` reach any member, if all above do.
 
     Args:
         path: the path to the protected units.
@@ -373,7 +373,7 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
 def _draw_bound(
     hierarchy: Hierarchy, path: Path, clip_and_counted_level: tuple[int, int], adjacency: Adjacency, group: Group
 ) -> Bound:
-    """Return `single_unit_bound`; of groups or with replacement `Member.bound` by the law of H at the counted level."""
+    """Return the bound of one draw, for a single unit or by the law of how many members it holds."""
     # Vectors of another level than the clipped one count for groups in passes: a group can be in several batches, each
     # clipped as one vector.
     clip, vectors = clip_and_counted_level
@@ -386,7 +386,7 @@ def _draw_bound(
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return a Member: its own contributions (1 if counted), and a sibling's in its place; 1 and 1 if clipped above."""
+    """Return how one drawn member and its stand-in change the sum; by one vector if they are clipped from above."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
@@ -402,7 +402,7 @@ def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjac
 
 
 def _member_of_episode(hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency) -> Member:
-    """Return a task's Member: one change if tasks are clipped, else its records; no stand-in if a task takes all."""
+    """Return how one task with a protected unit changes the sum, as a Member; LookupError without episodes."""
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -424,7 +424,7 @@ _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another 
 
 
 def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
-    """Return `bound` averaged over which of up to three cut draws are full; itself if nothing is cut.
+    """Return the bound averaged over which capped draws are full; unchanged if no draw is capped.
 
     Args:
         path: the path to a single protected unit; each of its draws is made anew in every step.
@@ -446,7 +446,7 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
 
 def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
-    """Return (chance > 0, schemes by level) of each combination of `_capped_cases`; a fourth cut counts as full."""
+    """Return (probability, schemes by level) for each combination of full and other capped draws."""
     outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]
     averaged = 0
     for at, scheme in enumerate(path.schemes):
@@ -460,7 +460,7 @@ def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
 
 
 def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
-    """Yield (chance, scheme) of a capped draw: Poisson if the cap may leave room, FixedAtRate if others may fill it.
+    """Yield (probability, scheme) of the cases of a capped draw: Poisson if it has room, FixedAtRate if it may be full.
 
     Args:
         scheme: of one level.
@@ -478,7 +478,7 @@ def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iter
 
 
 def randomized_response_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
-    """Return why randomized response has no bound here: not replace-one, or a unit above the records; else "".
+    """Return why randomized response has no bound here; "" if it has one, or for other mechanisms.
 
     Args:
         mechanism: of the phase.

@@ -60,7 +60,7 @@ class ContributionLaws(NamedTuple):
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return one unit's bound, averaged over its contributions if random and cheap; a CountPair at level 1, not fixed.
+    """Return the upper bound of one unit, averaged over its contributions where they are random and cheap.
 
     Args:
         hierarchy: levels and schemes.
@@ -84,7 +84,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 
 
 def _outermost_unit_bound(path: Path, own: CountDistribution, adjacency: Adjacency) -> Bound | None:
-    """Return `Member.bound` by the law of H: contributions of a level-1 unit, 0 if not drawn; None if too costly."""
+    """Return the bound of an outermost unit by the law of its contributions to a batch; None if too costly."""
     # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
     law: CountDistribution = {h: path.rate(1) * chance for h, chance in own.items()}
     law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
@@ -95,7 +95,7 @@ def _outermost_unit_bound(path: Path, own: CountDistribution, adjacency: Adjacen
 
 
 def _few_single_counts(laws: ContributionLaws, *, is_fixed: bool) -> ContributionLaws:
-    """Return upper laws of at most 6 counts each for fixed draws, which pair them; else `own` of at most 256."""
+    """Return upper laws of few counts: at most 6 each if a fixed draw pairs them, else up to 256 of the unit's own."""
     own, stand_in = laws
     if is_fixed:
         own, stand_in = coarsen_upwards_to(own, _MAX_COUNTS), coarsen_upwards_to(stand_in, _MAX_COUNTS)
@@ -104,7 +104,7 @@ def _few_single_counts(laws: ContributionLaws, *, is_fixed: bool) -> Contributio
 
 @cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return `single_unit_bound` averaged over mates too; itself if these are certain or too costly, or for one level.
+    """Return one unit's bound averaged over random mates too; `single_unit_bound` if they are certain or costly.
 
     Args:
         hierarchy: levels and schemes.
@@ -131,7 +131,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
 
 
 def _few_averaged_counts(laws: ContributionLaws, *, is_paired: bool) -> ContributionLaws:
-    """Return upper laws of few counts, so that those of all mates together stay few; of five if they are paired."""
+    """Return upper laws of so few counts that their combinations with the numbers of mates stay few."""
     if is_paired:
         return ContributionLaws(*(coarsen_at_quantiles(law, FEW_PAIRED) for law in laws))
     return ContributionLaws(*map(few_counts, laws))
@@ -140,7 +140,7 @@ def _few_averaged_counts(laws: ContributionLaws, *, is_paired: bool) -> Contribu
 def hidden_unit_bound(
     hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int
 ) -> StepBound | MatesAverage:
-    """Return a unit's (K*) with draws hidden, in changed units, averaged over its mates if random and cheap.
+    """Return a unit's bound (K*) with hidden draws, in changed units, averaged over mates if random and cheap.
 
     A missed ancestor exchanges the units drawn under it for those of its stand-in; a pair exchanged is one change.
 
@@ -178,7 +178,10 @@ def hidden_unit_bound(
 
 
 def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> ContributionLaws | None:
-    """Return upper laws of (own, stand-in's) contributions; None if own are certain, costly or clipped above."""
+    """Return upper laws of the unit's contributions and of a stand-in's; None if no law of its own is known.
+
+    None too if the unit's own are certain, too costly or clipped from above.
+    """
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):
@@ -196,7 +199,7 @@ def _unit_cases(
     clip_and_adjacency: tuple[int, Adjacency],
     laws: ContributionLaws | None,
 ) -> list[UnitCase]:
-    """Return a unit's cases: by other records if clipped above, else the certain one, or by own and stand-in's counts.
+    """Return the cases of a unit's and a stand-in's contributions over which its bound is averaged.
 
     Args:
         hierarchy: levels and schemes.
@@ -216,7 +219,11 @@ def _unit_cases(
 
 
 def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the sure case of certain contributions: in D' own if replaced, a stand-in's if fixed and removed, or 0."""
+    """Return the only case of a unit whose contributions are certain.
+
+    In D' a replaced unit has as many contributions, a unit removed from a fixed draw those of its stand-in, any other
+    none.
+    """
     above = len(path.counts) - 1
     stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE else 0
     near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
@@ -234,7 +241,7 @@ def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCas
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return an upper law of a drawn member's contributions, 0 or 1 if clipped above; None if certain or not proved.
+    """Return an upper law of a drawn member's contributions; None if they are certain or no law is proved.
 
     Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
 
@@ -260,7 +267,7 @@ def member_contribution_distribution(
 
 
 def _counts_empty_members(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency) -> bool:
-    """Return True for episodes, draws with replacement, and fixed ones unless clipped above and not add-remove."""
+    """Return True if drawn members that may be empty must still count in full."""
     if hierarchy.episodes is not None or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
         return True
     # A member under a fixed draw keeps a stand-in out even where it is empty itself: the mean moves all the same.
@@ -281,7 +288,7 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a UnitCase for each number h >= 1 of contributions, given h >= 1: its shift is h, or 2 h if replaced.
+    """Return a UnitCase for each number h >= 1 of the unit's contributions, with its probability given h >= 1.
 
     Args:
         bound: (K) with the largest numbers.
@@ -309,7 +316,7 @@ def _cases_by_own_counts(
 
 
 def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
-    """Return a UnitCase of shift x + y for each (own x, stand-in's y) but (0, 0): a unit removed from fixed draws."""
+    """Return a UnitCase for each pair of a removed unit's contributions and its stand-in's, unless both are 0."""
     return [
         UnitCase(
             chance=p * q,
@@ -328,7 +335,7 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the case of a unit clipped with others; if removed (not fixed), two cases: alone there, and not alone."""
+    """Return the cases of a unit that is clipped with others: one, or two if it may be alone and is removed."""
     above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
@@ -394,7 +401,7 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
 
 
 def _missed_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> tuple[MissedBatch, ...]:
-    """Return (chance, 1, 0) by level from the clip down, but (chance, 2, 1) if a fixed draw's stand-in has records."""
+    """Return the missed batches (chance, distances from D and D') of a unit alone in its clipping unit."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[MissedBatch] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction

@@ -32,7 +32,7 @@ from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
 def averaged_group_bound(
     hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
 ) -> MatesAverage | None:
-    """Return `hidden_group_bound` averaged over what is drawn beside the members; None if certain or if that is None.
+    """Return a group's bound averaged over the other units drawn; None if these are certain or no bound is known.
 
     Args:
         hierarchy: levels and schemes; the clipping level is the protected one or below.
@@ -70,7 +70,7 @@ def averaged_group_bound(
 
 
 def _outermost_stand_in_distribution(hierarchy: Hierarchy, path: Path, clip: int) -> CountDistribution:
-    """Return an upper law of an outermost stand-in's contributions; {0: 1} if not fixed, {largest: 1} if unknown."""
+    """Return an upper law of an outermost stand-in's contributions; only the largest if no law is known."""
     largest = path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
     law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=largest) if largest else None
     return few_counts(law) if law else {largest: Fraction(1)}
@@ -97,7 +97,7 @@ class _BesideMembers:
     is_equal: bool
 
     def bounds(self, drawn: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, StepBound]]:
-        """Yield (share, (K)) given that (g, h) is drawn, one for each number that the non-members there contribute.
+        """Yield (share, (K)) for the numbers drawn, one for each number that non-members contribute beside them.
 
         Args:
             drawn: (g, h).
@@ -132,14 +132,17 @@ class _BesideMembers:
         return missed_distances(self.path, self.placement, self.member, drawn)[1]
 
     def _redrawn(self, drawn: tuple[int, int]) -> CountDistribution:
-        """Return an upper law of what all the group's units bring, redrawn; {largest: 1} for one unit in two levels."""
+        """Return an upper law of what the group's units contribute when they are redrawn without the members.
+
+        It is the largest number alone if one unit holds all members and these lie directly in it.
+        """
         redrawn = _redrawn_distribution(self.others, self.stand_in, len(self.placement))
         if len(self.placement) == 1 and len(self.path.counts) == 2:  # members are exchanged for others of their unit
             return {self._largest_redrawn(drawn): Fraction(1)}
         return redrawn
 
     def _max_leaving(self, drawn_units: int) -> int:
-        """Return the most that units without members, drawn in members' place, contribute: 0 unless fixed."""
+        """Return the most that units drawn in place of the group's other units contribute; 0 unless drawn fixed."""
         # They are those of the batch: nothing hides them. A part with more than MAX_UNITS_APART units, or of frames of
         # unknown size, stands for fewer of the group too.
         max_number = self.path.siblings[0] if isinstance(self.path.schemes[0], Fixed) else 0
@@ -149,7 +152,7 @@ class _BesideMembers:
 def _others_distribution(
     hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
 ) -> CountDistribution:
-    """Return an upper law of non-members' contributions in one outermost unit, all its units with members drawn."""
+    """Return an upper law of what non-members contribute in one outermost unit that holds members."""
     # From the members' level outwards: units that hold members count as drawn, and no unit as missing for them, but in
     # a Poisson draw of members, each frame of which holds one or more that are counted themselves.
     occupied = _most_occupied_in_a_frame(placement, unit)
@@ -166,7 +169,7 @@ def _others_distribution(
 
 
 def _most_occupied_in_a_frame(placement: tuple[Placement, ...], unit: int) -> list[int]:
-    """Return by level the most units with members in one frame; 1 at level 1 and at the members' level."""
+    """Return, by level, the most units of one frame that hold members; 1 at the first and last level."""
     frames, occupied = list(placement), [1] * unit
     for number in range(1, unit - 1):
         inner = [frame for frame in frames if isinstance(frame, tuple)]
@@ -176,7 +179,7 @@ def _most_occupied_in_a_frame(placement: tuple[Placement, ...], unit: int) -> li
 
 
 def _redrawn_distribution(others: CountDistribution, stand_in: CountDistribution, occupied: int) -> CountDistribution:
-    """Return a coarse upper law of the sum of `occupied` units, each of the stochastic maximum of both laws."""
+    """Return a coarse upper law of the sum of `occupied` units, each at least as large as in either law."""
     # Of each unit it is what it holds beside members, or what a unit without members holds: a law above both.
     above: CountDistribution = {}
     tail = Fraction(0)

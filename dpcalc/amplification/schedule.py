@@ -96,7 +96,7 @@ Release = Single | Repeat | Chain | Revealed
 
 
 def step_counts(release: Release) -> dict[Curve, int]:
-    """Return {step: number of times it occurs} of a release; public draws become one step, count 0 is left out."""
+    """Return {step: number of times it occurs} in a release, where all steps under a public draw become one."""
     counts: Counter[Curve] = Counter()
     match release:
         case Single():
@@ -113,7 +113,10 @@ def step_counts(release: Release) -> dict[Curve, int]:
 
 
 def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return {step: 1}, one step that mixes the draw in; {} for rate 0, `counts` unchanged for rate 1 (or if empty)."""
+    """Return the counts of steps under a public draw as those of one step that mixes the draw in; {} for rate 0.
+
+    For rate 1, or without steps, the counts are unchanged.
+    """
     # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
     # they are composed, so that accountants mix the draw in afterwards.
     if rate in {0, 1} or not counts:
@@ -146,7 +149,7 @@ def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
 
 
 def query_release(mechanism: PateMechanism, *, group_size: int, queries: int) -> Release:
-    """Return `queries` answers of PATE teachers: a Repeat of `dominating_curves(group_size)`, for both directions.
+    """Return the release of `queries` answers of PATE teachers, which holds in both directions.
 
     Args:
         mechanism: how each query is answered.
@@ -181,7 +184,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return the upper privacy profile of a step bound, by its kind; parts of a MatesAverage are merged first.
+    """Return the upper privacy profile of a step's bound under Gaussian noise.
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
@@ -242,20 +245,20 @@ class PhaseBound:
 
     @property
     def plain(self) -> StepBound | None:
-        """(K), with the largest distances, if each step draws anew and nothing is shuffled or allocated; else None."""
+        """The bound (K), with the largest distances, if every step is one fresh draw without passes; else None."""
         bound = self.bound.largest if isinstance(self.bound, MatesAverage) else self.bound
         is_fresh = self == PhaseBound(bound=self.bound)
         return bound if is_fresh and isinstance(bound, StepBound) else None
 
     def one_of(self, units: int) -> "PhaseBound":
-        """Return the bound with `units` noted in a MatesAverage, whose work they share; other bounds unchanged."""
+        """Return the bound, in which a MatesAverage knows that `units` share the work; other bounds unchanged."""
         if not isinstance(self.bound, MatesAverage):
             return self
         return replace(self, bound=replace(self.bound, units=units))
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
-    """Return a phase's Gaussian release (D||D', D'||D): begun passes count whole, n steps of one draw as one step.
+    """Return the Gaussian releases (D||D', D'||D) of a phase, in which every pass that is begun counts whole.
 
     Args:
         phase_bound: the one-step bound and its redraw periods.
@@ -280,7 +283,7 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
 def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Return `length` steps as releases `curve(hold)`, nested in public draws (rate, period); remainders are shorter.
+    """Return the release of `length` steps, nested in the periods of the public draws around them.
 
     Args:
         length: number of steps, >= 0.
@@ -304,7 +307,7 @@ def repeat_under_draws(
 
 
 def _split_by_period(length: int, period: int) -> Iterator[tuple[int, int]]:
-    """Yield (steps, number) of the whole periods, if any or for length 0, then of the shorter one that remains."""
+    """Yield (steps, number) for the whole periods in `length`, then for the shorter one that remains."""
     whole, remaining = divmod(length, period)
     if whole or not remaining:
         yield period, whole
@@ -336,7 +339,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return a pass as one draw: shuffles become `all`, the last one fixed if it drops units, for groups up to 100.
+    """Return the path with each pass as one draw: `all`, or fixed if the last shuffle leaves units out.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
@@ -351,7 +354,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return a pass's bound: the sure shift 1 with `squared` if it holds all units, else that of the draw.
+    """Return the phase bound by pass: a sure change if the pass holds all units, else that of one random draw.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -376,7 +379,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
 
 
 def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
-    """Return the squared distance of D from D' in one pass: of a removal, of a replacement, or of zeroed members."""
+    """Return an upper bound on the sum of squared distances between the batches of D and D' in one pass."""
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
     # the sum of their squared distances.
     is_clipped_above = clip < len(path.counts)
@@ -389,7 +392,7 @@ def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacenc
 
 
 def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_above: bool) -> int:
-    """Return (own + sibling)^2, and the last batch's sibling^2 unless drop_last; 2^2 each if clipped above the unit."""
+    """Return the squared distance of a removed unit's batch, plus the last batch's unless that is dropped."""
     # `moved` is the distance of the last batch, which the removed unit's stand-in left.
     own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
     if is_clipped_above:
@@ -398,7 +401,7 @@ def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_abov
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the steps of a pass: 1 without a shuffle; nested ones multiplied, but the outermost of several parents.
+    """Return the number of steps of one pass over shuffled levels; 1 without a shuffle.
 
     Args:
         path: the path to the protected units; the passes of nested shuffles multiply.
@@ -450,7 +453,7 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
 
 
 def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield in words the changes of a shuffle with which no step is lost: the other drop_last, the nearest size."""
+    """Yield in words how to change a shuffle so that no step is lost: by drop_last, or to the nearest size."""
     other = replace(scheme, drop_last=not scheme.drop_last)
     if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"

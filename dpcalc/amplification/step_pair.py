@@ -32,7 +32,7 @@ _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the differ
 
 
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return an upper bound on the loss D||D' (`swapped`: D'||D) by kind: `pairs(shift)` if sure, mixtures of Averages.
+    """Return Atoms with an upper bound on a step's loss D||D', whose `swapped` is one on D'||D.
 
     Args:
         bound: numbers of changes and their probabilities; inclusion probability > 0.
@@ -61,14 +61,14 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
 
 
 def _join_directions(own: _PositiveLosses, other: _PositiveLosses) -> Atoms:
-    """Return atoms with the losses > 0 of `own` (D||D') and the negated ones of `other` (D'||D); the rest at loss 0."""
+    """Return atoms with the losses > 0 of `own`, the negated ones of `other`, and all other mass at loss 0."""
     losses, logs, infinity_mass = own
     against, weights, other_infinite = other
     return glued((logs, losses), (weights, -against), infinity_mass=infinity_mass, only_other=other_infinite)
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log P masses, infinity mass) of (K*) in one direction, all likelihood ratios comonotone."""
+    """Return the losses > 0 of (K*) in one direction, an upper bound over all joint laws of its likelihood ratios."""
     # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j, with v_j missed and M_j at `distances`.
     # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable
     # (`comonotone_coupling`): no other joint law of ratios with these marginals has a larger expectation in (K*).
@@ -85,7 +85,7 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _P
 
 
 def _missed_losses(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) -> tuple[Array, Array]:
-    """Return elementwise (log(1 + sum_j odds_j / e^others_j), log dP/dQ), precise near 0; `same` is log dC/dB.
+    """Return elementwise the log ratio of P to its drawn part, and the loss log dP/dQ, which is precise near 0.
 
     Args:
         odds: v_j / eta of each M_j.
@@ -106,7 +106,7 @@ def _missed_losses(odds: Sequence[Fraction], same: Array, others: Sequence[Array
 
 
 def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log masses, infinity mass) in D||D': the mixture over H against H = 0, ratios comonotone."""
+    """Return the losses > 0 of D||D', where D draws a random number H of members and D' has none of them."""
     # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
     counts, none = _chances_and_pairs(bound, pairs)
     widths, columns = comonotone_coupling([from_second(pair) for _, pair in counts])
@@ -117,7 +117,7 @@ def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
 
 
 def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log masses, infinity mass) in D'||D: H = 0 against the mixture over H, ratios comonotone."""
+    """Return the losses > 0 of D'||D, where D draws a random number H of members and D' has none of them."""
     counts, none = _chances_and_pairs(bound, pairs)
     widths, columns = comonotone_coupling([from_first(pair.swapped) for _, pair in counts])
     losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
@@ -126,7 +126,7 @@ def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
 
 
 def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return (losses > 0, log masses, infinity mass), mixtures over H moved h (shift // 2) to either side of H = 0."""
+    """Return the losses > 0 of either direction, where H members move D and D' by half the shift to opposite sides."""
     # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
     # one mixture rise those of the other fall.
     counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
@@ -143,7 +143,7 @@ def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
 
 
 def _chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[Fraction, Atoms]], float]:
-    """Return ([(Pr[H = h], pairs(shift * h)) for each h >= 1], log Pr[H = 0], which is -inf if H is never 0)."""
+    """Return (Pr[H = h], pair of h members) for each h >= 1, and log Pr[H = 0], which is -inf if H is never 0."""
     law = dict(bound.law)
     counts = [(chance, pairs(bound.shift * h)) for h, chance in law.items() if h]
     return counts, log_fraction(law.get(0, Fraction(0)))

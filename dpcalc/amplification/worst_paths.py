@@ -22,7 +22,7 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
-    """Return paths, a `Path` a phase, one of which costs at least as much as any unit; over 128 are merged first.
+    """Return tuples of paths, one path a phase, of which some tuple costs at least as much as any unit of the data.
 
     Args:
         draws: (levels, clipping level) of each phase; the data are the same.
@@ -43,7 +43,7 @@ def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[t
 
 
 def _with_mates_of_all(table: PathTable, kept: dict[int, NDArray[np.intp]]) -> PathTable:
-    """Return the table, each kept row with the largest numbers of mates among the rows that it stands for."""
+    """Return the table, in which each kept row has the most mates of all rows that it stands for."""
     # The order in which rows are left out knows the contributions under each ancestor, not how they are shared out
     # between the levels: a row that is left out may have more mates at some level.
     raised = [mates.copy() for mates in table.mates]
@@ -82,14 +82,14 @@ def _path_above(paths: Sequence[Path]) -> Path:
 
 
 def _features(table: PathTable) -> IntArray:
-    """Return the `_phase_features` of all phases as columns, shape (paths, features); cost grows with each."""
+    """Return all quantities of a path with which its cost grows as columns, shape (paths, features)."""
     return np.stack(
         [column for phase in range(len(table.hierarchies)) for column in _phase_features(table, phase)], axis=1
     )
 
 
 def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
-    """Yield columns with which cost grows: own contributions, then `_level_features`; of episodes own and -counts."""
+    """Yield the columns of one phase with which the cost of a path grows."""
     yield table.contributions[phase][:, -1]
     if table.hierarchies[phase].episodes is not None:  # the smaller a class, the likelier is each of its records
         yield from -table.counts.T
@@ -99,7 +99,7 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
 
 
 def _level_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield a level's columns: counts on which its scheme depends; the unit's stand-in, or an ancestor's distances."""
+    """Yield the columns of one level with which the cost of a path grows."""
     scheme = table.hierarchies[phase].levels[at].scheme
     has_stand_in, is_sampled = _has_stand_in(table, phase, at), _is_sampled(table, phase, at)
     if isinstance(scheme, CappedPoisson):  # neither more units nor fewer always cost less
@@ -118,7 +118,7 @@ def _level_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]
 
 
 def _is_sampled(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
-    """Return by path whether the draw can miss a unit: counts above the batch, or rate < 1; capped always."""
+    """Return by path whether the level's draw can miss a unit; True for every capped draw."""
     level, counts = table.hierarchies[phase].levels[at], table.counts[:, at]
     if isinstance(level.scheme, WithReplacement):
         return counts > 1
@@ -128,7 +128,7 @@ def _is_sampled(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
 
 
 def _has_stand_in(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
-    """Return by path whether a unit replaces a missed one: fixed size and `_is_sampled`, or capped and over the cap."""
+    """Return by path whether another unit takes the place of one that the level's draw misses."""
     scheme = table.hierarchies[phase].levels[at].scheme
     if isinstance(scheme, CappedPoisson):
         return table.max_counts[:, at] > scheme.max_batch_size
@@ -136,7 +136,7 @@ def _has_stand_in(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
-    """Return {maximal row: rows at or below it}, itself included, each row once, greedily; stops after limit + 1."""
+    """Return {maximal row: rows at or below it, itself included}, each row once; at most `limit` + 1 entries."""
     # The row with the largest sum of scaled features is above no other row of its rank, so it is maximal among those
     # left; then all rows that it dominates are dropped. That takes (number of maximal rows) passes, not rows squared.
     columns = [column for column in rows.T if column.min() < column.max()]
@@ -154,7 +154,7 @@ def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
 
 
 def _merge_neighbours(table: PathTable) -> PathTable:
-    """Return about MAX_PATHS rows, one for each block of neighbours, with the value of each column that costs most."""
+    """Return a table of about MAX_PATHS rows, each of which costs at least as much as the neighbours it replaces."""
     order, starts = _order_and_starts(table)
 
     def highest(values: IntArray) -> IntArray:
@@ -175,7 +175,7 @@ def _merge_neighbours(table: PathTable) -> PathTable:
 
 
 def _order_and_starts(table: PathTable) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return (order of the rows; starts of about MAX_PATHS blocks of neighbours), rows with other full draws apart."""
+    """Return an order of the rows, and the starts of about MAX_PATHS blocks of similar rows in it."""
     # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists. Of the rest,
     # neighbours in this order are alike, so that a row that stands for several is hardly costlier than the costliest.
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)

@@ -35,7 +35,7 @@ _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
-    """Return Pr[a drawn unit holds a drawn record], from the records up, caps ignored, rounded up; 1 for no levels.
+    """Return an upper bound on Pr[a drawn unit holds a drawn record], with caps ignored; 1 for no levels.
 
     An upper bound for a capped Poisson draw of units that may be empty: its cut is left out.
 
@@ -49,7 +49,7 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
 
 
 def _all_empty_probability(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
-    """Return a lower bound on Pr[all units of an uncut draw are empty]; allocated and cyclic draws count as All."""
+    """Return a lower bound on the probability that all drawn units are empty if no cap cuts the draw."""
     # Children are independent given the draw, so that only the distribution of how many are drawn matters. No scheme
     # takes more than all, which are the least likely to be empty: for any other scheme than these a lower bound.
     drawn, rate = count, Fraction(1)
@@ -71,7 +71,7 @@ def _round_up_long_fraction(chance: Fraction) -> Fraction:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return max Pr[a drawn unit holds a record]: draws held longer take all, a unit above one held shorter holds some.
+    """Return an upper bound on Pr[a drawn unit holds a record], where only draws of period `hold` are random.
 
     Args:
         hierarchy: levels and schemes.
@@ -89,7 +89,7 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper law of a unit's contributions by Poisson draws and empty units; None if only their max is known.
+    """Return an upper law of a unit's random contributions; None if only their largest number is known.
 
     Args:
         hierarchy: levels and schemes.
@@ -128,7 +128,7 @@ def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
-    """Return, of smaller mean, each * Binomial(largest / each, rate Pr[any of each]) or Binomial(largest, nonempty)."""
+    """Return an upper law of the contributions below a Poisson draw, of smaller mean among two valid laws."""
     if each == 1:
         return binomial(largest, rate * nonempty)
     some = nonzero_probability(binomial(each, nonempty))
@@ -162,7 +162,7 @@ def number_of_poisson_levels(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if levels below `unit` to `clip` have `unit`'s period, equal sizes, Fixed, Poisson or All draws."""
+    """Return True if levels below `unit` to `clip` have its period, equal sizes and fixed, Poisson or `all` draws."""
     hold = hierarchy.level(unit).redraw_every
     return all(
         level.is_equal and level.redraw_every == hold and isinstance(level.scheme, Fixed | Poisson | All)
@@ -171,7 +171,7 @@ def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
-    """Return an upper law by `drawn_sum` up to `unit`; each nonempty unit of `clip` makes 1; draws must be exact."""
+    """Return an upper law of a unit's contributions, summed level by level; `_draws_are_exact` must hold."""
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every)
     each: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
     for level in reversed(hierarchy.levels[unit:clip]):
@@ -207,7 +207,7 @@ def mates_sum(level: Level, count: int, each: CountDistribution) -> CountDistrib
 
 
 def _sum_upper(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
-    """Return an upper law of `number` counts that each enter with `rate`: binomial if <= 512 of 0 or 1, else floats."""
+    """Return an upper law of the sum of `number` independent counts that each enter with probability `rate`."""
     if {*each} <= {0, 1}:
         each, rate = {1: Fraction(1)}, rate * each.get(1, Fraction(0))
         if number <= _MAX_TRIALS:
@@ -253,7 +253,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return the `CoSampled` of a path in actual data, with certain contributions (0 if random) and smallest frames.
+    """Return what is drawn with a path in actual data: contributions that are certain, and the smallest frames.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -307,7 +307,7 @@ def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: i
 
 
 def _certain_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
-    """Return, by parent, a sum that a draw surely reaches: all values, or `size` times the least value, or 0."""
+    """Return, for each parent, a sum of the values that every draw of its units reaches, 0 if no more is sure."""
     # Of a draw that takes some of unequal children only the smallest number is sure.
     match scheme:
         case Fixed(size=size, at_most=True):
@@ -324,7 +324,7 @@ def _certain_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
 
 
 def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
-    """Return the row that stands for each unit of the path, by its indices, outermost first; all 0 without a tree."""
+    """Return the row that stands for each unit of the path, outermost first; all 0 without a tree."""
     # Of the last level's units `Rows.unit` is that of their parent, so that there the number is not counted on.
     rows = [0] * len(path.counts)
     row = unit = 0
@@ -337,7 +337,7 @@ def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> t
 
 
 def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
-    """Return the path with the tree's frame sizes, or without a tree at least min_count, and the schemes for them."""
+    """Return the path with frame sizes that occur in the data, and the schemes for these sizes."""
     levels_of = hierarchy.levels[: len(path.counts)]
     if hierarchy.tree is None:
         sizes = [max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True)]
@@ -351,7 +351,7 @@ def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Row
 
 
 def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
-    """Return the least value among the other units of the row's parent, its own too if `number` > 1; 0 for none."""
+    """Return the least value among a unit's siblings, some of which its own row may stand for; 0 without any."""
     inside = level.parent == level.parent[row]
     inside[row] = level.number[row] > 1
     return int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0
@@ -385,7 +385,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: range) -> list[int]:
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law of an off-path unit's contributions, at most `limit`, that data attain; {0: 1} if none is known.
+    """Return a law, which data attain, of an off-path unit's contributions up to `limit`; {0: 1} if none is known.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 

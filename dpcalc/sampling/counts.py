@@ -52,7 +52,7 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
 
 
 def _binomial_upper_by_recurrence(trials: int, rate: Fraction, weight: int, unit: int) -> CountDistribution:
-    """Return an upper law, from Pr[0] = weight / unit upwards; largest counts below 2^-200 in all become one."""
+    """Return an upper law of a binomial upwards from Pr[0] = weight / unit, its tail below 2^-200 at one count."""
     # Pr[H = h + 1] = Pr[H = h] (n - h) a / ((h + 1) (b - a)), in whole numbers and rounded down; the remainder of the
     # total goes to the last count, so that Pr[H >= h] is never too small.
     a, b = rate.numerator, rate.denominator
@@ -88,7 +88,7 @@ class FullBatch(NamedTuple):
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
-    """Return (Pr[T >= cap], Pr[one more is drawn and stays | T >= cap]), T drawn of `others`; None if too many terms.
+    """Return the chance that `others` fill a batch, and that one more unit is in it then; None if too costly.
 
     Args:
         others: units beside one, >= 0.
@@ -109,7 +109,7 @@ def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
 
 @cached_with_cost(1024)
 def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatch:
-    """Return `full_batch` for 0 < rate < 1, cached, by sums of weights over T; WorkExceededError if too costly."""
+    """Return `full_batch` for 0 < rate < 1 from all binomial weights; WorkExceededError if too costly."""
     spend(terms * 4 * TURN)
     total = full = kept = 0
     for count, weight in _binomial_weights(others, rate.numerator, rate.denominator):
@@ -125,7 +125,7 @@ def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatc
 
 
 def _binomial_weights(trials: int, a: int, b: int) -> Iterator[tuple[int, int]]:
-    """Yield (count, weight > 0) of a binomial at rate a / b: the likeliest (2^1300) and above, then those below."""
+    """Yield (count, whole weight > 0) of a binomial at rate a / b, from the likeliest count up, then those below."""
     likeliest = (trials + 1) * a // b
     count, weight = likeliest, 1 << _FULL_BITS
     while weight:  # 0 beyond the last trial
@@ -180,7 +180,7 @@ def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the law of marked units drawn: exact, or if over 4096 bits rounded down, the rest to the largest count.
+    """Return an upper law of the marked units in a draw without replacement, exact up to 4096 bits.
 
     Args:
         count: number of units.
@@ -193,7 +193,7 @@ def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
 
 
 def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the law of marked units drawn: exact, or if over 4096 bits rounded down, the rest to the smallest count.
+    """Return a lower law of the marked units in a draw without replacement, exact up to 4096 bits.
 
     Args:
         count: number of units.
@@ -206,7 +206,7 @@ def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistributi
 
 
 def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked drawn: weight}, total), rounded down if over 4096 bits; both ends stay, to take the remainder."""
+    """Return ({marked units drawn: whole weight}, total), with weights rounded down if over 4096 bits."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)
@@ -303,7 +303,7 @@ def _power_by_squaring(
 
 
 def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return an upper law, at most 64 counts, of the sum of two counts: `convolve` if short, else rounded to 2^-1600.
+    """Return an upper law, at most 64 counts, of the sum of two independent counts.
 
     Args:
         a: distribution of the first.
@@ -318,7 +318,7 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
 
 
 def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return an upper law of the sum of two counts, rounded down to multiples of 2^-1600, the rest at the largest."""
+    """Return an upper law of the sum of two counts, rounded to 1600 bits in favour of the largest sum."""
     # Every probability is rounded down, before and after the sum, and what is missing of the total goes to the largest
     # sum, as if both counts were at their largest: Pr[sum >= j] does not fall for any j.
     unit = 1 << _SUM_BITS
@@ -339,7 +339,7 @@ def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> Count
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of distributions: exact, or `_rounded_mixture` if over 64 terms and some has over 1024 bits.
+    """Return the mixture of weighted distributions, exact unless it has many terms with long fractions.
 
     Args:
         parts: (probability, distribution).
@@ -376,7 +376,7 @@ def _rounded_mixture(parts: Sequence[tuple[Fraction, dict[Key, Fraction]]]) -> d
 
 
 def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
-    """Return the law; if a denominator has over 8192 bits, rounded down to 2^-4096, the rest at the likeliest key."""
+    """Return the law; if a denominator has over 8192 bits, rounded to 4096 in favour of the likeliest key."""
     if all(chance.denominator.bit_length() <= 2 * _MAX_BITS for chance in law.values()):
         return law
     unit = 1 << _MAX_BITS
@@ -397,7 +397,7 @@ def drop_rare_tail(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards(law: CountDistribution) -> CountDistribution:
-    """Return an upper law at <= 48 counts above 0: the 36 likeliest, 12 at equal ranks; others move up to the next."""
+    """Return an upper law of at most 48 counts above 0, to which the counts between them move up."""
     counts = sorted(count for count in law if count)
     if len(counts) <= _MAX_COUNTS:
         return law
@@ -418,7 +418,7 @@ def coarsen_upwards(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
-    """Return an upper law: counts above 0 move up to `max_counts` of them or fewer, where equal shares of mass end.
+    """Return an upper law of at most `max_counts` counts above 0 with about equal shares of the mass.
 
     Args:
         law: the distribution.
@@ -456,7 +456,7 @@ def compound(number: CountDistribution, each: CountDistribution) -> CountDistrib
 
 
 def _sums_upper(each: CountDistribution, numbers: Iterable[int]) -> Iterator[CountDistribution]:
-    """Yield, for each ascending number, an upper law of the sum of so many: binomial for 0 or 1, else at 48 counts."""
+    """Yield, for each of the ascending numbers, an upper law of the sum of that many independent counts."""
     # The sum for one number is that for the one before and the difference more.
     law, reached = {0: Fraction(1)}, 0
     for number in numbers:
@@ -470,7 +470,7 @@ def _sums_upper(each: CountDistribution, numbers: Iterable[int]) -> Iterator[Cou
 
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:
-    """Return an upper law: if a denominator has over 1024 bits, all round down to 2^-1024, the rest at the largest."""
+    """Return an upper law; if a denominator has over 1024 bits, rounded to 1024 in favour of the largest count."""
     if all(chance.denominator.bit_length() <= _FEW_BITS for chance in law.values()):
         return law
     short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}

@@ -105,7 +105,7 @@ class Level:
     is_assumed: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Set min_count 0 to `count`, raise the first of `_faults`, simplify the scheme if its draw is sure."""
+        """Fill in `min_count`, raise the first fault as InputError, and simplify a scheme whose draw is sure."""
         if not self.min_count:
             object.__setattr__(self, "min_count", self.count)
         for fault in self._faults():
@@ -115,7 +115,7 @@ class Level:
             object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
 
     def _faults(self) -> Iterator[InputError]:
-        """Yield an error each for count < 1, min_count outside [1, count], redraw_every < 1, a size above min_count."""
+        """Yield an error for each count, redraw period or batch size of the level that is out of range."""
         if self.count < 1:
             yield InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
         if not 1 <= self.min_count <= self.count:
@@ -131,7 +131,7 @@ class Level:
 
     @property
     def is_whole(self) -> bool:
-        """True if the rate is 1 at min_count and at count; False for any capped or with-replacement draw."""
+        """True if every unit of a drawn parent is surely drawn; False for any capped or with-replacement draw."""
         # A Poisson draw is cut at the largest count, and its exact rate takes long; a unit that is drawn with
         # replacement out of one can be drawn several times.
         if isinstance(self.scheme, CappedPoisson | WithReplacement):
@@ -145,7 +145,7 @@ class Level:
 
     @property
     def rate(self) -> Fraction:
-        """Return the rate given a drawn parent, at min_count, where it is largest; 1 for a shuffle of unequal sizes."""
+        """Return the largest probability that a unit of a drawn parent is drawn; 1 for a shuffle of unequal sizes."""
         if isinstance(self.scheme, Shuffle) and not self.is_equal:
             return Fraction(1)  # what drop_last leaves out of a pass neither grows nor falls with the count
         return self.scheme.rate(self.min_count)
@@ -157,7 +157,7 @@ class Level:
 
 
 def scheme_for_count(scheme: Scheme, count: int) -> Scheme:
-    """Return All if Fixed or a plain Shuffle takes all, Poisson if a cap never cuts, Fixed without at_most, or itself.
+    """Return the simplest scheme that draws as the given one does from a frame of `count` units.
 
     Args:
         scheme: as stated for the level.
@@ -206,7 +206,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield errors of allocations over `steps`, of redraw periods, passes below samples, held draws and repeated cuts.
+    """Yield the errors of schemes and redraw periods that do not fit each other or the number of steps.
 
     Args:
         levels: outermost first.
@@ -253,7 +253,10 @@ def _period_faults(above: "Level", level: "Level") -> Iterator[KeyedInputError]:
 
 
 def _pass_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.scheme" of a shuffle or allocation if an outer level fails `_may_lie_above_pass`."""
+    """Yield an error at "LEVEL.scheme" of a shuffle or allocation if a level above it is not drawn whole.
+
+    A shuffle may lie below a shuffle.
+    """
     sampled = next((x for x in outer if not _may_lie_above_pass(x, level.scheme)), None)
     if isinstance(level.scheme, Shuffle | Allocation) and sampled is not None:
         yield KeyedInputError(
@@ -265,7 +268,7 @@ def _pass_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInpu
 
 
 def _held_draw_faults(level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.redraw_every" over 1 if the draw is capped, with replacement, a shuffle or allocated."""
+    """Yield an error at "LEVEL.redraw_every" if a scheme that must draw anew in each step is held."""
     capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
     if level.redraw_every > 1 and (capped or isinstance(level.scheme, WithReplacement | Shuffle | Allocation)):
         problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
@@ -273,7 +276,7 @@ def _held_draw_faults(level: "Level") -> Iterator[KeyedInputError]:
 
 
 def _repeated_cut_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.max_batch_size" of a capped Poisson draw if an outer one is with replacement."""
+    """Yield an error at "LEVEL.max_batch_size" if a level above the capped draw is drawn with replacement."""
     repeated = next((x for x in outer if isinstance(x.scheme, WithReplacement)), None)
     if isinstance(level.scheme, CappedPoisson) and repeated is not None:
         yield KeyedInputError(
@@ -286,7 +289,7 @@ def _repeated_cut_faults(outer: Sequence["Level"], level: "Level") -> Iterator[K
 
 
 def _may_lie_above_pass(level: "Level", scheme: Scheme) -> bool:
-    """Return True if a level may lie above a pass: a whole one, or a shuffle over a shuffle; never an allocation."""
+    """Return True if a pass may lie below the level: it is drawn whole, or both of them are shuffles."""
     # A pass goes over all units; even of an allocation of one bin nothing counts the passes below it.
     if isinstance(level.scheme, Allocation):
         return False
@@ -296,7 +299,7 @@ def _may_lie_above_pass(level: "Level", scheme: Scheme) -> bool:
 
 
 def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
-    """Return ("bins" or "times", its number) of an allocation; ("", 0) for other schemes."""
+    """Return the key ("bins" or "times") and number of an allocation; ("", 0) for other schemes."""
     match scheme:
         case BallsInBins(bins=bins):
             return "bins", bins
@@ -307,7 +310,7 @@ def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
-    """Yield one error for not two levels; else one each for too few classes, and for too few records in a class.
+    """Yield the errors of episodes that do not fit the data: not two levels, or too few classes or records.
 
     Args:
         episodes: how tasks are built.
@@ -335,7 +338,7 @@ def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | N
 def _scheme_faults(
     level: str, scheme: Scheme, sizes: Sequence[int], smallest_parent: str = ""
 ) -> Iterator[KeyedInputError]:
-    """Yield the `size_faults` of a shuffle or fixed draw without at_most over parents of these sizes; else none."""
+    """Yield an error if a shuffle or fixed draw takes more than the smallest parent holds; none with `at_most`."""
     if isinstance(scheme, Shuffle) or (isinstance(scheme, Fixed) and not scheme.at_most):
         yield from size_faults(level, scheme.size, min(sizes), max(sizes), smallest_parent=smallest_parent)
 
@@ -355,14 +358,14 @@ class Hierarchy:
     episodes: Episodes | None = None
 
     def __post_init__(self) -> None:
-        """Raise the first of `_faults`, an InputError; set the tree to None if all parents of a level are equal."""
+        """Raise the first fault as an InputError, and drop the tree if parents of every level are equal."""
         for fault in self._faults():
             raise fault
         if self.tree is not None and all(level.is_equal for level in self.levels):
             object.__setattr__(self, "tree", None)
 
     def _faults(self) -> Iterator[InputError]:
-        """Yield errors: no levels, equal names, other sizes than the tree, bad draws or episodes, over 1e18 records."""
+        """Yield the errors of the levels, their draws, tree and episodes, and of over 1e18 records."""
         if not self.levels:
             yield InputError("data.levels: expected at least one level, got none")
         yield from name_faults([level.name for level in self.levels])
@@ -420,7 +423,7 @@ class Hierarchy:
         return Fraction(1) if self.allocation is None else self.level(self.allocated).rate
 
     def given_allocation(self) -> "Hierarchy":
-        """Return the hierarchy given that a unit chose the step: the allocated level drawn whole; itself without one.
+        """Return the hierarchy in a step that the unit chose: the allocated level, if any, is drawn whole.
 
         Bounds of one step are those of this hierarchy.
         """
@@ -453,7 +456,7 @@ class Hierarchy:
         return prod(level.count for level in self.levels[:number])
 
     def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
-        """Return True if removing `removed` units of some parent, in a tree at most all, can shorten its pass.
+        """Return True if removing `removed` units of some parent can take a step from its pass.
 
         Args:
             number: the level of the units, from 1.
@@ -471,7 +474,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return the mean draws per unit and step, no cap, at the first level not `All`; 1 / pass if shuffled."""
+        """Return the mean number of draws per unit and step at the first level not drawn whole, caps ignored."""
         # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:

@@ -39,7 +39,7 @@ _FEW_SIZES = 16  # of a capped draw, each of which has a path of its own; of mor
 
 @lru_cache(maxsize=4)
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
-    """Return, by level, a row for each kind of alike siblings, only under the first unit of each kind of parent.
+    """Return, for each level, one row per kind of alike siblings under the first unit of each kind of parent.
 
     Args:
         sizes: for each level, the number of its units under every unit of the level above; two levels or more.
@@ -66,7 +66,7 @@ def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
 
 
 def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntArray]:
-    """Return (a row for each parent and kind of its children, the kind of each parent); alike parents have one kind."""
+    """Return a row for each parent and kind of its children, and the kind of each parent."""
     # Children sorted by parent and kind fall into runs, one a row; the runs of a parent, as bytes, name its kind.
     above = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((kinds, above))
@@ -82,7 +82,7 @@ def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntA
 
 
 def _rows_of_parents(runs: Alike, chosen: IntArray) -> Alike:
-    """Return the rows under the chosen parents, with `parent` an index into `chosen`; of one parent by first unit."""
+    """Return the rows under the chosen parents, sorted, with `parent` as an index into `chosen`."""
     first, last = np.searchsorted(runs.parent, [chosen, chosen + 1])
     length = last - first
     parent = np.repeat(np.arange(chosen.size), length)
@@ -124,7 +124,7 @@ class Path:
     max_counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Set empty `max_counts` to `counts`, and empty `mates` to 0 and the differences of `contributions`."""
+        """Fill in empty `max_counts` from `counts`, and empty `mates` from `contributions`."""
         if not self.max_counts:
             object.__setattr__(self, "max_counts", self.counts)
         if not self.mates:
@@ -175,7 +175,7 @@ class Rows:
         return total
 
     def sums_of_largest(self, values: IntArray, size: int) -> IntArray:
-        """Return, for each parent, the sum of its `size` largest values, or of all; a row counts as `number` units.
+        """Return, for each parent, the sum of its `size` largest values; a row stands for `number` units.
 
         Args:
             values: of each row, shape (rows,).
@@ -190,7 +190,7 @@ class Rows:
         return total
 
     def largest_sibling(self, values: IntArray) -> IntArray:
-        """Return, for each row, its parent's largest other value, its own too if `number` > 1; 0 if there is none."""
+        """Return, for each row, the largest value among the other units of its parent; 0 if there are none."""
         # Rows of a parent see its largest row; that row sees itself if it stands for several units, else the second.
         order = self.order_descending(values)
         second = np.zeros_like(self.first)
@@ -243,7 +243,7 @@ class PathTable:
         return tuple(self._path(at, phase, place) for phase in range(len(self.hierarchies)))
 
     def _path(self, at: int, phase: int, place: tuple[int, ...]) -> Path:
-        """Return row `at` as the `Path` of one phase, each scheme for the most units of its frame."""
+        """Return row `at` of the table as the path of one phase."""
         levels = self.hierarchies[phase].levels[: self.unit]
         counts = tuple(
             self._fewest_units(level, count, is_known=bool(place))
@@ -266,7 +266,7 @@ class PathTable:
         )
 
     def _fewest_units(self, level: Level, count: int, *, is_known: bool) -> int:
-        """Return the fewest units of a frame of `count`; in whole batches if sizes are unknown or the row is merged."""
+        """Return the fewest units of a frame of `count`, in whole batches if its exact size is not known."""
         # Where sizes are not known, or several paths are merged, the frame is as small as its draw allows: rates are
         # largest.
         if self.is_merged or (level.min_count < level.count and not is_known):
@@ -274,7 +274,10 @@ class PathTable:
         return fewest_in_frame(level.scheme, count)
 
     def _place(self, number: int) -> tuple[int, ...]:
-        """Return indices, in each parent from 0, to unit `number` (records: to the first in it); () without a tree."""
+        """Return the indices, outermost first, that lead to unit `number`; () without a tree.
+
+        Indices count from 0 in each parent; those of records lead to the first one in it.
+        """
         tree = self.hierarchies[0].tree
         if tree is None:
             return ()
@@ -284,7 +287,7 @@ class PathTable:
 
 
 def fewest_in_frame(scheme: Scheme, count: int) -> int:
-    """Return min(count, min_count) for a CappedGroup, the fewest units that its frame can hold; else `count`.
+    """Return the fewest units that a frame of `count` can hold; only a CappedGroup has fewer than `count`.
 
     Args:
         scheme: of the level.
@@ -294,14 +297,14 @@ def fewest_in_frame(scheme: Scheme, count: int) -> int:
 
 
 def _most_in_frame(scheme: Scheme, count: int, max_count: int) -> int:
-    """Return the most units a frame can hold: a CappedGroup's count, `max_count` of a CappedPoisson, else `count`."""
+    """Return the most units that a frame of `count` can hold; only a capped draw may have more than `count`."""
     if isinstance(scheme, CappedGroup):
         return scheme.count
     return max_count if isinstance(scheme, CappedPoisson) else count
 
 
 def units_in_whole_batches(scheme: Scheme, count: int) -> int:
-    """Return the count less the units that a shuffle with drop_last leaves out; else the count unchanged.
+    """Return how many of `count` units a pass holds; fewer only for a shuffle with drop_last.
 
     Args:
         scheme: of the level.
@@ -315,7 +318,7 @@ def units_in_whole_batches(scheme: Scheme, count: int) -> int:
 
 
 def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """Return the path with shuffles as `All`; unless is_revealed, the innermost as `Fixed` if drop_last omits units.
+    """Return the path with the pass of each shuffle as one draw: `All`, or `Fixed` if the innermost omits units.
 
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
     innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
@@ -333,7 +336,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return the paths to level `unit`: a row for each kind in a tree, else for each combination of `_size_ranges`.
+    """Return a table of all paths to level `unit` that can differ, by kind in a tree, else by ranges of sizes.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.
@@ -371,7 +374,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return, by level, ranges (fewest, most) of units that cover min_count to count and begin at `_range_starts`."""
+    """Return, for each level, ranges (fewest, most) that divide the numbers of units from min_count to count."""
     # Within a range the fewest units cost most, unless they are cut.
     ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
@@ -382,7 +385,7 @@ def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple
 
 
 def _range_starts(phases: Sequence[Level]) -> set[int]:
-    """Return where a level's ranges begin: min_count, the next, fixed sizes + 1, capped `_sizes_more_often_cut`."""
+    """Return the numbers of units at which the ranges of a level begin, where its draw changes character."""
     fewest, largest = phases[0].min_count, phases[0].count
     sizes = {fewest, min(fewest + 1, largest)}
     sizes |= {x.scheme.size + 1 for x in phases if isinstance(x.scheme, Fixed) and x.scheme.size > x.min_count}
@@ -390,7 +393,7 @@ def _range_starts(phases: Sequence[Level]) -> set[int]:
 
 
 def _sizes_more_often_cut(level: Level) -> Iterator[int]:
-    """Yield sizes of a capped Poisson frame: all if up to 16, else <= 9 whose mean draw is near the cap; else none."""
+    """Yield the sizes of a capped Poisson frame from which its batches are cut more often; none for others."""
     if not isinstance(level.scheme, CappedPoisson):
         return
     if level.count - level.min_count < _FEW_SIZES:
@@ -404,7 +407,7 @@ def _sizes_more_often_cut(level: Level) -> Iterator[int]:
 
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
-    """Return `Rows` of each level, outermost first; without a tree one row a level, for all of its units."""
+    """Return the rows of each level, outermost first; without a tree one row stands for all units of a level."""
     if hierarchy.tree is not None:
         return tuple(
             _rows_with_starts(alike.parent, alike.number, alike.unit) for alike in alike_units(hierarchy.tree.sizes)
@@ -441,7 +444,7 @@ def _largest_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
 
 
 def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip_level: int) -> list[IntArray]:
-    """Return, by level and row, the `_largest_mates` of its `contributions`; 0 at level 1.
+    """Return, by level and row, the most contributions of other units drawn with a unit; 0 at level 1.
 
     Args:
         levels: rows of each level, outermost first.

@@ -87,7 +87,7 @@ class CappedPoisson:
             raise InputError(f"max_batch_size: expected a whole number >= 1, got {self.max_batch_size}")
 
     def rate(self, count: int) -> Fraction:
-        """Return Pr[a child is drawn and stays] to 2^-1200; if costly, the bound min(probability, cap / count)."""
+        """Return the probability that a child is drawn and not cut; an upper bound if the exact one is costly."""
         # Given that the others leave room the child stays if drawn; given that they fill the batch, with `inclusion`.
         full = full_batch(count - 1, self.probability, self.max_batch_size)
         if full is None:
@@ -200,7 +200,7 @@ class Shuffle:
         return count - count % self.size if self.drop_last else count
 
     def changes_passes(self, min_count: int, max_count: int, removed: int) -> bool:
-        """Return True if for some n in [min_count, max_count] a pass over n - removed has fewer steps than over n.
+        """Return True if a pass has fewer steps once `removed` units leave a parent of min_count to max_count units.
 
         Args:
             min_count: fewest children there can be, >= 1.
@@ -272,7 +272,7 @@ class CyclicPoisson:
                 raise InputError(f"{name}: expected a whole number >= 1, got {value}")
 
     def group_sizes(self, min_count: int, count: int) -> tuple[int, int]:
-        """Return (fewest, most) children of a nonempty group: fewest is what the others leave if all hold the most.
+        """Return the fewest and the most children that a nonempty group can hold.
 
         Args:
             min_count: fewest children in all, >= 1.
@@ -361,7 +361,7 @@ class BallsInBins:
         return -(-steps // self.bins)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the whole passes and an unfinished one, each if any; one `_held_pass` if held and any is whole."""
+        """Return the whole passes in the first `steps` and an unfinished one; a single long one if bins are held."""
         whole, remaining = divmod(steps, self.bins)
         if self.is_held and whole:
             return (self._held_pass(whole, remaining),)
@@ -415,7 +415,7 @@ class RandomAllocation:
         return min(self.times, steps)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return passes that cost no less than the first `steps`: exact for times 1, else all `_blocks`; () for 0.
+        """Return passes that cost at least as much as the first `steps` of the phase; () for 0 steps.
 
         Source: docs/theory.md, Theorem 7.7.
         """

@@ -76,7 +76,7 @@ def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> 
 
 
 def _grid_width(each: CountDistribution, number: int, rate: float) -> int:
-    """Return the step of a grid that spans 26 deviations of the sum, or its whole range if less, in <= 8192 points."""
+    """Return the distance of grid points at which the likely range of the sum needs at most 8192 of them."""
     masses = {count: rate * float(chance) for count, chance in each.items()}
     mean = sum(count * mass for count, mass in masses.items())
     square = sum(count * count * mass for count, mass in masses.items())
@@ -98,7 +98,7 @@ def _sum_by_squaring(term: Array, number: int) -> _Masses:
 
 
 def _trimmed_sum(a: _Masses, b: _Masses) -> _Masses:
-    """Return the law of the sum of two counts: mass < 1e-20 below joins the next count, < 1e-60 above joins `rare`."""
+    """Return the law of the sum of two counts, its rare low counts merged and its rare high ones moved to `rare`."""
     spend(a.law.size * b.law.size / _PRODUCTS_OF_A_UNIT + TURN)
     law, rare = np.convolve(a.law, b.law), a.rare + b.rare
     above = np.cumsum(law[::-1])
@@ -113,7 +113,7 @@ def _trimmed_sum(a: _Masses, b: _Masses) -> _Masses:
 
 
 def _raise_tails(masses: _Masses, step: int, largest: int) -> CountDistribution:
-    """Return {count <= largest: fraction}, every tail larger by 1e-7 and 1e-60; the smallest counts pay for it."""
+    """Return an upper law, every tail of which is raised by a margin that the smallest counts pay for."""
     law: CountDistribution = {}
     for index in range(masses.law.size - 1, -1, -1):
         mass = Fraction(float(masses.law[index]) * (1 + _MARGIN))
@@ -135,7 +135,7 @@ def _raise_tails(masses: _Masses, step: int, largest: int) -> CountDistribution:
 
 
 def quantile_counts(weights: Mapping[int, int | Fraction], deviations: Sequence[float]) -> list[int]:
-    """Return, ascending, for each z the smallest count exceeded with probability <= Phi(-z), and the largest count.
+    """Return, ascending, the quantiles of a law at the normal `deviations`, and its largest count.
 
     Args:
         weights: by count, >= 0, not all 0; they need not sum to 1.
@@ -151,7 +151,7 @@ def quantile_counts(weights: Mapping[int, int | Fraction], deviations: Sequence[
 
 
 def coarsen_at_quantiles(law: CountDistribution, deviations: Sequence[float]) -> CountDistribution:
-    """Return an upper law at the counts of `quantile_counts`; others move up to the next of them.
+    """Return an upper law, in which each count moves up to the next of the law's `quantile_counts`.
 
     Args:
         law: the distribution.
@@ -201,7 +201,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return an upper law [(probability, {members * max_contributions * h: 1})], h copies of a unit, by `_log_tails`.
+    """Return (probability, a sure number of contributions) pairs, an upper law of what a batch draws.
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -244,7 +244,7 @@ class _LogTails(NamedTuple):
 
 
 def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _LogTails:
-    """Return bounds on log Pr[some member has >= h copies] for up to 48 h: the least by transform, Chernoff, any copy.
+    """Return upper bounds on log Pr[some member has at least h copies in a batch] for up to 48 numbers h.
 
     Each is the smallest of the three, and no larger than the one before; h ends where it is below e^-830.
     """
@@ -291,7 +291,7 @@ class _ChernoffBound(NamedTuple):
 
     @classmethod
     def of(cls, draws: list[tuple[Scheme, int]]) -> "_ChernoffBound":
-        """Return the bound in floats, at those `_SLOPES` whose log moment is below 1e5; `log_tail` adds round-off."""
+        """Return Chernoff's bound, in floats, at those `_SLOPES` whose log moment is below 1e5."""
         moments = _log_moment(draws, _SLOPES)
         known = moments < _LARGEST_MOMENT
         return cls(_SLOPES[known], moments[known])
@@ -316,7 +316,10 @@ def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
 
 
 def _tails_by_transform(draws: list[tuple[Scheme, int]]) -> Array:
-    """Return at least Pr[h <= H <= 16383] for h = 0 to 16383, by Fourier transform; the caller adds Pr[H > 16383]."""
+    """Return upper bounds on Pr[h <= H <= 16383] by h, where H counts the copies of a unit in a batch.
+
+    The law comes from a Fourier transform; the caller adds Pr[H > 16383].
+    """
     angles = 2j * np.pi * np.arange(_CIRCLE) / _CIRCLE
     values = np.exp(_log_moment(draws, angles.astype(np.complex128)))
     law = np.fft.fft(values).real / _CIRCLE
@@ -346,7 +349,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return a law of a cut draw's sum: the path's unit adds `inner` (None: removed), others `each` (0 for count > 32).
+    """Return a law of a capped draw's sum, to which the unit on the path adds `inner` and others add `each`.
 
     Args:
         scheme: of the frame.
@@ -383,7 +386,7 @@ class _CutCase(NamedTuple):
 
 
 def _cut_cases(scheme: CappedPoisson, count: int, *, is_counted: bool) -> list[_CutCase]:
-    """Return a case for each T < cap others drawn (T = 0 alone unless is_counted), and one of the full batch."""
+    """Return the cases of a capped draw by how many other units it holds, the last one for a full batch."""
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
     # the batch, and the unit, if it stays, takes the place of one of them.
     (chance, inclusion), rate, cap = _known_full_batch(scheme, count), scheme.probability, scheme.max_batch_size
@@ -395,7 +398,7 @@ def _cut_cases(scheme: CappedPoisson, count: int, *, is_counted: bool) -> list[_
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return Pr[a cut draw holds no record], where a drawn unit on the path is empty with `own_empty`, others never.
+    """Return the probability that a capped draw holds no record, if only the path's unit can be empty.
 
     Args:
         scheme: of the frame.
@@ -411,7 +414,7 @@ def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction
 
 
 def _known_full_batch(scheme: CappedPoisson, count: int) -> FullBatch:
-    """Return `full_batch` of the other count - 1 units of a cut draw; WorkExceededError in the place of None."""
+    """Return `full_batch` for the other units of a capped draw; WorkExceededError if it is too costly."""
     known = full_batch(count - 1, scheme.probability, scheme.max_batch_size)
     if known is None:
         raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")

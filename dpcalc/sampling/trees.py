@@ -178,7 +178,7 @@ def _is_sound(counts: object, depth: int) -> bool:
 
 
 def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:
-    """Yield a fault at indices `at` for no list or an empty one, else those of its entries; `names` start there."""
+    """Yield the faults of the nested counts at indices `at`, which must be non-empty lists; `names` begin at them."""
     if len(names) == 1:
         yield from _count_faults(counts, names[0], at)
     elif not isinstance(counts, list | tuple):
