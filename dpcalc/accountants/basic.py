@@ -61,7 +61,7 @@ _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return sqrt(2 ln(1/delta') sum e_i^2) + sum e_i (e^e_i - 1) at the best split of delta, e_i from `step_epsilon`.
+    """Return an upper bound on epsilon by advanced composition at the best split of delta.
 
     With delta' for the theorem and the rest spread evenly over the steps,
     epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1).
@@ -139,7 +139,7 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return the composed epsilon at delta' = 1 - (1 - delta)^fraction; the factor left is split over the steps."""
+        """Return the composed epsilon with delta' = 1 - (1 - delta)^fraction; the steps share the other factor."""
         share = -math.expm1((1 - fraction) * math.log1p(-delta) / steps)
         delta_composition = -math.expm1(fraction * math.log1p(-delta))
         one_step = [(step_epsilon(curve, share), count) for curve, count in counts.items()]
@@ -199,7 +199,7 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
 
 
 def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:
-    """Return the least of the sum and two closed forms by Kairouz et al. for [(epsilon, count)]; the sum if delta is 0.
+    """Return the smallest of the summed epsilons and two closed-form bounds by Kairouz et al.; the sum if delta is 0.
 
     Args:
         one_step: (epsilon_l, how often), epsilon_l >= 0.
@@ -218,7 +218,7 @@ def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float
 
 
 def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tuple[int, Array]:
-    """Return (first l, log P of l, l + 1, ... false answers of `count` responses), scaled to sum to 1 without tails."""
+    """Return the first number of false answers that matters, and log probabilities from it on, of `count` responses."""
     # From the mode outwards by the ratio P(l + 1) / P(l) = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By
     # Bernstein's inequality l lies t below its mean m with probability at most e^(-t^2 / 2m), and t above it at most
     # e^(-t^2 / (2m + 2t/3)).

@@ -80,7 +80,7 @@ def as_longdouble(loss: Loss) -> Loss:
 def composed_loss(
     counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(loss tilted by settings.tilt, log slack) per side]; UnsupportedError for an RdpCurve, ConvergenceError.
+    """Return the composed (tilted loss, log slack) per side; UnsupportedError if an RdpCurve is among the steps.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -103,7 +103,7 @@ def composed_loss(
 def _compose_steps(
     steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss, log slack) per side] of all steps, the budget shared out; ConvergenceError for no steps."""
+    """Compose all steps within a shared budget; return (tilted loss, log slack) per side; ConvergenceError for none."""
     # Budgets are shared out before anything is discretized: rounding errors of steps and of their sum add up.
     if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
@@ -124,7 +124,7 @@ def _compose_steps(
 def _first_discretizations(
     step: Step, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(a copy's grid, log slack) per side], of a RevealedSubsample composed; UnsupportedError for RdpCurve."""
+    """Return one copy's (loss on a grid, log slack) per side, public draws composed; UnsupportedError for RdpCurve."""
     curve, moments, copies = step
     tilt = settings.tilt
     if isinstance(curve, RdpCurve):
@@ -142,7 +142,7 @@ def _first_discretizations(
 
 
 def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: BoundSide) -> tuple[Loss, float]:
-    """Return (step on a grid, log slack), at budget / 16 if its copies lose 10 budgets of log mass and it fits."""
+    """Return (step on a grid, log slack), on a finer grid if copies would lose much mass and there is room for it."""
     first = side.discretize(cut)
     lost = aim.copies * (aim.log_norm - first.log_norm)
     if lost < _MAX_LOSS_OF_MASS * aim.budget:
@@ -157,7 +157,7 @@ def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: B
 def _revealed_steps(
     curve: RevealedSubsample, moments: LogMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(loss of steps composed under one public draw, log slack) per side]; TypeError for other moments."""
+    """Compose the steps under one public draw; return (loss, log slack) per side; TypeError for other moments."""
     # The errors of the steps count with the tilted probability that the draw takes the unit.
     if not isinstance(moments, RevealedSubsampleMoments):
         raise TypeError("composition: expected the moments of a revealed draw, got those of a step")
@@ -175,7 +175,7 @@ def _revealed_steps(
 
 
 def _log_slack(cut: Cells, tilt: float, side: BoundSide) -> float:
-    """Return a bound on one copy's error of log mass: round-off and, for UPPER, tilt * overshoot of cell ends."""
+    """Return a bound on the error of one copy's log mass by round-off and, for UPPER, by cell ends off the grid."""
     spread = float((cut.mass * np.abs(cut.loss)).sum())
     rounded = 32 * UNIT_ROUNDOFF * (1 + tilt * spread)
     return rounded + tilt * cut.overshoot if side is UPPER else rounded  # merging needs no cell ends on the lattice
@@ -206,7 +206,7 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the EpsilonBound where the finite losses' delta falls to `delta`; if never, its epsilon is inf (LOWER: 0).
+    """Return the bound on epsilon at which the finite losses' delta falls to `delta`; if it never does, inf (LOWER: 0).
 
     Args:
         composed: (tilted loss, log slack).
@@ -244,7 +244,7 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
 
 
 def _crossing_index(delta_at: Callable[[int], float], delta: float, start: int, last: int) -> int | None:
-    """Return the i with falling delta_at(i) > delta >= delta_at(i + 1), by doubling from `start` and halving, or None.
+    """Return the last index at which the falling `delta_at` is above `delta`, searched from `start`; None if none is.
 
     Args: delta by index, with delta_at(last) <= delta; None where delta_at(0) <= delta too.
     """
@@ -266,7 +266,7 @@ def _crossing_index(delta_at: Callable[[int], float], delta: float, start: int, 
 def _crossing_between_points(
     losses: Array, plain: Array, above: int, excess: float, without_error: float
 ) -> tuple[float, float]:
-    """Return (losses[above + 1] less the epsilon at which delta is met, -d delta / d epsilon there).
+    """Return how far below losses[above + 1] the epsilon lies at which delta is met, and -d delta / d epsilon there.
 
     Args: losses, P masses, last index with a larger delta, by how much it is larger, delta less its error there.
     """
@@ -288,7 +288,7 @@ def _bound_without_detail(epsilon: float) -> EpsilonBound:
 
 
 def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: float, start: int) -> int:
-    """Return about the last index i with delta(losses[i]) > delta, from running sums; `start` if there is none."""
+    """Return roughly the last index at which delta is above `delta`, by running sums; `start` if there is none."""
     # The discounted sums are taken in blocks of e^LARGE, relative to the block's first loss: no exponent overflows.
     above = np.cumsum(plain[::-1])[::-1] - plain
     discounted = np.zeros(losses.size)  # at each loss the sum of what lies above it, times e^(loss - its own)
@@ -321,7 +321,7 @@ def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) ->
 
 
 def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array, Array, Array]:
-    """Return (losses, P masses untilted times e^(+-slack), signed bound on delta's error), 30 massless losses first.
+    """Return (losses, untilted P masses, bound on delta's error), rounded to `side`, after 30 losses without mass.
 
     Args:
         pmf: the tilted loss.
@@ -342,7 +342,7 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
 
 
 def divergence_error(pmf: LossPmf) -> float:
-    """Return E with |error of delta(epsilon)| <= E e^(log_norm - t epsilon), from `lost` and `noise`; at most 1e100."""
+    """Return a number E such that delta(epsilon) is off by at most E e^(log_norm - t epsilon); at most 1e100."""
     # The weights are at most w(t) (rdp.log_peak); the square of their 2-norm is at most 1 / (2t (2t + 1) (t + 1)
     # spacing) + 2 w(t)^2.
     t = pmf.tilt
@@ -355,7 +355,7 @@ class UpperProfile:
     """Upper bounds on delta at any epsilons >= 0, read from one composed loss by sums that are made once."""
 
     def __init__(self, composed: ComposedLoss, *, around: float, added: float) -> None:
-        """Sum the masses above each positive loss, discounted from e^`around`; `added` goes on top of every delta.
+        """Prepare sums of the masses above each positive loss, exact near `around`; `added` is added to every delta.
 
         Args:
             composed: (tilted loss, log slack), rounded to the UPPER side.

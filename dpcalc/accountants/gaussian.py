@@ -34,7 +34,7 @@ _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return the first of gaussian_epsilon, one_step_epsilon, zero_epsilon that is not None; None if all are.
+    """Return a certified bound on epsilon by the first closed form that applies; None if none does.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -92,7 +92,7 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
 
 
 def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of unsampled Gaussians (tiny: 1e-300 or 0); None for others or much round-off.
+    """Return a certified bound on delta of unsampled Gaussians; None for other steps or too much round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -158,7 +158,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of one GluedProfile, or from below MixturePair; None for others or round-off.
+    """Return a certified bound on delta of a single step of mixtures; None for other steps or too much round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -192,7 +192,7 @@ def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
 
 
 def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, *, is_upper: bool) -> float | None:
-    """Return curve.epsilon; from below at a delta raised, and lowered itself, by round-off, and None if infinite."""
+    """Return epsilon of a single Atoms step, on the safe side of round-off; None for an infinite lower bound."""
     if is_upper:
         return curve.epsilon(delta)
     epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
@@ -200,7 +200,7 @@ def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, *, is_upper: bool) ->
 
 
 def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, *, is_upper: bool) -> float | None:
-    """Return curve.epsilon at delta moved to the safe side by twice its round-off; None if that is over 1e-6 delta."""
+    """Return epsilon of a glued profile on the safe side of round-off; None if that exceeds 1e-6 of delta."""
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
     error = _roundoff_of_sum(terms, epsilon)
@@ -226,7 +226,7 @@ def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
 
 
 def _gaussian_step_mu(curve: Curve) -> float | None:
-    """Return |center of P - center of Q| / deviation if each is one Gaussian (glued: both halves alike), else None."""
+    """Return the centers' distance in deviations if P and Q are one Gaussian each, alike in glued halves; else None."""
     if isinstance(curve, GluedProfile):
         ahead, back = _gaussian_step_mu(curve.own), _gaussian_step_mu(curve.other)
         return ahead if ahead == back else None
@@ -256,7 +256,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
-    """Return (delta, rounded down; -d delta / d epsilon, >= 0) of N(0, 1) against N(mu, 1) at epsilon.
+    """Return delta, rounded down, and -d delta / d epsilon at epsilon, for N(0, 1) against N(mu, 1).
 
     Args:
         mu: > 0, distance over deviation.
@@ -271,7 +271,7 @@ def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
-    """Return sqrt of the sum of T q^2 (e^(1/sigma^2) - 1) over (q, sigma, T), T / sigma^2 if q = 1; inf on overflow.
+    """Return the central-limit approximation of the mu of Poisson-sampled Gaussian steps; inf on overflow.
 
     Args:
         steps: (rate, noise multiplier, how often) of Poisson-sampled Gaussian steps of sensitivity 1.

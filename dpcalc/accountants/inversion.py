@@ -88,7 +88,7 @@ class InversionResult:
     truncated_mass: float = 0.0
 
     def epsilon_change(self, counts: StepCounts) -> float:
-        """Return the first-order change of epsilon if `counts` replaces the steps, on this contour; nan without one.
+        """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour.
 
         Args:
             counts: the same steps with a slightly different parameter.
@@ -108,7 +108,9 @@ class InversionResult:
 
 
 def inversion(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return epsilon, estimated to 1e-9; 0 for no steps, inf if infinity mass >= delta; ConvergenceError if it fails.
+    """Return an estimate of epsilon, no bound, within about 1e-9; ConvergenceError if its integral converges slowly.
+
+    It is 0 for no steps, and infinite if the infinity mass is at least delta.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -126,7 +128,7 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
 def largest_inversion(
     releases: Mapping[str, StepCounts], *, delta: float, otherwise: Callable[[StepCounts, ConvergenceError], float]
 ) -> tuple[InversionResult, str]:
-    """Return (estimate, name) of the costliest release, epsilon by `otherwise(counts, error)` where inversion fails.
+    """Return the largest estimate of epsilon and its release's name; `otherwise` gives epsilon where inversion fails.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.
@@ -157,7 +159,7 @@ def _truncated_mass(counts: StepCounts, delta: float) -> float:
 
 
 def _starting_bound(counts: StepCounts, delta: float) -> MomentBound | None:
-    """Return the moment bound to start from; None for a step of few losses, or infinity mass of delta or more."""
+    """Return the moment bound to start from; None if a step has few losses or the infinity mass uses up delta."""
     if any(_has_few_losses(curve) for curve in counts):
         return None
     left = delta - total_infinity_mass(counts.items())
@@ -170,7 +172,7 @@ def _moment_bound_value(start: MomentBound | None) -> float:
 
 
 def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> InversionResult:
-    """Return the estimate: inf if `start` is None, 0 if its bound is <= 0; ConvergenceError if there are few losses."""
+    """Return the estimate of epsilon from the bound `start`, inf if that is None; ConvergenceError for few losses."""
     if any(_has_few_losses(curve) for curve in counts):
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
     if start is None:
@@ -185,7 +187,7 @@ def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> Inve
 
 
 def _has_few_losses(curve: Curve) -> bool:
-    """Return True for an RdpCurve, 1 to 63 atoms alone, or a public draw of such steps: the integral diverges."""
+    """Return True if the integral diverges: for an RdpCurve, 1 to 63 atoms alone, or a public draw of such steps."""
     if isinstance(curve, RevealedSubsample):
         return all(_has_few_losses(step) for step, _ in curve.counts)
     return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _MIN_VALUES)
@@ -194,7 +196,7 @@ def _has_few_losses(curve: Curve) -> bool:
 def _contour_extent(
     counts: dict[Curve, int], start: MomentBound, delta: float, truncated_mass: float
 ) -> tuple[float, float]:
-    """Return (distance above epsilon at which tilted losses weigh e^-25, frequency at which their transform fades)."""
+    """Return how far above epsilon tilted losses matter, and the frequency at which their transform fades."""
     # What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies as
     # far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
     # few rare large losses make the sum it revives at higher frequencies.
@@ -215,7 +217,7 @@ def _contour_extent(
 def _contour(
     counts: dict[Curve, int], start: MomentBound, step: float, frequency: float, truncated_mass: float
 ) -> Contour:
-    """Return the contour, `frequency` doubled until last terms vanish and none revives; or ConvergenceError."""
+    """Return a contour so long that the last terms of its sum vanish for good; ConvergenceError if it is too long."""
     order = start.order
     while True:
         count = max(16, math.ceil(frequency / step))
@@ -233,7 +235,7 @@ def _contour(
 
 
 def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: float, truncated_mass: float) -> float:
-    """Return 1.1 * the last of 4 multiples of 2 pi / (E[L^2]/E[L]), > `covered`, with a large integrand; else 0."""
+    """Return a frequency beyond the last revival of the integrand above `covered`; 0 if it does not revive."""
     # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
     # transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
     order = start.order
@@ -256,7 +258,7 @@ def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: fl
 
 
 def _newton_root(contour: Contour, bound: float, delta: float) -> float:
-    """Return epsilon >= 0 with the contour's delta = `delta`, by Newton on log delta from `bound`; ConvergenceError."""
+    """Return the epsilon >= 0 at which the contour's delta is `delta`, by Newton's method; ConvergenceError if none."""
     epsilon = bound
     for _ in range(60):
         value, slope = contour.delta_and_slope(epsilon)

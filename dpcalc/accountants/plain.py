@@ -60,7 +60,7 @@ def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResu
 
 
 def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
-    """Return an upper bound on delta <= 1: closed-form log moments at the best order, plus infinity mass; 0 if empty.
+    """Return an upper bound on delta, at most 1, by closed-form log moments at the best order; 0 for no steps.
 
     Args:
         counts: steps of one direction and how often each occurs; none has delta 0.
@@ -157,7 +157,7 @@ def _log_moment(curve: Curve) -> LogMoment:
 
 
 def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
-    """Return log(1 + sum_i w_i (e^{K_i(z)} - 1)) of z, for parts (log w_i, log moment K_i) drawn publicly."""
+    """Return the log moment, as a function of z, of a public mixture of parts (log weight, log moment)."""
 
     def log_moment(orders: Array) -> Array:
         gains = [log_weight + _log_expm1(np.minimum(part(orders), _HUGE)) for log_weight, part in parts]
@@ -168,7 +168,7 @@ def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
 
 
 def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
-    """Return log(zero-loss mass + sum_i mass_i e^{z loss_i}) as a function of z, rounded up, at least 0."""
+    """Return an upper bound, at least 0, on the log moment of atoms as a function of orders z."""
     losses, logs = np.array(atoms.losses), np.array(atoms.log_masses)
     log_zero = math.log(atoms.zero_loss_mass) if atoms.zero_loss_mass > 0 else -math.inf
 
@@ -185,7 +185,7 @@ def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
 
 
 def _log_moment_of_moves(moves: Moves) -> LogMoment:
-    """Return log(1 + sum_k w_k (e^{z (z + 1) d_k^2 / 2} - 1)) of z, for mass w_k moved over d_k deviations."""
+    """Return an upper bound on the log moment, as a function of z, if masses are moved over these distances."""
     distances, logs = moves
     half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
     log_masses = np.full(half_squares.size, -math.inf)
@@ -200,7 +200,7 @@ def _log_moment_of_moves(moves: Moves) -> LogMoment:
 
 
 def _moves(curve: Curve) -> Moves:
-    """Return (distances in deviations, log masses) that move P to Q, both halves of a glued profile; else TypeError."""
+    """Return moves (distances in deviations, log masses) that turn P into Q; TypeError unless of Gaussian mixtures."""
     match curve:
         case PublicMixture():
             # A draw less likely than any float is left out: it adds less than that to delta.
@@ -227,7 +227,7 @@ def _concatenated_moves(parts: Iterable[Moves]) -> Moves:
 
 
 def _dominating_moves(a: Moves, b: Moves) -> Moves:
-    """Return moves that cover both: sorted from the farthest, the larger distance at every cumulative mass."""
+    """Return moves that cover both: at every cumulative mass from the farthest on, the larger of their distances."""
     (far_a, ends_a), (far_b, ends_b) = (_from_farthest(moves) for moves in (a, b))
     ends = np.unique(np.concatenate([ends_a, ends_b]))
     distances = []
@@ -240,14 +240,14 @@ def _dominating_moves(a: Moves, b: Moves) -> Moves:
 
 
 def _from_farthest(moves: Moves) -> Moves:
-    """Return (distances, falling; cumulative masses from the farthest on, rounded up)."""
+    """Return the distances, falling, and the cumulative masses from the farthest on, rounded up."""
     distances, logs = moves
     order = np.argsort(-distances, kind="stable")
     return distances[order], np.cumsum(np.exp(logs[order])) * (1 + _ROUNDED)
 
 
 def _moves_of_pair(pair: MixturePair) -> Moves:
-    """Return moves of P's excess mass to Q's, in order along the line, distances in deviations; empty for P = Q."""
+    """Return moves of P's excess mass to Q's, matched in order along the line, in deviations; empty for P = Q."""
     # Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
     # they were rounded by: then at least as much is moved over each distance or a larger one.
     spend(100 * TURN + 40 * ELEMENT * len(pair.centers))

@@ -80,7 +80,7 @@ def epsilon_bounds(
 
 
 def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return UPPER of `epsilon_bounds` at width 1e-4, half as dear as `pld`; inf on ArithmeticError, UnsupportedError.
+    """Return a less tight upper bound on epsilon than `pld` at half its cost; inf where the composition fails.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -98,7 +98,7 @@ def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
 def _epsilon_bounds_on_grid(
     counts: dict[Curve, int], delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return a bound per side by composing on a grid, at most the moment bound; inf (LOWER: 0) if no delta is left."""
+    """Return a bound on epsilon per side by composing on a grid; inf (LOWER: 0) if infinity mass uses up delta."""
     if UPPER not in sides:
         # Rounding down many steps costs several times the upper end; it only tells how far that is from the truth.
         width *= min(max(len(counts) / _FEW_STEPS, 1.0), MANY_WIDER)
@@ -135,7 +135,7 @@ def _epsilon_bounds_on_grid(
 def _composed_loss_that_fits(
     counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return `composed_loss`; for LOWER alone retry up to 4 times with 4 times the budget; else TooLargeError."""
+    """Return `composed_loss`, for LOWER alone on coarser grids if it does not fit; TooLargeError if none fits."""
     for _ in range(_COARSER_ATTEMPTS if UPPER not in sides else 0):
         try:
             return composed_loss(counts, moments, settings, sides)
@@ -145,7 +145,7 @@ def _composed_loss_that_fits(
 
 
 def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> CompositionSettings | None:
-    """Return settings to try again: smaller budget if delta is steep, longdouble if round-off is large; else None."""
+    """Return settings for another attempt where delta is steep or round-off is large; None if neither is."""
     # The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ:
     # then the cells must be finer, and the round-off of the transforms may matter, too.
     local = bound.steepness / max(settings.tilt * bound.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
@@ -157,7 +157,7 @@ def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> Compo
 
 
 def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
-    """Return a certified bound on delta in [0, 1] per side, at epsilon >= 0, in closed form or by a grid; 0 if empty.
+    """Return a certified bound on delta, in [0, 1], per side, in closed form or by a grid; 0 for no steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -184,7 +184,7 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
 
 
 def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: BoundSide) -> float:
-    """Return one bound on finite losses' delta, by up to 12 compositions, each of which leaves out less mass."""
+    """Return one bound on the finite losses' delta, by up to 12 compositions that leave out less and less mass."""
     # The mass to leave out must be small against a delta that is not known yet: from the moment bound downwards.
     infinity_mass = total_infinity_mass(counts.items())
     end = max(min(1.0, rough) - infinity_mass, _TINY)
@@ -207,7 +207,7 @@ def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: B
 def _composed_for_delta(
     counts: dict[Curve, int], moments: ComposedMoments, tilt: float, truncated_mass: float, side: BoundSide
 ) -> ComposedLoss:
-    """Return the composed loss at budget 1e-4, less for a tilt near 0 if that fits; or ConvergenceError."""
+    """Return the composed loss to bound delta, on a finer grid for a tilt near 0; ConvergenceError if none fits."""
     # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
     # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
     settings = CompositionSettings(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass, precision=as_float64)
@@ -223,7 +223,7 @@ def _composed_for_delta(
 def delta_upper_curve(
     counts: dict[Curve, int], *, epsilons: Array, around: float, min_difference: float = 1.0
 ) -> Array:
-    """Return upper bounds on delta, at most 1, from one composition that is tight near epsilon `around`; 0 if empty.
+    """Return upper bounds on delta, at most 1, by one composition that is tight near `around`; 0 for no steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -241,7 +241,7 @@ def delta_upper_curve(
 
 
 def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: float = 1.0) -> UpperProfile:
-    """Return a function from epsilons >= 0 to upper bounds on delta, tight near `around`, errors << `min_difference`.
+    """Return a function from epsilons >= 0 to upper bounds on delta that are tight near `around`.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -260,7 +260,7 @@ def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: fl
 
 
 def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the certified upper bound on epsilon of one direction, by closed form or its PLD; or ConvergenceError.
+    """Return the certified upper bound on epsilon of one direction by closed form or PLD; ConvergenceError if none is.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -279,7 +279,7 @@ def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the bound of `pld`, or if that fails (but for WorkExceededError) of `rdp`; the note names the accountant.
+    """Return the upper bound on epsilon of `pld`, or of `rdp` if that fails; WorkExceededError if work runs out.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -305,7 +305,7 @@ def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 def worst_direction(
     steps: Mapping[str, StepCounts], accountant: Accountant, *, delta: float, moment_bound: Ceiling | None = None
 ) -> tuple[AccountantResult, str]:
-    """Return (largest result, its direction); pld and auto skip directions that cheap bounds rule out. 0 for no steps.
+    """Return the largest result over the directions and the direction that has it; epsilon 0 for no steps.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.

@@ -58,14 +58,17 @@ class ExpectedLosses:
 
     @classmethod
     def of(cls, moments: ComposedMoments) -> "ExpectedLosses":
-        """Return expected number and loss at all quadrature nodes, sorted by loss; steps without nodes are left out."""
+        """Return how often each loss is expected to occur, at all quadrature nodes, sorted by loss."""
         parts = [(np.zeros(0), np.zeros(0)), *_expected_losses(moments.parts, 1.0)]
         number, loss = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         order = np.argsort(loss)
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return the least m, 2^-60 to 16: losses within +-m sum to less than m (5 deviations), few are below -m."""
+        """Return the smallest margin, 2^-60 to 16, that the sum of all losses within it keeps to; 16 if none does.
+
+        Few losses, if any, are below minus the margin; the sum keeps to it up to 5 deviations.
+        """
         # Losses up to the margin are the bulk, whose sum has to stay within it; larger negative ones would undo a cap.
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]
@@ -77,7 +80,7 @@ class ExpectedLosses:
         return float(_MARGINS[int(np.argmax(enough))]) if enough.any() else float(_MARGINS[-1])
 
     def single_loss_epsilon(self, delta: float) -> float:
-        """Return the largest node loss x with sum_i E[(1 - e^(x - L_i))_+] > delta, a low estimate of epsilon; or 0."""
+        """Return a low estimate of epsilon, as if no two losses occurred in one run; 0 if delta is never exceeded."""
         # As if no two losses ever met in one run: rare ones seldom do, and more of them would only raise epsilon.
         number, loss = self.number[self.loss > 0], self.loss[self.loss > 0]
         above = np.cumsum(number[::-1])[::-1]
@@ -87,7 +90,7 @@ class ExpectedLosses:
 
 
 def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> Iterable[tuple[Array, Array]]:
-    """Yield (expected numbers times `rate`, losses) by step, of public draws at their rates; other kinds skipped."""
+    """Yield (expected numbers, losses) of each step, those under a public draw times its rate; other kinds skipped."""
     for moments, count in parts:
         if isinstance(moments, RevealedSubsampleMoments):
             yield from _expected_losses(moments.steps.parts, rate * moments.rate * count)
@@ -116,7 +119,10 @@ class RareEvents:
     guess: float
 
     def capped_counts(self, epsilon: float, cap: TailCap) -> dict[Curve, int]:
-        """Return {step: count}, losses above epsilon + cap_margin capped at the next grid point; equal steps added up.
+        """Return the steps with losses far above epsilon capped, and how often each occurs.
+
+        Losses above epsilon + cap_margin are capped at the next grid point; the counts of equal steps are added
+        up.
 
         Args:
             epsilon: >= 0.
@@ -135,7 +141,7 @@ class RareEvents:
 def find_rare_events(
     counts: dict[Curve, int], moments: ComposedMoments, *, delta: float, truncated_mass: float, epsilon_upper: float
 ) -> RareEvents | None:
-    """Return RareEvents if the moment bound on delta is 1000 times too large and capping lowers it tenfold; else None.
+    """Return RareEvents if a few rare, large losses spoil the moment bound on delta and capping them helps; else None.
 
     So it is where the moment bound at the epsilon of single losses is far above delta, and much less so when larger
     losses are capped.
@@ -265,7 +271,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_w
 
 
 def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, epsilon_width: float) -> _Attempt | None:
-    """Return the next attempt: longdouble, else another guess, else a finer grid; None when two agree or at the end."""
+    """Return the next attempt: more digits, another guess or a finer grid; None if two grids agree or none is finer."""
     attempt = replace(attempt, steepness=bound.steepness)
     if bound.roundoff > ROUNDED * bound.steepness and attempt.precision is as_float64:
         return replace(attempt, precision=as_longdouble)
@@ -284,7 +290,7 @@ def _needs_other_guess(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound)
 
 
 def _finer_attempt(attempt: _Attempt, bound: EpsilonBound, epsilon_width: float) -> _Attempt | None:
-    """Return the attempt on a finer grid, as fine as the change of epsilon asks for; None if two grids agree."""
+    """Return the next attempt on a finer grid; None if the last two grids agree or the grid is the finest."""
     if attempt.coarse is None:
         return replace(attempt, share=attempt.share / _COARSE_FACTOR, coarse=bound.epsilon, gain=_COARSE_FACTOR)
     error, allowed = abs(bound.epsilon - attempt.coarse) / (attempt.gain - 1), _ACCURATE * epsilon_width * bound.epsilon

@@ -49,7 +49,7 @@ def log_peak(orders: Array) -> Array:
 
 
 def sum_rounded_up(*terms: Array | float) -> Array:
-    """Return the sum of logarithms, raised by MOMENT_ROUNDING times the sum of their absolute values: an upper bound.
+    """Return an upper bound on a sum of logarithms: it is raised by MOMENT_ROUNDING of the terms' absolute values.
 
     Args:
         terms: natural logarithms, at least one of them an array.
@@ -80,7 +80,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the least bound on epsilon, perhaps < 0; inf if infinity mass >= delta, which lacks `truncated_mass`.
+    """Return the smallest upper bound on epsilon over all orders, perhaps < 0; inf if infinity mass uses up delta.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -105,7 +105,7 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
 
 
 def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
-    """Return `best_epsilon` with 1e-7 of the finite delta spent on truncation: cheaper, hardly larger, perhaps < 0.
+    """Return `best_epsilon` with a little of delta spent on truncation, which is cheaper and hardly larger.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -129,7 +129,7 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest bound on delta over all orders, infinity mass added (not `truncated_mass`); may be above 1.
+    """Return the smallest upper bound on delta over all orders, infinity mass included; may be above 1.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -149,7 +149,7 @@ def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: floa
 
 
 def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float, left_out: float) -> MomentBound:
-    """Return the least delta any order proves, perhaps above 1, plus `left_out`, the P mass missing in the moments."""
+    """Return the smallest upper bound on delta over all orders, with `left_out` added; may be above 1."""
     # Rounding up costs a share of z epsilon: next to the largest loss, where K(z) grows as fast, no order is best else.
     slower = epsilon * (1 - MOMENT_ROUNDING)
     near = _zoom_to_minimum(
@@ -165,7 +165,7 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
 
 
 def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float) -> Array:
-    """Return upper bounds on delta in [0, 1] by 48 orders up to that of `best`, plus `left_out`; 0 if `best` is None.
+    """Return upper bounds on delta, in [0, 1], by 48 orders up to that of `best`; 0 if `best` is None.
 
     Args:
         best: a bound on epsilon, with its order and moments; None where nothing is released, then delta is 0.
@@ -201,7 +201,7 @@ class _OrdersNearMinimum(NamedTuple):
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> _OrdersNearMinimum:
-    """Return orders, with K, close around where rising `derivative`(z, K, K') is 0; the last tried if it never is."""
+    """Return orders, with K, close around the zero of a rising `derivative`; the last ones tried if it has none."""
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))
     low, has_grown = high / 3200, False
@@ -224,7 +224,7 @@ def _zoom_to_minimum(
 def _with_corners(
     counts: dict[Curve, int], moments: ComposedMoments, orders: Array, values: Array
 ) -> tuple[Array, Array]:
-    """Return orders, rising, and K at them, with the corners of RdpCurves between them added; unchanged without any."""
+    """Add the corners of RdpCurves to the orders; return (orders, K at them), unchanged without such curves."""
     # K is a chord between the corners of such a curve, so that the best order is at one.
     corners = [z for curve in counts if isinstance(curve, RdpCurve) for z in curve.corners]
     if not corners:
@@ -246,7 +246,7 @@ class _ZoomedOrders(NamedTuple):
 def _zoom_to_zero(
     moments: ComposedMoments, orders: Array, derivative: Callable[[Array, Array, Array], Array]
 ) -> _ZoomedOrders:
-    """Return orders about the zero of rising `derivative`(z, K, K'), 1e-4 apart; unchanged if all have one sign."""
+    """Return orders within 1e-4 of the zero of a rising `derivative`; the given ones if it has one sign on them."""
     for left in range(_ROUNDS - 1, -1, -1):
         value, slope = moments.cumulants(orders)
         rises = derivative(orders, value, slope)
@@ -259,7 +259,7 @@ def _zoom_to_zero(
 
 
 def _orders_about_zero(orders: Array, values: Array, at: int) -> Array:
-    """Return orders[at - 1], up to 7 orders near the zero by inverse interpolation, and orders[at], rising.
+    """Return orders near the zero, by inverse interpolation, between orders[at - 1] and orders[at], and these two.
 
     Args:
         orders: rising, shape (n,).
@@ -327,7 +327,7 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the least rdp(a) + log(1/delta) / (a - 1) over real orders a > 1; inf if infinity mass uses up delta.
+    """Return an upper bound on epsilon by the classical conversion at the best real order; inf if no delta is left.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -363,7 +363,7 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def _bracket_classical_order(counts: dict[Curve, int], delta: float) -> tuple[float, float]:
-    """Return (low, 2 low) around the best z of the classical bound: from that of `rdp`, less, doubled up to 1e7."""
+    """Return (low, 2 low) around the order z = a - 1 at which the classical bound is smallest."""
     # Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
     # the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order; both with all losses, also the
     # rarest, which alone decide at orders so high that `best_epsilon` leaves them out.
@@ -375,14 +375,14 @@ def _bracket_classical_order(counts: dict[Curve, int], delta: float) -> tuple[fl
 
 
 def _classical_epsilon(moments: ComposedMoments, orders: Array, delta: float) -> Array:
-    """Return (K(z) - log delta) / z, rounded up, at each order z: the classical conversion."""
+    """Return the classical bound on epsilon, (K(z) - log delta) / z, rounded up, at each order z."""
     value, _ = moments.cumulants(orders)
     epsilon: Array = sum_rounded_up(value, -math.log(delta)) / orders
     return epsilon
 
 
 def _secant_order(moments: ComposedMoments, low: float, high: float, delta: float) -> float:
-    """Return the zero of a secant, clipped to its two ends; the lower end where it does not rise."""
+    """Return the secant estimate of the best order, clipped to [low, high]; low if the derivative does not rise."""
     ends = np.array([low, high])
     value, slope = moments.cumulants(ends)
     first, last = ends * slope - value + math.log(delta)

@@ -54,7 +54,7 @@ class _Sets:
 
     @property
     def thresholds(self) -> Array:
-        """Unsorted thresholds on the log ratio: 96 whose sets have chosen P masses, and 48 up to the largest ratio."""
+        """Thresholds on the log ratio, unsorted: 96 whose sets have chosen P masses, and 48 up to the largest ratio."""
         # With little noise masses leap from set to set, so that the first kind alone would miss some.
         aims = np.concatenate([np.linspace(_RAREST, -1.0, _SETS), _LIKELY])
         places = np.searchsorted(self.log_p, np.minimum(aims, self.log_p[-1]))
@@ -78,7 +78,7 @@ class _StepEvent(NamedTuple):
 
 
 def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
-    """Return a lower bound log((P(A) - delta) / Q(A)), >= 0, best over A; steps but mixtures and atoms are left out.
+    """Return a lower bound on epsilon from the best event A, log((P(A) - delta) / Q(A)), at least 0.
 
     Args:
         counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
@@ -95,7 +95,7 @@ def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
 
 
 def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
-    """Return P(A) - e^epsilon Q(A), rounded down, maximal over events A of rare large losses; 0 if none is above 0.
+    """Return a lower bound on delta from the best event A of rare large losses, P(A) - e^epsilon Q(A), at least 0.
 
     Args:
         counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
@@ -109,7 +109,7 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
-    """Yield (P rounded down, log Q rounded up) of any step above each threshold, then of >= k steps; or nothing."""
+    """Yield bounds (P below, log Q above) of events: any, then k steps exceed a threshold; nothing if unknown."""
     of_values = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
     known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
     if not known:
@@ -121,7 +121,7 @@ def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
 
 
 def _some_step_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
-    """Return (P rounded down, log Q rounded up) that at least one step falls into its set, for each threshold."""
+    """Return bounds (P below, log Q above), for each threshold, of the event that a step falls into its set."""
     with np.errstate(divide="ignore"):
         # The chance of no event as a sum of logarithms; for rare events under Q the union bound keeps more digits.
         none_p = sum((each.copies * np.log1p(-np.exp(np.minimum(each.log_p, 0.0))) for each in steps), np.zeros(1))
@@ -133,7 +133,7 @@ def _some_step_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
 
 
 def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
-    """Return (P rounded down, log Q rounded up) that >= k steps fall into their sets, shape (thresholds, 8 k's)."""
+    """Return the bounds of `_some_step_event` for at least k steps, shape (thresholds, 8 values of k)."""
     total = float(sum(each.copies for each in steps))
     with np.errstate(divide="ignore"):
         p = np.minimum(sum((each.copies / total * np.exp(each.log_p) for each in steps), np.zeros(1)), 1.0)
@@ -151,7 +151,7 @@ def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
 
 
 def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
-    """Return (KL(share || e^log_chance) of two coins, bound on its round-off), elementwise; 0 for an undefined sum."""
+    """Return the KL divergence of two coins and a bound on its round-off, elementwise; 0 where it is undefined."""
     chance = np.exp(np.minimum(log_chance, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         heads = [np.where(share > 0, share * log_ratio, 0.0) for log_ratio in (np.log(share), -log_chance)]
@@ -202,7 +202,7 @@ def _atom_cells(curve: Atoms) -> tuple[Array, Array]:
 
 
 def _mixture_cells(pair: MixturePair) -> tuple[Array, Array] | None:
-    """Return (log P rounded down, log Q rounded up) of cells that cover the line; None for too many."""
+    """Return (log P rounded down, log Q rounded up) of cells that cover the line; None if there would be too many."""
     ends = points_around(pair)
     if ends is None:
         return None

@@ -104,7 +104,7 @@ class Atoms(PrivacyProfile):
 
     @cached_property
     def only_other(self) -> float:
-        """Q mass where P has none: `other_infinite`; if None, what finite losses leave of a Q mass of 1, >= 0."""
+        """Q mass where P has none; if it was not given, the Q mass that the finite losses leave of 1, at least 0."""
         if self.other_infinite is not None:
             return self.other_infinite
         covered = map(math.exp, (np.array(self.log_masses) - np.array(self.losses)).tolist())
@@ -122,7 +122,7 @@ class Atoms(PrivacyProfile):
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on delta in [0, 1] at any real epsilon by cached tail sums, 1e-15 a loss too large."""
+        """Return an upper bound on delta, in [0, 1], at any real epsilon."""
         # Between two losses it falls linearly in e^epsilon. Losses are rounded numbers: it is read where epsilon is
         # smaller by as much as they may be too small.
         #
@@ -156,7 +156,7 @@ class Atoms(PrivacyProfile):
 
     @cached_property
     def _tails(self) -> list[tuple[float, float]]:
-        """For each finite loss l, (sum of mass e^(l - x), sum of mass (1 - e^(l - x))) over finite losses x >= l."""
+        """Sums over the finite losses x >= l, for each finite loss l: of mass e^(l - x) and of mass (1 - e^(l - x))."""
         # From the largest loss down, so that only what is not negative is added.
         tails: list[tuple[float, float]] = []
         discounted, above, last = 0.0, 0.0, math.inf
@@ -216,7 +216,7 @@ def from_second(pair: Atoms) -> Column:
 
 
 def _with_zero_loss(pair: Atoms) -> tuple[Array, Array]:
-    """Return (losses, log P masses), increasing, with loss 0 and the mass missing to 1 (-inf for none) inserted."""
+    """Insert loss 0 with the P mass missing to 1 (log -inf for none); return (increasing losses, log P masses)."""
     losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
     at = int(np.searchsorted(losses, 0.0))
     return np.insert(losses, at, 0.0), np.insert(logs, at, _log_or_minus_inf(pair.zero_loss_mass))
@@ -234,7 +234,9 @@ def _log_or_minus_inf(mass: float) -> float:
 
 
 def comonotone_coupling(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
-    """Couple columns, largest losses first: return (log masses > -inf of common cells, [losses by cell per column]).
+    """Couple columns in order of falling losses; return (log masses of common cells, losses of each column in them).
+
+    Cells without mass are left out.
 
     Args:
         columns: (log masses that sum to 1, losses falling from inf to -inf), each of its own length.
@@ -254,7 +256,7 @@ def comonotone_coupling(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
 
 
 def _common_ends(above: list[Array], below: list[Array]) -> tuple[Array, Array]:
-    """Return cell ends of all columns: (logs of mass above, up to log 1/2, rising; of mass below the others, falling).
+    """Return the cell ends of all columns: logs of the mass above, rising up to 1/2, then of the mass below, falling.
 
     Args: logs of the mass above, and of the mass below, the end of each cell, for each column.
     """
@@ -265,7 +267,7 @@ def _common_ends(above: list[Array], below: list[Array]) -> tuple[Array, Array]:
 
 
 def _log_masses_between(upper: Array, lower: Array) -> Array:
-    """Return log masses of the cells between `_common_ends`, those of the upper half, one across 1/2, the others."""
+    """Return the log masses of the cells between `_common_ends`, in order of falling losses, one across the middle."""
     middle = 1.0 - (math.exp(upper[-1]) if upper.size else 0.0) - math.exp(lower[0])
     return np.concatenate(
         [_log_differences(np.append(-np.inf, upper)), [_log_or_minus_inf(middle)], _log_differences(lower[::-1])[::-1]]
@@ -280,7 +282,7 @@ def _log_differences(logs: Array) -> Array:
 
 
 def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
-    """Return losses 4 ulp away from 0, logs raised so that P mass above 0 and Q mass below grow: bounds both ways."""
+    """Raise log masses and move losses 4 ulp away from 0 to cover round-off: an upper bound in both directions."""
     # A cell that ends too early leaves some of its mass to the next smaller loss. If that is a share e of all mass
     # above the end, whatever the end, the profile falls by a share e at most: so much is added to every mass. Losses
     # above 0 rise with their P mass and losses below 0 fall with their Q mass: those are what each direction is read
@@ -294,7 +296,9 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return Atoms of unsorted cells: equal losses added, thinned upwards; inf to infinity_mass, -inf cut; never empty.
+    """Return Atoms of unsorted cells, equal losses added up and too many thinned (upper bound); never without a loss.
+
+    Mass at loss inf becomes infinity mass; cells at loss -inf are left out.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -327,7 +331,7 @@ def _add_equal_losses(losses: Array, logs: Array) -> tuple[Array, Array]:
 
 
 def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
-    """Return (losses, logs) at `max_losses` even indices, others split over neighbours, P and Q kept: upper bound."""
+    """Split all but `max_losses` losses over their kept neighbours, P and Q mass unchanged: an upper bound."""
     # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
     kept = np.linspace(0, losses.size - 1, max_losses).round().astype(np.int64)
     ends = losses[kept]
@@ -343,7 +347,7 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
 def glued(
     above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return an upper bound from losses > 0 by P, < 0 by Q mass: raised by round-off, corner at 0 bridged, thinned.
+    """Return an upper bound from the P masses of losses > 0 and the Q masses of losses < 0, with round-off covered.
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -364,7 +368,7 @@ def glued(
 def _of_raised_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return `of_cells` after `_raise_by_roundoff`; if P exceeds 1 by over 1e-10, a chord bridges the corner at 0."""
+    """Return `of_cells` of masses raised by round-off; a chord bridges the corner at 0 if P exceeds 1 by over 1e-10."""
     losses, logs = _raise_by_roundoff(losses, logs)
     order = np.argsort(losses)
     losses, logs = losses[order], logs[order]
@@ -375,7 +379,7 @@ def _of_raised_cells(
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Return (losses, logs), unsorted: a range at `zero`, doubled until masses are > 0, becomes two, `excess` less.
+    """Replace losses around `zero` by two with their P and Q mass less `excess`; return (losses, logs), unsorted.
 
     Args: increasing losses, log P masses, P mass above 1, index of the first loss >= 0.
     """
@@ -395,7 +399,9 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
 
 
 def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Array:
-    """Return log P masses [at low, at high] with P mass p, Q mass q in all; the high one clipped to [0, p], none -inf.
+    """Return the log P masses at `low` and at `high` that together have P mass p and Q mass q; never -inf.
+
+    The mass at `high` is clipped to [0, p].
 
     Args: P mass > 0 and Q mass in all, two losses low <= high.
     """
@@ -410,7 +416,7 @@ def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Ar
 
 
 def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
-    """Return the mixture of pairs with a public component, thinned to 4001; missing probability has loss 0.
+    """Return the mixture of pairs whose component is public, thinned to 4001 losses; missing probability has loss 0.
 
     Args:
         parts: (probability, pair); probabilities sum to at most 1.
@@ -425,7 +431,7 @@ def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
 
 
 def composed(a: Atoms, b: Atoms) -> Atoms:
-    """Return an upper bound on independent a and b composed: 501 losses each, loss 0 too, added, then thinned to 4001.
+    """Return an upper bound on the composition of independent a and b, each thinned to 501 losses, the result to 4001.
 
     Args:
         a: the first release.
@@ -457,7 +463,7 @@ def chained(pair: Atoms, links: int) -> Atoms:
 
 
 def chain_of(pairs: Sequence[Atoms]) -> Atoms:
-    """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1): losses coupled and added; loss 0 for none.
+    """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1); loss 0 for no pairs.
 
     Args:
         pairs: of the links in order, k of them.

@@ -150,7 +150,7 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
 
 
 def _rough_edges(pieces: list[_Piece], aim: Resolution) -> list[Array]:
-    """Return each piece's cell edges in y, >= 96 in all, so that rounding costs about the budget; or TooLargeError."""
+    """Return each piece's cell edges in y so that rounding costs about the budget; TooLargeError for too many nodes."""
     # Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells the sum is
     # least for widths proportional to (density * slope^2)^(-1/3).
     area = max(sum((float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), start=0.0), 1e-300)
@@ -162,7 +162,7 @@ def _rough_edges(pieces: list[_Piece], aim: Resolution) -> list[Array]:
 
 
 def _edges_on_lattices(piece_ends: list[Array], atom_losses: Array, spacing: float, gap: int) -> Array:
-    """Return lattice indices of cell edges, rising: `_rounded` piece ends, neighbours of atoms, +-2^14 if in range."""
+    """Return lattice indices of cell edges, rising: ends of pieces, neighbours of atoms, +-2^14 if that is in range."""
     wide = 1 << gap
     around_atoms = (np.floor(atom_losses / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit))
     ends = [*piece_ends, *around_atoms]
@@ -181,7 +181,7 @@ def _rounded(edges: Array, wide: int) -> Array:
 def _cell_nodes(
     pieces: list[_Piece], edges: list[Array], losses: Array, atoms: _TiltedAtoms, aim: Resolution
 ) -> tuple[Array, Array, float]:
-    """Return (tilted masses, losses, largest miss of `losses`): 3 nodes per atom and cell, cut there and at `edges`."""
+    """Return (tilted masses, losses) at 3 nodes per cell and atom, and the largest miss of the cell ends `losses`."""
     parts, max_miss = [], _MISS * aim.budget / (aim.copies * aim.tilt)
     for piece, fine in zip(pieces, edges, strict=True):
         inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses, max_miss=max_miss)
@@ -193,7 +193,7 @@ def _cell_nodes(
 
 
 def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
-    """Return (tilted masses, losses) of the atoms, not of loss 0, with tilted masses above 1e-20."""
+    """Return (tilted masses, losses) of the atoms with a tilted mass above 1e-20; mass at loss 0 is not included."""
     loss, log_mass = (np.array(values) for values in curve.atoms)
     mass = np.exp(np.minimum(log_mass + aim.tilt * loss - aim.log_norm, 700.0))
     used = mass > NEGLIGIBLE
@@ -215,7 +215,7 @@ def _monotone_pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
 
 
 def _sample_tilted_density(segment: Segment, aim: Resolution) -> tuple[Array, Array, Array] | None:
-    """Return (y, tilted density, loss), 400 points or more, where density * deviation > 1e-20; None if nowhere."""
+    """Return (y, tilted density, loss) at 400 points or more where the density is not negligible; None if nowhere."""
     pair = segment.pair
     low, high = reach(segment, aim.tilt, aim.truncated_mass)
     if low >= high:
@@ -244,7 +244,7 @@ def turning_points(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return >= 3 cell edges in y: `per_area` cells a unit of weight + 1 a `widest`; ConvergenceError over 200,000."""
+    """Return at least 3 cell edges in y, denser where the weight is larger; ConvergenceError for over 200,000 cells."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:
@@ -253,7 +253,7 @@ def _edges(piece: _Piece, per_area: float) -> Array:
 
 
 def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
-    """Return (log2 of the widest affordable spacing, its further doublings for losses beyond 2^14 points from 0)."""
+    """Return log2 of the widest affordable spacing, and its further doublings for losses beyond 2^14 points from 0."""
     mass, loss = (np.concatenate(parts) for parts in zip(*nodes, strict=True))
     level = _widest_level(mass, loss, aim)
     is_near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
@@ -261,7 +261,7 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
 
 
 def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
-    """Return the largest log2 of a spacing, >= -300, on which losses up to 2^14 points off cost <= budget / 4."""
+    """Return log2 (>= -300) of the widest spacing on which losses within 2^14 points of 0 cost <= budget / 4."""
 
     def costs_too_much(level: int) -> bool:
         """Return True if rounding up the losses near 0 to this level's lattice takes over a quarter of the budget."""
@@ -280,7 +280,7 @@ def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
 
 
 def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: int, aim: Resolution) -> int:
-    """Return doublings, <= 13, of 2^level: far losses, 16 a round, cost <= budget / 8; (1 + tilt) width <= 1/16."""
+    """Return by how many doublings, at most 13, the spacing of far losses may grow within an eighth of the budget."""
     # When in every round each of the ROUND losses that meet a far loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
     while gap < _MAX_DOUBLINGS and is_far.any():
@@ -311,7 +311,7 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 def points_with_losses(
     segment: Segment, y: Array, loss: Array, losses: Array, max_miss: float = 0.0
 ) -> tuple[Array, float]:
-    """Return (y at which a monotone loss takes those of `losses` in its range, by up to 4 secant steps; largest miss).
+    """Find the points at which a monotone loss takes the given values in its range; return (points, largest miss).
 
     Args:
         segment: whose loss is read.
@@ -359,7 +359,7 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on one lattice or two: cells split over their ends, mass cut below at the lowest: an upper bound.
+    """Return an upper bound on one step on one lattice or two, each cell's mass split over its two ends.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
@@ -372,7 +372,7 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def _split_over_ends(cut: Cells, ends: Array) -> Array:
-    """Return tilted masses at `ends`, each node's split over its cell's; ConvergenceError if one exceeds e^600."""
+    """Return tilted masses at `ends` after each node is split over its cell's ends; ConvergenceError above e^600."""
     # Each cell lies around its middle node; the slack of the composition counts the overshoot of its ends.
     place = np.clip(np.searchsorted(ends, cut.loss[:, NODES // 2], side="right") - 1, 0, ends.size - 2)
     widths = np.diff(ends)
@@ -390,7 +390,7 @@ def _split_over_ends(cut: Cells, ends: Array) -> Array:
 
 
 def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on one lattice or two, laid through its heaviest loss: cells merged onto points: lower bound."""
+    """Return a lower bound on one step by merging its cells onto one lattice or two through its heaviest loss."""
     spend(8 * ELEMENT * cut.mass.size)
     mass, loss = _merge_cells(cut)
     cut, mass, loss, origin = _choose_origin(cut, np.append(mass, cut.zero_loss_mass), np.append(loss, 0.0))
@@ -412,7 +412,7 @@ def _merge_cells(cut: Cells) -> tuple[Array, Array]:
 
 
 def _merge_onto_lattices(cut: Cells, mass: Array, loss: Array) -> tuple[list[int], list[float]]:
-    """Return (indices, tilted masses) of sorted atoms merged onto points, beyond the border multiples of 2^gap."""
+    """Merge sorted atoms onto lattice points, wider apart beyond the border; return (indices, tilted masses)."""
     limit, wide = cut.border * cut.spacing, 1 << cut.gap
     places: list[int] = []
     points: list[float] = []
@@ -440,7 +440,7 @@ class _Centered(NamedTuple):
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
-    """Return atoms, origin the heaviest lattice cell's merged loss, its mass in zero_loss_mass unless `_is_split`."""
+    """Choose the heaviest lattice cell's merged loss as origin; its mass becomes zero_loss_mass unless `_is_split`."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     is_split = _is_split(cut, loss)
@@ -459,7 +459,7 @@ def _is_split(cut: Cells, loss: Array) -> bool:
 
 
 def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
-    """Return (mass e^(tilt loss), loss) of atoms merged to one, P and Q mass kept; ValueError unless a mass is > 0."""
+    """Merge atoms into one with their P and Q mass; return (tilted mass, loss); ValueError unless a mass is > 0."""
     mass, loss = mass[mass > 0], loss[mass > 0]  # the reference must have mass: far below the others, all would vanish
     reference = float(loss.min())
     plain = mass * np.exp(tilt * (reference - loss))
@@ -472,7 +472,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return normalized masses, zero_loss_mass at 0: a LossPmf if all or none (coarse) are near 0, else a SplitPmf."""
+    """Return these masses, normalized, as a LossPmf if losses are all near 0 or all far from it, else as a SplitPmf."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True
@@ -486,7 +486,7 @@ def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: f
 
 
 def _fill_lattice(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
-    """Return a LossPmf of these masses with index 0 in it and `lost` 1e-18; ConvergenceError above 2^22 entries."""
+    """Return a LossPmf of these masses on a lattice that contains index 0; ConvergenceError above 2^22 entries."""
     first = int(places.min(initial=0))
     size = int(places.max(initial=0)) - first + 1
     if size > MOST_ENTRIES:

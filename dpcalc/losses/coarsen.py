@@ -49,7 +49,9 @@ _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than 
 
 
 def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
-    """Return the loss on 2^doublings spacings by `rounding`; masses < 0 become `lost`, errors swell; unchanged for 0.
+    """Return the loss on a lattice 2^doublings times as wide, rounded by `rounding`; unchanged for 0 doublings.
+
+    Negative masses are cut off and counted in `lost`; the bounds on errors grow with the tilt.
 
     Args:
         pmf: a loss on a lattice.
@@ -77,7 +79,7 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
 
 
 def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
-    """Return CellSums, a cell for 2^doublings lattice points, the first from the multiple at or below pmf.start."""
+    """Sum the masses in cells of 2^doublings lattice points, the first from the multiple at or below pmf.start."""
     # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
     block = 1 << doublings
     head = pmf.start - (pmf.start >> doublings << doublings)
@@ -89,7 +91,7 @@ def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
 
 
 def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
-    """Return `_sums_of_cells` (at the lower end, inside, for the upper end) where one or two cells hold all entries."""
+    """Return what `_sums_of_cells` returns, for a loss whose entries all lie in one cell or two."""
     # A step that shows next to nothing has its losses on a lattice with a spacing down to 2^-996.
     first = pmf.start - (pmf.start >> doublings << doublings)
     border = (1 << doublings) - first  # index of the first point of the second cell
@@ -104,7 +106,7 @@ def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
 
 
 def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
-    """Return (factor that moves a tilted mass from `place` to its cell's lower end, that factor times the upper share).
+    """Return factors that move tilted masses at `place` to their cell's lower end, and those times the upper share.
 
     Args:
         pmf: the loss.
@@ -117,7 +119,7 @@ def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Arra
 
 
 def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Return masses at n + 2 lattice points, the n cells' split over their ends, P and Q mass kept: an upper bound.
+    """Split the masses of n cells over their ends, P and Q mass unchanged: an upper bound at n + 2 lattice points.
 
     Args:
         sums: tilted masses of the wide cells, shape (n,) each.
@@ -134,7 +136,7 @@ def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Return chords lowered below the profile; if some are < 0, their envelope or cheaper merged atoms: a lower bound.
+    """Return a lower bound by chords lowered below the profile; if they are concave, by their envelope or merged atoms.
 
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """
@@ -159,7 +161,7 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def _merged_cells(masses: Array, above: Array, tilt: float, spacing: float) -> Array:
-    """Return masses at n + 2 lattice points of two atoms a cell, at its lower end and `above` it, merged onto them.
+    """Merge each cell's two atoms, at its lower end and `above` it, onto n + 2 lattice points: a lower bound.
 
     Args: tilted masses of the atoms, cell by cell, shape (2 n,), tilt and spacing of the wide lattice.
     """
@@ -188,7 +190,9 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
 
 
 def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
-    """Return masses < 0 split over neighbours until none is, P and Q kept; None if the last is, or exponents > 600.
+    """Remove negative masses by splitting them over their neighbours, P and Q mass unchanged; None if that fails.
+
+    It fails if the last mass is negative, or if an exponent exceeds 600.
 
     Args:
         points: tilted masses at neighbouring lattice points; a concave corner is a negative one.
@@ -224,7 +228,7 @@ def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
 
 
 def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array) -> int:
-    """Set `lowering` in place to the profile from one point before it would reach 0 on; return that point's index."""
+    """Limit `lowering` in place so that the lowered profile ends at 0, not below it; return the index where it does."""
     # Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the chord before
     # that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
     back = np.arange(points.size - 1, -1, -1) * spacing
@@ -240,7 +244,7 @@ def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array)
 
 
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
-    """Merge sorted atoms onto lattice points towards the lighter end, others rounded down: a lower bound; [] for none.
+    """Merge sorted atoms onto lattice points, or round them down if no partner is near: a lower bound; empty for none.
 
     Args:
         mass: tilted masses, by increasing loss.
@@ -262,7 +266,7 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 
 
 def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int], list[float]]:
-    """Return (indices, masses): atoms up to each point along `step` merge with later ones onto it, or are rounded down.
+    """Merge the atoms before each point along `step` with later ones, or round them down; return (indices, masses).
 
     Args: tilted masses and losses in the order of the sweep; `step` to its next lattice point is < 0 downwards.
     """
@@ -322,7 +326,7 @@ class _Moves(NamedTuple):
 
 
 def _moves(loss: Array, tilt: float, step: float) -> _Moves:
-    """Return what moves atoms to the next point along `step` or the one before; FloatingPointError above e^709."""
+    """Return each atom's change if moved to the next or previous point along `step`; FloatingPointError above e^709."""
     end = int(math.copysign(1, step))
     steps = np.ceil(loss / step)  # to the first lattice point at or beyond each atom
     distance = steps * step - loss
@@ -337,7 +341,7 @@ def _moves(loss: Array, tilt: float, step: float) -> _Moves:
 
 
 def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the relative growth of all tilted mass, `residues` by place in a wide cell, if split over its ends.
+    """Return the relative growth of all tilted mass if it is split over the ends of wide cells.
 
     Args:
         residues: tilted mass by position within the wide cell, shape (block,).
@@ -401,7 +405,7 @@ class SplitPmf:
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return normalized bulk^k, and (bulk + jumps)^k - bulk^k on the coarser lattice, for each k in counts.
+    """Return, for each k in counts, normalized bulk^k and, on the coarser lattice, (bulk + jumps)^k - bulk^k.
 
     Args:
         split: one loss on two lattices.

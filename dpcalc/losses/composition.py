@@ -58,7 +58,7 @@ TailCap = Callable[[float, float, float], CappedTail]
 
 
 def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return P mass min(p, e^limit Q mass) at `limit`, the remainder infinite, moved by 1e-11: an upper bound on delta.
+    """Cap losses at `limit` as far as their Q mass allows, the remaining P mass infinite: an upper bound on delta.
 
     Args:
         p: P mass of the losses above the limit, > 0.
@@ -75,7 +75,7 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
 
 
 def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return the one loss log p - log_q, at least `limit`, with mass p > 0, both 1e-11 lower: a lower bound on delta.
+    """Merge losses above `limit` into one loss with their P and Q mass, rounded down: a lower bound on delta.
 
     Args:
         p: P mass of the losses above the limit, > 0.
@@ -99,7 +99,7 @@ class Capped:
 
 
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
-    """Return a step, or each under a public draw, with segments' tails above `limit` replaced by `cap`; RDP unchanged.
+    """Return the step with its losses above `limit` replaced by `cap`; a step known by RDP is unchanged.
 
     Args:
         curve: one step in one direction; one known by RDP is returned as it is.
@@ -120,7 +120,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
 
 
 def _with_capped_segments(curve: LossCurve, limit: float, cap: TailCap, min_mass: float) -> LossCurve:
-    """Return segments cut at `limit`, their tails by `cap` atoms and infinity mass; `curve` if there is no tail."""
+    """Cut segments at `limit` and replace their tails by what `cap` returns; `curve` itself if there is no tail."""
     pieces = [_split_off_tail(segment, limit, min_mass) for segment in curve.segments]
     tails = [cap(p, log_q, limit) for _, p, log_q in pieces if p]
     if not tails:
@@ -139,7 +139,7 @@ def _with_capped_segments(curve: LossCurve, limit: float, cap: TailCap, min_mass
 
 
 def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, float, float]:
-    """Return (segment up to the limit, P mass above, log Q mass above); (segment, 0, 0) if no `_tail` or < min_mass."""
+    """Split off a segment's tail; return (part up to the limit, P mass above, log Q mass above), or (segment, 0, 0)."""
     tail = _tail(segment, limit)
     if tail is None:
         return segment, 0.0, 0.0
@@ -168,7 +168,7 @@ class _Tail(NamedTuple):
 
 
 def _tail(segment: Segment, limit: float) -> _Tail | None:
-    """Return the half-line of losses > limit; None if none, its side is unsure, cut on the right, or 40 sigma off."""
+    """Return the half-line of losses above `limit`; None if it is empty, uncertain, cut off or too far out."""
     is_right = _is_right_tail(segment.pair, limit)
     if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
         return None
@@ -179,7 +179,7 @@ def _tail(segment: Segment, limit: float) -> _Tail | None:
 
 
 def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
-    """Return True if losses > limit are right, False if left; None unless weights p - e^limit q change sign once."""
+    """Return True if losses above `limit` lie on the right, False if on the left; None if that is not certain."""
     # By Karlin's theorem P - e^limit Q has at most as many sign changes along the line as its weights have. A weight
     # that is 0 up to round-off leaves the number of changes unknown.
     growth = math.expm1(min(limit, _LARGEST))
@@ -192,7 +192,7 @@ def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
 
 
 def _log_q_below(pair: MixturePair, y: float) -> float:
-    """Return log Q(-inf, y) of the Gaussian mixture Q, from log CDFs: masses below any float keep their digits."""
+    """Return the log of the Q mass below y, accurate even where the mass itself is smaller than any float."""
     parts = [
         math.log(weight) + normal_log_cdf((y - center) / pair.deviation)
         for center, weight in zip(pair.centers, pair.weights_q, strict=True)
@@ -212,7 +212,7 @@ _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no w
 
 
 def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the trimmed composition: the finer lattice is coarsened within the budget, then the wider one refined.
+    """Return the trimmed composition of two losses, of which the finer one is coarsened within the budget.
 
     Args:
         a: one loss on a lattice.
@@ -228,7 +228,7 @@ def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> Lo
 
 
 def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
-    """Compose losses, the two finest lattices first, each sum widened in its share of `budget`; a single loss stays.
+    """Compose losses, finest lattices first, and coarsen the sums within the budget; a single loss is unchanged.
 
     Args:
         parts: not empty.
@@ -253,14 +253,14 @@ def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> Loss
 
 
 def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf, LossPmf]:
-    """Return (a, b), normalized: b refined to a's finer lattice, a coarsened where b would have over 2^19 entries."""
+    """Put a and the coarser b on one lattice by refining b, and by coarsening a where b would exceed 2^19 entries."""
     gap = b.level - a.level
     free = min(gap, _affordable_halvings(b))
     return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()
 
 
 def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
-    """Compose `count` >= 1 copies onto one lattice, 16 a round while 64 or more, widened within `budget` each round.
+    """Compose `count` >= 1 copies onto one lattice, 16 at a time, coarsened within the budget after each round.
 
     Args:
         loss: one step.
@@ -283,7 +283,7 @@ def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) ->
 
 
 def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
-    """Return the trimmed k-fold compositions; a SplitPmf with bulk^max(counts) < 1e-15 first becomes a LossPmf."""
+    """Return the trimmed k-fold composition for each k in counts; a SplitPmf with hardly any bulk becomes a LossPmf."""
     if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
         return _powers(
             add_measures(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding
@@ -296,7 +296,7 @@ def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Los
 
 
 def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the bulk widened within the budget plus the jumps refined to it, <= 2^19 entries; a LossPmf unchanged."""
+    """Add bulk and jumps on one lattice, coarsened within the budget to <= 2^19 entries; a LossPmf is unchanged."""
     if isinstance(loss, LossPmf):
         return loss
     bulk = _coarsen_within_budget(loss.bulk, 1, budget, loss.gap, rounding)
@@ -311,7 +311,7 @@ def _affordable_halvings(loss: LossPmf) -> int:
 
 
 def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Return the loss widened within `budget`, normalized; of a SplitPmf the bulk, joined where it meets the jumps."""
+    """Coarsen a loss within `budget` and normalize it; of a SplitPmf the bulk, until it meets the jumps' lattice."""
     if isinstance(loss, LossPmf):
         return _widen_pmf(loss, copies, budget, rounding)
     # The bulk of a split loss alone is widened, until it meets the lattice of the jumps.
@@ -329,7 +329,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss at `_affordable_doublings`, at fewer while it loses >= 4 budgets and has <= 2^17 entries."""
+    """Coarsen a loss as far as the budget affords, less if that loses too much mass and <= 2^17 entries remain."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
@@ -343,7 +343,7 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return the most doublings, <= log2(entries), at which rounding `copies` costs <= `budget`, tilt * width <= 1."""
+    """Return how many doublings of the spacing the budget affords for `copies`, at most log2 of the entries."""
     # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size
@@ -355,7 +355,7 @@ def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublin
 
 
 def _mass_by_residue(mass: Array, max_doublings: int) -> list[Array]:
-    """Return [mass summed by index modulo 2, modulo 4, ...] up to 2^max_doublings or the size; [] for one entry."""
+    """Return the mass summed by index modulo 2, 4, 8, ... up to 2^max_doublings and the size; [] if that is 1."""
     largest = 1 << min(max_doublings, mass.size.bit_length() - 1)
     if largest == 1:
         return []

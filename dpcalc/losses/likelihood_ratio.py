@@ -62,7 +62,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the trimmed law under Q of dP/dQ, masses scaled to 1 - zero; TooLargeError if no or few ratios are floats.
+    """Return the trimmed law under Q of the likelihood ratio dP/dQ; TooLargeError if too few ratios are floats.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -85,7 +85,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
 def _resolution_for_step(
     curve: LossCurve, pieces: list[list[tuple[Array, Array]]], estimate: Estimate, count: int
 ) -> Resolution:
-    """Return `resolution_for` a step's ratios in a mean of `count`; TooLargeError if no loss is within +-560."""
+    """Return the resolution for a step's ratios in a mean of `count`; TooLargeError if no loss is within +-560."""
     log_p, losses = _some_losses(curve, pieces)
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     if not used.any():
@@ -96,7 +96,7 @@ def _resolution_for_step(
 def _masses_on_panels(
     curve: LossCurve, pieces: list[list[tuple[Array, Array]]], resolution: Resolution
 ) -> tuple[Array, Array]:
-    """Return (log P masses, losses), by rising loss, of atoms and of panels that end at the resolution's lattice."""
+    """Return (log P masses, losses), by rising loss, of atoms and of panels that end at lattice points."""
     parts = [_atoms(curve)]
     for segment, runs in zip(curve.segments, pieces, strict=True):
         for y, loss in runs:
@@ -124,7 +124,7 @@ class _FloatRatios(NamedTuple):
 
 
 def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Return ratios in e^+-560: UPPER calls others infinite or 0, LOWER moves them in; TooLargeError: most infinite."""
+    """Separate ratios within e^+-560 from others, bounded as `estimate` asks; TooLargeError if most are infinite."""
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)
@@ -166,7 +166,7 @@ def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
 
 
 def _some_losses(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> tuple[Array, Array]:
-    """Return (log P masses, losses), increasing, by one quadrature node an interval: enough to choose a lattice."""
+    """Return (log P masses, losses) by rising loss, only accurate enough to choose a lattice."""
     parts = [_atoms(curve)]
     for segment, runs in zip(curve.segments, pieces, strict=True):
         for y, _ in runs:
@@ -177,7 +177,7 @@ def _some_losses(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> t
 
 
 def _atoms(curve: LossCurve) -> tuple[Array, Array]:
-    """Return (log P masses, losses) of the curve's atoms and, if it has over 1e-13, of loss 0; unsorted."""
+    """Return (log P masses, losses), unsorted, of the curve's atoms, and of loss 0 if its mass is over 1e-13."""
     losses, log_masses = (np.array(values, dtype=np.float64) for values in curve.atoms)
     if curve.zero_loss_mass > _NO_MASS:
         losses, log_masses = np.append(losses, 0.0), np.append(log_masses, math.log(curve.zero_loss_mass))
@@ -185,7 +185,7 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
 
 
 def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array, Array]:
-    """Return (log P, log P/Q mass) of panels by 5-node quadrature, ending at `y` and where the loss is in `ends`."""
+    """Integrate panels that end at `y` and where the loss is in `ends`; return (log P mass, log of P over Q mass)."""
     inner, _ = points_with_losses(segment, y, loss, sorted_unique(ends))
     edges = sorted_unique(np.append(y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
@@ -198,7 +198,7 @@ def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array
 
 
 def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of `count` >= 1 independent copies, by an addition chain of sums of two; TooLargeError.
+    """Return the law of the sum of `count` independent copies; TooLargeError if a lattice would have too many points.
 
     Args:
         law: of one ratio.
@@ -247,7 +247,7 @@ class _Cells:
 
     @classmethod
     def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return a step's log P and log Q masses in the cells that have any, max(range, 1) / 30,000 wide in loss.
+        """Return a step's log P and log Q masses in cells of equal width in loss; cells without mass are left out.
 
         Args:
             curve: its loss.
@@ -268,7 +268,7 @@ class _Cells:
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
-    """Return `mean_pair` where one ratio decides: losses < log(count) + 50 have P mass <= 1e-18 each; None elsewhere.
+    """Return `mean_pair` where a single large ratio decides it; None unless losses < log(count) + 50 are very rare.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
@@ -293,14 +293,14 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
 
 
 def _are_large(curve: LossCurve, log_count: float) -> bool:
-    """Return True if losses below log_count + 50 have P mass <= 1e-18, by a rough quadrature, and infinite <= 1/2."""
+    """Return True if, roughly, losses below log_count + 50 have P mass <= 1e-18 and infinite ones at most 1/2."""
     log_p, losses = _some_losses(curve, [_pieces(segment) for segment in curve.segments])
     is_small = losses < log_count + _RARE
     return not (curve.infinity_mass > _MOST_INFINITE or float(np.exp(log_p[is_small]).sum()) > _NO_SMALL)
 
 
 def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, share: float) -> tuple[Array, Array]:
-    """Return (losses of the mean, rising; log Q masses): P masses at lower ends, 1e-12 at ratio 1e-12: lower bound."""
+    """Return (losses of the mean, rising; their log Q masses) for a lower bound, cells' masses at their lower ends."""
     losses = np.concatenate([each.low for each in cells]) - log_count
     is_large = losses > _RARE
     # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
@@ -313,7 +313,7 @@ def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, 
 
 
 def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, share: float, infinite: float) -> Atoms:
-    """Return `large_ratio_pair` for UPPER: losses >= 50 by all steps' P masses, losses < 0 by the largest ratio."""
+    """Return `large_ratio_pair` as an upper bound: losses >= 50 by all P masses, losses < 0 by the largest ratio."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
     log_q, losses = log_p - losses, _with_share(losses, share)
     # The other direction is bounded by the largest ratio alone.
@@ -331,7 +331,7 @@ def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, 
 
 
 def _largest_ratio_law(cells: list[_Cells]) -> tuple[Array, Array, float]:
-    """Return (cells' lower ends, rising; log Q mass of the largest log ratio in each; log Q mass of all ratios 0)."""
+    """Return the largest ratio's law: (lower ends of cells, log Q mass in each, log Q mass of all ratios being 0)."""
     # The largest ratio is at most that of a cell if all are.
     points = sorted_unique(np.concatenate([each.low for each in cells]))
     log_below = np.zeros(points.size)
@@ -359,7 +359,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of 1 - share + share * mean of ratios: `large_ratio_pair`, or sums on lattices, large ones apart.
+    """Return the pair of 1 - share + share * (mean of the ratios), a bound of the kind that `estimate` says.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
@@ -387,7 +387,7 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
 
 
 def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
-    """Return (law of ratios <= limit, (ratios above, their Q masses)); law unchanged if none or all are above.
+    """Split ratios above `limit` off a law; return (remaining law, (ratios, Q masses)); unchanged if none or all are.
 
     Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
     """
@@ -401,7 +401,7 @@ def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
 ) -> Atoms:
-    """Return the pair of 1 - share + share S / count: UPPER raised, both ways; LOWER lowered, one way; TooLargeError.
+    """Return the pair of 1 - share + share S / count, S distributed as `law`; TooLargeError for too much round-off.
 
     Args:
         law: of the sum.
@@ -442,7 +442,7 @@ def pair_of(
 def _losses_of_mean(
     law: RatioLaw, count: int, estimate: Estimate, share: float, rare: tuple[Array, Array] | None
 ) -> tuple[Array, Array]:
-    """Return (log(1 - share + share S / count), Q masses); S = 0 too if share < 1; `rare` not for LOWER_REVERSED."""
+    """Return the losses log(1 - share + share S / count) and their Q masses; LOWER_REVERSED leaves `rare` out."""
     ratios, q = law.points()
     if rare is not None and estimate is not Estimate.LOWER_REVERSED:
         ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
@@ -454,7 +454,7 @@ def _losses_of_mean(
 
 
 def _error_of_losses(law: RatioLaw, losses: Array, estimate: Estimate) -> Array:
-    """Return a bound on each loss's round-off, that of merging included unless UPPER; TooLargeError if it is > 5e-6."""
+    """Return a bound on each loss's error by round-off and, unless UPPER, by merging; TooLargeError above 5e-6."""
     # From below a ratio is a mean, whose error is at most that of its weights times the range of what is merged.
     quotient = 0.0 if estimate is Estimate.UPPER else 8 * law.error * law.distance
     if quotient > _MAX_QUOTIENT:
@@ -465,7 +465,7 @@ def _error_of_losses(law: RatioLaw, losses: Array, estimate: Estimate) -> Array:
 
 
 def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
-    """Return (ratios, masses), 16,000 at most: others split over neighbours (UPPER) or merged into means (LOWER)."""
+    """Reduce ratios to at most 16,000: others are split over neighbours (UPPER) or merged into means (LOWER)."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
     kept = _places_to_keep(ratios, masses)
@@ -482,7 +482,7 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
 
 
 def _places_to_keep(ratios: Array, masses: Array) -> NDArray[np.int64]:
-    """Return <= 16,000 of more indices, rising from 0: 3/4 dense by cbrt((P + Q mass) width^2), 1/4 even in loss."""
+    """Choose at most 16,000 indices, rising from 0: three quarters by mass and width, a quarter evenly in loss."""
     # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
     width = np.gradient(np.log(ratios))
     weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)

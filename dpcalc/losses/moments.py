@@ -66,7 +66,7 @@ class ComposedMoments:
     parts: tuple[tuple[LogMoments, int], ...]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K(z), K'(z)), the sums over the steps of log moments, at orders z > 0, shape of `orders`."""
+        """Return the steps' summed log moments K(z) and their derivative K'(z) at orders z > 0."""
         value, slope = np.zeros(orders.shape), np.zeros(orders.shape)
         for moments, count in self.parts:
             step_value, step_slope = moments.cumulants(orders)
@@ -107,7 +107,7 @@ class RevealedSubsampleMoments:
     steps: ComposedMoments
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return log(1 - rate + rate e^{K(z)}), K that of the steps, and its derivative at orders z > 0."""
+        """Return the log moment of steps under a public draw, log(1 - rate + rate e^{K(z)}), and its derivative."""
         # For a small K a sum with 1 would round it away, and a large one overflows: two forms of one number.
         value, slope = self.steps.cumulants(orders)
         mixed = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + value)
@@ -127,7 +127,7 @@ class RevealedSubsampleMoments:
         return spread, drawn * central + (1 - drawn) * (drawn * mean) ** 4 - 3 * spread**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return log(1 - rate + rate e^{K(z)}), K that of the steps, at z = real + i k step, k < count.
+        """Return log(1 - rate + rate e^{K(z)}), K being that of the steps, at `count` orders z = real + i k step.
 
         Args: those of `dpcalc.losses.quadrature.LossMoments.cumulants_on_line`.
         """
@@ -150,7 +150,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return how many ends share a truncated mass: per copy 2 a segment, at least 1; under a draw its steps' ends."""
+    """Return how many ends of segments share a truncated mass: two for each segment, at least one for each copy."""
     # At least one for each step: the mass that may be truncated is shared out by this number.
     total = 0
     for curve, count in counts:
@@ -166,7 +166,7 @@ def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
 
 
 def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return P(any loss is infinite): under a public draw times its rate, 0 if known by RDP; tiny masses are kept."""
+    """Return the probability under P that any loss is infinite; steps known by RDP count as never infinite."""
     # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
     log_finite = 0.0
     for curve, count in counts:
@@ -183,7 +183,7 @@ def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return an upper bound on the sum of finite losses, each taken >= 0, public draws as hit; inf with RDP curves."""
+    """Return an upper bound on the sum of the finite losses, each taken as at least 0; inf with RDP curves."""
     total = 0.0
     for curve, count in counts:
         match curve:
@@ -209,7 +209,7 @@ def widest_span(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def _all_segments(counts: Iterable[tuple[Curve, int]]) -> Iterator[Segment]:
-    """Yield the segments of each step once, of steps under a public draw too; steps known by RDP have none."""
+    """Yield the segments of each different step once, also under a public draw; steps known by RDP have none."""
     for curve, _ in counts:
         if isinstance(curve, RevealedSubsample):
             yield from _all_segments(curve.counts)
@@ -236,7 +236,7 @@ def composed_moments(
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return log moments for orders <= `max_order`: by quadrature; mixed under a public draw; an RDP curve itself.
+    """Return the log moments of a step, accurate for orders up to `max_order`; an RDP curve is returned itself.
 
     Args:
         curve: one step in one direction, steps under a public draw, or a step known by RDP.

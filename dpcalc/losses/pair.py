@@ -169,7 +169,7 @@ class MixturePair(LossCurve):
         return log_p + log_base, loss
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
-        """Return ([log N(y; c, sigma) - log_base per center], log_base), unweighted; ConvergenceError over 1e8 sigma.
+        """Return (log densities of the components less a common log_base, that base); ConvergenceError over 1e8 sigma.
 
         Args:
             y: points, any shape.
@@ -193,7 +193,7 @@ class MixturePair(LossCurve):
 
 
 def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return (log sum_i w_i e^{x_i}, max of the x_i with w_i > 0), elementwise."""
+    """Return (log of the weighted sum of e^x, largest x of positive weight) over the components, elementwise."""
     used = [(w, e) for w, e in zip(weights, exponents, strict=True) if w]
     top = used[0][1]
     for _, exponent in used[1:]:
@@ -207,7 +207,7 @@ _HALVINGS = 40  # of 80 deviations and more: down to 1e-10 of one, by which no m
 
 @cached_with_cost(256)
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
-    """Return the largest y, rounded down, with P(-inf, y) <= mass, bisected within 40 deviations of centers; cached."""
+    """Return the largest y, rounded down, with at most `mass` of P below it; cached."""
     # Of the two ends that are left the lower one is safe: no more than `mass` lies below it.
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
@@ -252,7 +252,7 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points from low to high, half a sigma apart; if over 100,000, 1 % of the distance off centers.
+    """Return rising points from low to high, half a sigma apart; if over 100,000, wider ones far from the centers.
 
     Args:
         pair: the mixtures.
@@ -279,7 +279,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return, per interval of y, a length on which densities are smooth: sigma^2 / `_largest_span`, at most sigma.
+    """Return, for each interval of y, a length on which the densities are smooth, at most sigma.
 
     Args:
         pair: the mixtures.
@@ -305,7 +305,7 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
 
 
 def _largest_span(own: Array, together: Array, order: float | None) -> Array:
-    """Return max(own, together) for order None; else `together` counts min(order, 1) times, and as 0 where own is 0."""
+    """Return the larger span; for an order, `together` counts min(order, 1) times and only where own > 0."""
     if order is not None:
         together = np.where(own > 0, min(order, 1.0) * together, 0.0)
     result: Array = np.maximum(own, together)
@@ -315,7 +315,7 @@ def _largest_span(own: Array, together: Array, order: float | None) -> Array:
 def _present_centers(
     centers: tuple[float, ...], weights: tuple[float, ...], exponents: list[Array]
 ) -> tuple[Array, Array]:
-    """Return (lowest, highest) center per interval with a share of 1e-13 of the largest component at either end of it.
+    """Return, for each interval, the lowest and highest center whose component is not negligible at one of its ends.
 
     Args: centers, weights and log densities at the ends of intervals, of each component.
     """
@@ -331,7 +331,7 @@ def _present_centers(
 
 
 def subdivided(y: Array, parts: Array) -> Array:
-    """Return y with interval i cut into parts[i] equal parts; ConvergenceError above 2^20 parts in all, or for NaN.
+    """Cut interval i of y into parts[i] equal parts; ConvergenceError above 2^20 parts in all, or for NaN.
 
     Args:
         y: increasing, shape (n + 1,).

@@ -91,7 +91,7 @@ class LossPmf:
 
 
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return the k-fold composition for each k in counts, by one FFT, on `_windows`; TooLargeError above 2^22 entries.
+    """Return the k-fold composition for each k in counts, by one FFT; TooLargeError above 2^22 entries.
 
     Args:
         pmf: a loss on a lattice.
@@ -111,7 +111,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^n - bulk^n for each n in counts, by one FFT, never < 0; TooLargeError above 2^22 entries.
+    """Return (bulk + jumps)^n - bulk^n for each n in counts, never negative; TooLargeError above 2^22 entries.
 
     Args:
         bulk: one part.
@@ -131,7 +131,9 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
 
 
 def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return a + b (no composition): tilt, level, origin, log_norm equal, unchecked; precision of b; errors added.
+    """Add two measures (no composition) and their errors; tilt, level, origin and log_norm must agree, unchecked.
+
+    The sum has the precision of b.
 
     Args:
         a: one measure.
@@ -156,7 +158,7 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 
 
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, cyclic_mass: Array, fft_noise: float) -> LossPmf:
-    """Return pmf^count from cyclic mass, begun at `low` and cut at 0; `lost` gains the tails, `noise` the FFT's."""
+    """Return pmf^count from its cyclic FFT image, begun at `low`, negative masses cut and bounds on errors added."""
     # Mass that lacks in one copy lacks in the sum times what the others hold; each of the window's two ends leaves out
     # a tail, which is missing there and wraps around to the other end.
     total = float(pmf.mass.sum())
@@ -174,7 +176,7 @@ def _from_cyclic_image(pmf: LossPmf, count: int, low: int, cyclic_mass: Array, f
 
 
 def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return for each count indices (low, high), not cut to the support: mass < 1e-16 beyond each, by Chernoff."""
+    """Return for each count indices (low, high) beyond which the sum has a tilted mass below 1e-16 on either side."""
     # Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
     # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
     # bins first, each taken at its end towards the tail that is bounded.
@@ -199,14 +201,14 @@ def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _log_sum(exponents: Array) -> Array:
-    """Return log sum exp over the last axis; NaN where all of it is -inf."""
+    """Return the log of the sum of e^x over the last axis; NaN where all of it is -inf."""
     top = exponents.max(axis=-1)
     total: Array = top + np.log(np.exp(exponents - top[..., None]).sum(axis=-1))
     return total
 
 
 def compose(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return the composition of two losses of equal level, tilt (unchecked): convolution cut at 0, the rest added.
+    """Return the composition of two losses of equal level and tilt (unchecked), with bounds on its errors.
 
     Args:
         a: one loss.
@@ -251,7 +253,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return rate * pmf + (1 - rate) at loss 0, rounded up (sign 1) or down (-1), scaled to log_norm; TooLargeError.
+    """Return pmf with probability `rate`, else loss 0 (public draw), rounded by `sign`; TooLargeError if too wide.
 
     Args:
         pmf: a tilted loss.

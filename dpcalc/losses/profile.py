@@ -36,7 +36,7 @@ class PrivacyProfile(LossCurve, Protocol):
         ...
 
     def epsilon(self, delta: float) -> float:
-        """Return the least epsilon >= 0 with delta(epsilon) <= delta, up to 1e-12 above; inf if < infinity_mass."""
+        """Return the least epsilon >= 0 with delta(epsilon) <= delta, rounded up; inf if delta < infinity_mass."""
         # From 1 upwards by doubling, since a profile falls; the bracket's upper end is the safe one.
         if delta < self.infinity_mass:
             return math.inf
@@ -80,7 +80,7 @@ class GluedProfile(PrivacyProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """(`own`, swapped `other`), each where y < shift / 2: the losses > 0 of the first and < 0 of the second."""
+        """The losses > 0 of `own` and the losses < 0 of the swapped `other`, each as the segment y < shift / 2."""
         edge = self.shift / 2
         return (
             Segment(pair=self.own, high=edge, max_loss=self.own.max_loss),
@@ -99,7 +99,7 @@ class GluedProfile(PrivacyProfile):
         return max(0.0, self.unassigned)
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound in [0, 1]: `own`'s at epsilon >= 0; below, `_reversed` that of `other` at -epsilon."""
+        """Return an upper bound on delta, in [0, 1]: from `own` at epsilon >= 0, from `other` at a negative epsilon."""
         if epsilon < 0:
             return _reversed(epsilon, half_line_delta(self.other, self.shift / 2, -epsilon))
         return half_line_delta(self.own, self.shift / 2, epsilon)
@@ -111,7 +111,7 @@ def _reversed(epsilon: float, opposite: float) -> float:
 
 
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return delta at epsilon >= 0 of a pair whose loss exceeds it exactly below one y: sum of terms, cut to [0, 1].
+    """Return delta, in [0, 1], at epsilon >= 0 of a pair whose loss exceeds epsilon exactly below one point y.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -126,7 +126,7 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return (p - q) Phi, -q (e^epsilon - 1) Phi of each center, below `half_line_end`; [] for epsilon >= max_loss.
+    """Return summands of delta at epsilon for a pair whose loss exceeds it exactly below one y; [] from max_loss on.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -150,7 +150,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return where the loss falls to epsilon, rounded down; `high` if it is >= epsilon there, -inf if not in 1e9 sigma.
+    """Return the point y below which the loss exceeds epsilon, rounded down; -inf if there is none in 1e9 sigma.
 
     Args:
         pair: with a loss that falls below `high`.
@@ -205,7 +205,7 @@ class ChordProfile(GluedProfile):
 
     @classmethod
     def of(cls, profile: GluedProfile, deltas: Mapping[float, float]) -> "ChordProfile":
-        """Return `profile`, its own half up to the last epsilon the lower convex hull in e^epsilon of {epsilon: delta}.
+        """Return `profile` with its own half replaced, up to the last epsilon, by the lower hull of {epsilon: delta}.
 
         Args:
             profile: the halves as they are.
@@ -223,7 +223,7 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """(`own`, swapped `other`) as glued, the lowered one (the second if is_swapped) only for y < `end`."""
+        """The segments of the glued profile, of which the lowered half has only y < `end`."""
         plain, last = super().segments, self.nodes[-1][0]
         if self.is_swapped:
             return plain[0], replace(plain[1], high=self.end, max_loss=-last)
@@ -231,7 +231,7 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, log P masses), rising, of the chords' corners: nodes above 0, or if is_swapped their negatives."""
+        """Atoms at the corners of the chords: (losses, log P masses), rising; the losses are negative if is_swapped."""
         # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
         lowered = self.other if self.is_swapped else self.own
         slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(self.nodes)]
@@ -249,7 +249,7 @@ class ChordProfile(GluedProfile):
         return math.fsum((1.0, *(-mass for mass in on_segments), *(-math.exp(log) for log in self.atoms[1])))
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound in [0, 1]: chords between 0 and the last node, negated if is_swapped; else as glued."""
+        """Return an upper bound on delta, in [0, 1]: by the chords in their range, elsewhere by the glued profile."""
         if self.is_swapped and epsilon < 0:
             return _reversed(epsilon, self.swapped.delta(-epsilon))
         if self.is_swapped or not 0 <= epsilon < self.nodes[-1][0]:
@@ -296,7 +296,7 @@ class MonotonePair(PrivacyProfile):
         return self.pair.segments
 
     def delta(self, epsilon: float) -> float:
-        """Return the exact profile in [0, 1]: `half_line_delta` at epsilon >= 0, else `_reversed` that of `swapped`."""
+        """Return the exact delta, in [0, 1], at any real epsilon; if that is negative, from the swapped pair."""
         if epsilon < 0:
             return _reversed(epsilon, self.swapped.delta(-epsilon))
         return half_line_delta(self.pair, self.pair.centers[-1] + self.pair.deviation, epsilon)
@@ -334,7 +334,7 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def unassigned(self) -> float:
-        """P mass without a loss, maybe < 0: 1 - sum of w_i + sum of w_i times part i's (some: its zero_loss_mass)."""
+        """P mass without a loss, perhaps < 0: the probability of no component plus each component's own such mass."""
         # A part may have more than all of its mass, the average less. Only the average bounds a step, so only its mass
         # at 0 must not be negative; keeping it from being negative in each part cost up to a quarter of epsilon.
         inside = (
@@ -364,7 +364,7 @@ class PublicMixture(PrivacyProfile):
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return sum_i w_i delta_i(epsilon) + (1 - sum_i w_i) (1 - e^epsilon)_+ at any real epsilon, an upper bound."""
+        """Return an upper bound on delta at any real epsilon: the mean over the components and the case of none."""
         nothing_drawn = max(0.0, 1 - math.fsum(self.weights)) * max(0.0, -math.expm1(epsilon))
         parts = (weight * profile.delta(epsilon) for weight, profile in zip(self.weights, self.profiles, strict=True))
         return nothing_drawn + math.fsum(parts)
@@ -381,7 +381,7 @@ _LARGEST = 1e100  # distance in deviations whose square still is a float
 
 
 def points_around(pair: MixturePair) -> Array | None:
-    """Return rising multiples of deviation / 4 within 40 deviations of any center; None if points * centers > 2e7."""
+    """Return rising points, a quarter deviation apart, within 40 deviations of any center; None for too many."""
     # Points are multiples of a fixed width, so that centers which lie close together share them.
     width, centers = pair.deviation / PER_DEVIATION, np.array(pair.centers)
     if not max(pair.span, 1.0) / pair.deviation < _LARGEST:
@@ -393,7 +393,7 @@ def points_around(pair: MixturePair) -> Array | None:
 
 
 def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
-    """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E = `_intervals`; [] for no interval.
+    """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E the losses > epsilon; [] for no set.
 
     Each term is good to a few units in the last place of its exponents.
 
@@ -416,14 +416,14 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
 
 
 def _tails(low: float, high: float) -> list[tuple[int, float]]:
-    """Return [(1, log Phi(high)), (-1, log Phi(low))], of (-high, -low) if low > 0: mass of [low, high]; no -inf."""
+    """Return signed log masses of normal tails that add up to the mass of [low, high]; tails without mass left out."""
     if low > 0:
         low, high = -high, -low
     return [(sign, normal_log_cdf(x)) for sign, x in ((1, high), (-1, low)) if x > -math.inf]
 
 
 def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
-    """Return the intervals, some infinite, where loss > epsilon, by bisection between `points_around`; [] for None."""
+    """Return the intervals, perhaps infinite, on which the loss exceeds epsilon; [] if points would be too many."""
     points = points_around(pair)
     if points is None:
         return []

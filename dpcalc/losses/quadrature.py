@@ -54,7 +54,10 @@ class _SortedNodes:
 
     @classmethod
     def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return the nodes sorted by |loss|; back[i] is the sum of mass (e^-L - 1), plus mass L for nodes before i.
+        """Return the nodes sorted by |loss|, with sums that moments of small losses are computed from.
+
+        back[i] is the sum of mass (e^-L - 1) of all nodes, plus mass L of the first i nodes, as far
+        as losses are small.
 
         Args: log of the P mass and privacy loss of each node, shape (n,) each, in any order.
         """
@@ -71,7 +74,7 @@ class _SortedNodes:
         return cls(log_mass, loss, size, mass, back)
 
     def sums(self, orders: Array) -> Array:
-        """Return (t, E[e^{zL}], E[L e^{zL}], E[e^{zL} - 1 + z (e^-L - 1)]) of the nodes, all but t >= 0 divided by e^t.
+        """Return t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)], each divided by e^t.
 
         Args:
             orders: z > 0, shape (m,).
@@ -88,7 +91,7 @@ class _SortedNodes:
         return np.array([top, total, weighted, self._growth(orders, exponent, tilted, np.exp(-top))])
 
     def _growth(self, orders: Array, exponent: Array, tilted: Array, scale: Array) -> Array:
-        """Return scale E[e^{zL} - 1 + z (e^-L - 1)] without cancellation: small |zL| by a series, then expm1, then exp.
+        """Return scale * E[e^{zL} - 1 + z (e^-L - 1)], computed without cancellation.
 
         Args:
             orders: z > 0, shape (m,).
@@ -138,7 +141,7 @@ class LossMoments:
         return _SortedNodes.of(self.log_mass, self.loss)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K, K'), K(z) = log E_P[e^{zL}; L < inf], to 1e-12 relative also near 0; orders are not checked.
+        """Return (K, K') with K(z) = log E_P[e^{zL}; L < inf], accurate also near order 0.
 
         Args:
             orders: z, shape (m,), 0 < z <= max_order.
@@ -157,7 +160,7 @@ class LossMoments:
         return log_moment, weighted / moment
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return (variance, fourth cumulant) of L at the nodes alone, of weights mass e^{order L} scaled to sum 1."""
+        """Return (variance, fourth cumulant) of the nodes' loss under the tilt e^{order L}."""
         raised = self.log_mass + order * self.loss
         weights = np.exp(raised - float(raised.max(initial=0.0)))
         weights /= weights.sum()
@@ -166,7 +169,7 @@ class LossMoments:
         return variance, float((weights * gap**4).sum()) - 3 * variance**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Return log E_P[e^{zL}; L < inf] at z = real + i k step, 0 <= k < count, any branch; nodes < e^-46 left out.
+        """Return K(z) = log E_P[e^{zL}; L < inf], on any branch, at `count` orders z = real + i k step.
 
         Args:
             real: in (0, max_order].
@@ -192,7 +195,7 @@ class LossMoments:
 
 
 def _rotated_sums(angle: Array, weights: Array, count: int) -> NDArray[np.complex128]:
-    """Return the sums of weights (e^{i k angle} - 1) for 0 <= k < count, by a recurrence that keeps small angles."""
+    """Return the sums of weights * (e^{i k angle} - 1) for 0 <= k < count, accurate also for small angles."""
     turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
     turned = np.zeros(turn.shape, dtype=np.complex128)
     sums = np.zeros(count, dtype=np.complex128)
@@ -222,7 +225,9 @@ def _exp_remainder(x: Array) -> Array:
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return nodes of segments and atoms, for log moments up to `max_order`; infinite masses only of curves with atoms.
+    """Return quadrature nodes of segments and atoms that serve log moments of orders up to `max_order`.
+
+    Infinite masses are taken from curves with atoms only.
 
     Args:
         curve: one step, one direction.
@@ -249,7 +254,7 @@ def _mass_of_other_alone(log_mass: Array, loss: Array, infinity_mass: float) -> 
 
 
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
-    """Return (log P mass, loss) at the quadrature nodes that matter, maybe none; TooLargeError above 2^24 densities."""
+    """Return (log P mass, loss) at the quadrature nodes that matter; TooLargeError above 2^24 densities."""
     smooth, negligible = _smooth_panels(segment, max_order, truncated_mass)
     if not smooth:
         return np.zeros(0), np.zeros(0)
@@ -265,7 +270,10 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 @cached_with_cost(4)
 def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
-    """Return (edges of smooth panels for each run that matters, wider above 50,000; log negligible mass); cached."""
+    """Return edges of smooth panels for each run that matters, and the log of the negligible mass; cached.
+
+    Panels are wider where there would be over 50,000.
+    """
     runs, negligible = _runs_that_matter(segment, max_order, truncated_mass)
     parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
     total = sum(float(part.sum()) for part in parts)
@@ -275,7 +283,7 @@ def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) ->
 
 
 def _runs_that_matter(segment: Segment, max_order: float, truncated_mass: float) -> tuple[list[Array], float]:
-    """Return (runs of neighbouring rough points with mass, maybe none; log of mass that is negligible beside KL)."""
+    """Return runs of neighbouring rough points with mass, perhaps none, and the log of the negligible mass."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE
@@ -299,7 +307,7 @@ def _runs_that_matter(segment: Segment, max_order: float, truncated_mass: float)
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return the log, in [-230, 0], of roughly KL: the integral of P (e^-L - 1 + L), with 1 for |L| >= 0.5."""
+    """Return the log, clipped to [-230, 0], of a rough KL divergence of P from Q."""
     # Losses near 0.5 count up to ten times too much, far ones too little: little beside 20 digits.
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
     divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
@@ -307,7 +315,7 @@ def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
 
 
 def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Return edges of panels, cut (in <= 1000) so that L * frequency grows <= 4 in each; or ConvergenceError (2e5)."""
+    """Cut panels into parts (<= 1000) so that L * frequency grows <= 4 in each; ConvergenceError above 200,000."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
@@ -322,7 +330,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return (low, high): beyond, e^{zL} P is negligible, z <= max_order, or P <= truncated_mass; low >= high if empty.
+    """Return (low, high) beyond which no mass matters at orders up to `max_order`; low >= high if none does.
 
     Args:
         segment: a piece of the line with its loss.
@@ -351,7 +359,7 @@ def reach(
 
 @cached_with_cost(256)
 def _tail_cuts(segment: Segment, mass: float) -> tuple[float, float]:
-    """Return (low, high) beyond which P has `mass`; -inf, inf where in the segment Q has more beyond than P; cached."""
+    """Return ends beyond which P has `mass`; -inf or inf instead where Q has more mass there than P; cached."""
     # `mass` is that of the whole pair: on a segment of the line there is at most as much.
     pair = segment.pair
     low, high = pair.lower_quantile(mass), -pair.mirrored.lower_quantile(mass)

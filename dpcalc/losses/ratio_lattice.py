@@ -89,7 +89,7 @@ class RatioLaw:
 
 
 def points_of(ratios: Array, masses: Array) -> tuple[Array, Array]:
-    """Return (different ratios of positive mass, increasing; their masses), masses of equal ratios added up.
+    """Return the different ratios of positive mass, increasing, and their masses, those of equal ratios added up.
 
     Args:
         ratios: in any order, shape (n,).
@@ -122,7 +122,9 @@ class Resolution:
     def of(
         cls, bulk: tuple[float, float], ends: tuple[float, float], estimate: Estimate, *, count: int, total: int
     ) -> "Resolution":
-        """Return spacings up to 2^-9 of the distance from 0 or, if nearer, the bulk; wider in wide ranges and tails.
+        """Choose spacings in proportion to the distance from 0 or, if nearer, from the bulk of the law.
+
+        A spacing is at most 2^-9 of that distance, but wider in wide ranges and in tails.
 
         Args:
             bulk: middle and half-width of its bulk, > 0.
@@ -144,7 +146,7 @@ class Resolution:
         return np.minimum(self._level_at(ratios), around)
 
     def levels_between(self, low: int, high: int) -> list[int]:
-        """Return log2 of the spacings that are in use from 2^low to 2^high, increasing.
+        """Return log2 of the spacings in use between 2^low and 2^high, increasing.
 
         Args:
             low: log2 of the smallest.
@@ -153,7 +155,7 @@ class Resolution:
         return [int(step) for step in self.steps[(self.steps >= low) & (self.steps <= high)]]
 
     def relative_spacing(self, low: int, high: int) -> float:
-        """Return the largest of spacing / reach of the next narrower spacing, for the spacings from 2^low to 2^high.
+        """Return the largest quotient of a spacing, 2^low to 2^high, and the reach of the next narrower one.
 
         Args:
             low: log2 of the smallest spacing.
@@ -163,7 +165,7 @@ class Resolution:
         return float((np.ldexp(1.0, self.steps[first:last]) / self.reaches[first - 1 : last - 1]).max())
 
     def is_wide_enough(self, ratios: Array, level: int) -> NDArray[np.bool_]:
-        """Return True where 2^level is wide enough: within its reach of 0 or, from `bulk_level` on, of the middle.
+        """Return True where spacing 2^level is wide enough: near 0 or, from `bulk_level` on, near the middle.
 
         Args:
             ratios: >= 0.
@@ -174,7 +176,7 @@ class Resolution:
         return is_near | (np.abs(ratios - self.middle) < reach) if level >= self.bulk_level else is_near
 
     def lattice(self, low: float, high: float) -> Array:
-        """Return low > 0, high and the points between them, each on the spacing wanted there; some beyond; unsorted.
+        """Return points from low > 0 to high, each on the spacing that its place needs; unsorted, some outside.
 
         Args:
             low: > 0.
@@ -209,7 +211,7 @@ class _Tier(NamedTuple):
 
 
 def _row_size(low: float, high: float, estimate: Estimate) -> tuple[int, int]:
-    """Return (octaves of a row, log2 of its points): 1 to 4, one per 60 in range; 10, less 1 for >= 3, 1 if merged."""
+    """Return (octaves that a row covers, log2 of its points) for ratios from low to high."""
     octaves = min(_MOST_OF_A_ROW, 1 + math.floor((math.log2(high) - math.log2(low) + 1) / _OCTAVES))
     # Merging costs three products where splitting costs one, and loses half as much.
     is_merged = octaves > 1 and estimate is not Estimate.UPPER
@@ -217,7 +219,7 @@ def _row_size(low: float, high: float, estimate: Estimate) -> tuple[int, int]:
 
 
 def _tiers(octaves: int, log_points: int, *, count: int, total: int) -> list[_Tier]:
-    """Return rows of 8, 6 octaves to count * 2^-256, 2^-64; as given to total * 2^16; 4 to total * 2^64; 6 beyond."""
+    """Return tiers by size of the ratio: rows of more octaves for tiny and huge ratios, of `octaves` between."""
     tops = [*(math.log2(count) + top for top, _ in _SMALL), *(math.log2(total) + end for end, _ in _LARGE), math.inf]
     sizes = [*(size for _, size in _SMALL), octaves, *(size for _, size in _LARGE)]
     points = [*(_LOG_FEWEST for _ in _SMALL), log_points, *(_LOG_FEWEST for _ in _LARGE)]
@@ -225,7 +227,7 @@ def _tiers(octaves: int, log_points: int, *, count: int, total: int) -> list[_Ti
 
 
 def _spacings(tiers: list[_Tier]) -> tuple[NDArray[np.int64], Array]:
-    """Return (log2 of spacings, reach 2^log_points times each), rising: a tier's are the multiples of its octaves."""
+    """Return log2 of all spacings and the reach of each, rising; a tier's spacings are the multiples of its octaves."""
     steps, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for log_top, octaves, log_points in tiers:
         new = np.arange(_LOWEST // octaves * octaves, _HIGHEST, octaves)
@@ -237,7 +239,7 @@ def _spacings(tiers: list[_Tier]) -> tuple[NDArray[np.int64], Array]:
 
 
 def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Resolution:
-    """Return `Resolution.of` one ratio in a mean of `total`: its `_bulk`, none of it at 0, its first and last value.
+    """Return the resolution for one ratio in a mean of `total` ratios, from its bulk and its range.
 
     Args:
         ratios: values > 0, increasing, shape (n,).
@@ -250,7 +252,7 @@ def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: i
 
 
 def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
-    """Return (middle, half-width) > 0 of the 16 to 84 % range, `zero` at 0 included; (mean, deviation) if one value."""
+    """Return middle and half-width of the 16 to 84 % range of a ratio; (mean, deviation) if that is one value."""
     # Of rare, large ratios the mean lies far above the bulk: points near it would be wasted.
     below = np.cumsum(masses) + zero
     low, high = (float(ratios[min(int(np.searchsorted(below, x * below[-1])), below.size - 1)]) for x in (0.16, 0.84))
@@ -262,7 +264,7 @@ def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
 
 
 def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:
-    """Return the law on lattices: each mass split over two points, mean kept (UPPER), or at the lower with its moment.
+    """Put a law on lattices: UPPER splits each mass over two points, else the lower point gets it with its moment.
 
     Args:
         ratios: > 0, in any order, shape (n,).
@@ -287,7 +289,7 @@ def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estim
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of two independent ratios, `trimmed`, round-off added; TooLargeError (2^17 in a row).
+    """Return the law of the sum of two independent ratios, bounded as `estimate` says; TooLargeError for many points.
 
     Args:
         a: of one ratio, or of a sum of them.
@@ -318,7 +320,7 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def _resolution_of_sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Resolution, float]:
-    """Return (`Resolution.of` the sum, middles added, widths by hypot; its largest value); one of them may be 0."""
+    """Return the resolution for the sum of two independent ratios, and its largest value."""
     sizes = [(ratios, masses, law.zero) for law in (a, b) for ratios, masses in [law.points()]]
     (middle_a, width_a), (middle_b, width_b) = (_bulk(*size) for size in sizes)
     (low_a, high_a), (low_b, high_b) = ((float(ratios[0]), float(ratios[-1])) for ratios, _, _ in sizes)
@@ -328,7 +330,7 @@ def _resolution_of_sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Re
 
 
 def _rows_of_sum(a: RatioLaw, b: RatioLaw, levels: list[int], resolution: Resolution) -> tuple[dict[int, Row], int]:
-    """Return (rows of a sum's ratios > 0 by rising level, a 0 of mass > 1e-18 added too; most products in an entry)."""
+    """Return (rows of the sum's ratios > 0 by rising level, largest number of products that an entry adds up)."""
     # From the narrowest spacing up: `up_to` is all of a law that is not wider than this one, put on it. The sum on it
     # has one term that lies on it; what this spacing is wide enough for stays in the row, the rest is carried on.
     rows: dict[int, Row] = {}
@@ -354,7 +356,7 @@ def _rows_of_sum(a: RatioLaw, b: RatioLaw, levels: list[int], resolution: Resolu
 
 
 def _split_by_resolution(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
-    """Return (the row's points at which 2^level is wide enough, its other points), each a Row, or None for none."""
+    """Split a row into points for which 2^level is wide enough and the others; None for a part without points."""
     if not row:
         return None, None
     points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
@@ -364,7 +366,7 @@ def _split_by_resolution(row: Row | None, level: int, resolution: Resolution) ->
 
 
 def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: Estimate) -> float:
-    """Return what stays at 0 of a Q mass <= 1e-18, else 0: UPPER a share, the rest in `rows`; LOWER all; REVERSED 0."""
+    """Move a Q mass <= 1e-18 at 0 into `rows` or drop it, as `estimate` asks; return the part that stays at 0."""
     if not 0 < zero <= _NO_ZERO:  # a larger one is in the rows already
         return 0.0
     if estimate is Estimate.UPPER:
@@ -373,7 +375,7 @@ def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: 
 
 
 def _split_at_top(rows: dict[int, Row], law: RatioLaw, mass: float) -> float:
-    """Add the share of `mass` that keeps the law's mean to the top point of `rows`, in place; return the share of 0."""
+    """Move the part of `mass` that keeps the law's mean to the top point of `rows` in place; return what stays at 0."""
     ratios, masses = law.points()
     top = max(rows)
     share = float((ratios * masses).sum()) / math.ldexp(rows[top].end - 1, top)
@@ -382,7 +384,7 @@ def _split_at_top(rows: dict[int, Row], law: RatioLaw, mass: float) -> float:
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law cut to `_ends_without_tails`; by estimate tails go to 0, inf or the new ends, or are dropped.
+    """Return the law without tails of hardly any mass, which are accounted for as `estimate` asks.
 
     Args:
         law: any law.
@@ -402,7 +404,10 @@ def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def _low_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimate) -> tuple[float, float]:
-    """Return Q masses of a tail for (0, end): UPPER mean kept, 1e-270 more at 0; LOWER (all, 0); REVERSED (0, all)."""
+    """Return the Q masses of a low tail that go to ratio 0 and to the new lowest ratio `end`.
+
+    UPPER keeps the mean and adds 1e-270 at 0; LOWER moves all of it to 0; LOWER_REVERSED moves all of it to `end`.
+    """
     mass = float(masses.sum())
     match estimate:
         case Estimate.UPPER:
@@ -415,7 +420,10 @@ def _low_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimat
 
 
 def _high_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimate) -> tuple[float, float]:
-    """Return (P mass at inf, Q mass at end): UPPER (sum mass (ratio - end), all), LOWER (0, all), REVERSED (0, 0)."""
+    """Return the P mass of a high tail that becomes infinite and the Q mass that goes to the new highest ratio `end`.
+
+    UPPER keeps its P and Q mass; LOWER moves all of it to `end`; LOWER_REVERSED drops it.
+    """
     mass = float(masses.sum())
     match estimate:
         case Estimate.UPPER:
@@ -427,7 +435,7 @@ def _high_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estima
 
 
 def _ends_without_tails(ratios: Array, masses: Array) -> tuple[int, int]:
-    """Return indices of the lowest and highest ratio to keep: beyond lies < 1e-26 of Q mass + P mass (scaled to 1)."""
+    """Return indices of the lowest and highest ratio to keep; tails beyond them have less than 1e-26 of the mass."""
     weight = masses * (1 + ratios / float((ratios * masses).sum()))
     order = np.argsort(ratios, kind="stable")
     first = order[int(np.searchsorted(np.cumsum(weight[order]), _TAIL))]
@@ -436,7 +444,7 @@ def _ends_without_tails(ratios: Array, masses: Array) -> tuple[int, int]:
 
 
 def rows_where(law: RatioLaw, is_used: NDArray[np.bool_], growth: Array | float = 1.0) -> dict[int, Row]:
-    """Return the law's rows times `growth`, each by `crop_row` cut to its used entries; rows with none are left out.
+    """Return the law's rows times `growth`, cut to their used entries; rows without any are left out.
 
     Args:
         law: any law.

@@ -36,14 +36,14 @@ class Row:
         return self.start + int(self.cells.shape[1])
 
     def ratios(self, level: int) -> Array:
-        """Return each point's mean ratio, (index + moment / mass) 2^level; index 2^level without mass or moments."""
+        """Return the mean ratio at each point, which is the point itself where it has no mass or no moment."""
         index = np.arange(self.start, self.end, dtype=np.float64)
         for moments in self.cells[1:]:
             index += moments / np.where(self.cells[0] > 0, self.cells[0], 1.0)
         return np.ldexp(index, level)
 
     def distance(self, level: int) -> float:
-        """Return the largest |ratio - point| / ratio of `ratios`, on a spacing of 2^level; 0 without moments."""
+        """Return the largest relative distance of a mean ratio from its point, spacing 2^level; 0 without moments."""
         if self.cells.shape[0] == 1:
             return 0.0
         ratios, points = self.ratios(level), np.ldexp(np.arange(self.start, self.end, dtype=np.float64), level)
@@ -51,7 +51,7 @@ class Row:
 
 
 def add_rows(*rows: Row | None) -> Row | None:
-    """Return the sum of rows on one spacing, None left out; None for no rows; TooLargeError above 2^17 points."""
+    """Return the sum of rows on one spacing, ignoring None; None for no rows; TooLargeError above 2^17 points."""
     some = [row for row in rows if row]
     if len(some) < 2:
         return some[0] if some else None
@@ -65,7 +65,7 @@ def add_rows(*rows: Row | None) -> Row | None:
 
 
 def convolve_rows(a: Row | None, b: Row | None) -> Row | None:
-    """Return the row of the sum of two independent ratios on one spacing, with moments if a has; None for any None.
+    """Return the row of the sum of two independent ratios on one spacing, with moments if a has; None if either is.
 
     Args:
         a: masses, with moments or without.
@@ -80,7 +80,7 @@ def convolve_rows(a: Row | None, b: Row | None) -> Row | None:
 
 
 def _convolved(a: Array, b: Array) -> Array:
-    """Convolve two arrays by sums of products, 512 at once, not by FFT: entries >= 0 keep their relative accuracy."""
+    """Convolve two arrays by direct sums, not by FFT, so that entries >= 0 keep their relative accuracy."""
     spend(_PRODUCT * a.size * b.size + TURN)
     a, b = sorted((a, b), key=len)
     result = np.zeros(a.size + b.size - 1)
@@ -91,7 +91,7 @@ def _convolved(a: Array, b: Array) -> Array:
 
 
 def widen_row(row: Row, octaves: int) -> Row:
-    """Return the row on 2^octaves times its spacing, by `_split_blocks` without moments, by `_merge_blocks` with them.
+    """Return the row on a spacing 2^octaves times as wide; masses are split or, if they have moments, merged.
 
     Args:
         row: on some spacing.
@@ -106,7 +106,7 @@ def widen_row(row: Row, octaves: int) -> Row:
 
 
 def _split_blocks(start: int, masses: Array) -> Row:
-    """Return a point for each row of `masses`: its masses split over this and the next row's point, mean kept."""
+    """Split each row of `masses` over its own point and the next one so that the mean is unchanged."""
     share = np.arange(masses.shape[1]) / masses.shape[1]
     at_next = masses @ share
     cells = masses @ (1 - share)
@@ -116,7 +116,7 @@ def _split_blocks(start: int, masses: Array) -> Row:
 
 
 def _merge_blocks(start: int, masses: Array, moments: Array) -> Row:
-    """Return a point for each row of `masses`, with a moment; indices moved by the mean moment, rounded, start >= 0."""
+    """Merge each row of `masses` into one point with a moment; all indices move along with the mean moment."""
     factor = masses.shape[1]
     offsets = masses @ (np.arange(factor) / factor)
     merged = np.array([masses.sum(axis=1), moments.sum(axis=1) / factor + offsets])
@@ -127,7 +127,7 @@ def _merge_blocks(start: int, masses: Array, moments: Array) -> Row:
 
 
 def crop_row(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
-    """Return the row from its first to its last used mass above 1e-280, others in between set to 0; None for none.
+    """Return the row from its first to its last used mass above 1e-280, unused ones set to 0; None if none is left.
 
     Args:
         row: any row.

@@ -67,7 +67,7 @@ class RdpCurve:
 
     @cached_property
     def _hull(self) -> tuple[Array, Array]:
-        """(z, log moment), shape (n,) each, of the corners of the lower convex hull of (0, 0) and points (a - 1, K)."""
+        """Corners of the lower convex hull of the log moment, as arrays of orders z = a - 1 and of values."""
         # Andrew's monotone chain: a corner goes when the next point shows that it lies above the chord.
         corners = [(0.0, 0.0)]
         for order, value in self.points:
@@ -84,7 +84,7 @@ class RdpCurve:
         return self._hull[0][1:]
 
     def rdp(self, order: float) -> float:
-        """Return an upper bound on the divergence of order a > 1: the hull's K(a - 1) / (a - 1); inf above the last."""
+        """Return an upper bound on the divergence of order > 1, from the convex hull; inf above the last order."""
         if order > self.points[-1][0]:
             return math.inf
         return float(self.cumulants(np.array([order - 1]))[0][0]) / (order - 1)
@@ -140,7 +140,7 @@ def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, flo
 
 
 def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
-    """Return Wang et al.'s upper bound on the divergence of a fixed-size draw, replace-one, whole order >= 2.
+    """Return Wang et al.'s upper bound on the Renyi divergence of whole order >= 2 under a fixed-size draw.
 
     Args:
         rdp: of the mechanism on the batch, replace-one; rdp(inf) is its pure epsilon, `inf` if there is none.
@@ -165,7 +165,7 @@ def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
-    """Return Wang et al.'s lower bound on the divergence of whole order >= 2, fixed-size draw of rate < 1, replace-one.
+    """Return Wang et al.'s lower bound on the Renyi divergence of whole order >= 2 under a fixed-size draw, rate < 1.
 
     It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
 
@@ -184,7 +184,7 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
-    """Return Zhu and Wang's upper bound on the divergence of a Poisson draw; terms of order >= 3 times `factor`.
+    """Return Zhu and Wang's upper bound on the Renyi divergence of whole order >= 2 under a Poisson draw.
 
     Args:
         rdp: of the mechanism on the batch, add-remove.
@@ -243,7 +243,7 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return upper bounds (K of D||D', D'||D): all but an outcome of >= 1 - q lose +-epsilon; <= randomized response.
+    """Return upper bounds on log moments (D||D', D'||D) of an epsilon-DP step with an outcome of probability >= 1 - q.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -276,7 +276,7 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
 
 
 def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
-    """Return the log moment, rounded up, if all outcomes but one have `loss` and in sum mass q in P (swapped: in Q)."""
+    """Return the log moment, rounded up, if all outcomes but one have this loss and P mass q (Q mass if swapped)."""
     other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
     p, q = (other, q) if swapped else (q, other)
     log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
@@ -286,7 +286,7 @@ def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) 
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return upper bounds (K of D||D', D'||D): all but an outcome of >= 1 - q in two tails, q rounded up; <= full K.
+    """Return upper bounds on log moments (D||D', D'||D) of a Gaussian step with an outcome of probability >= 1 - q.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -305,7 +305,7 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return log moments, shape (q, orders), of the worst cell of `_tail_ends`; the Gaussian's own if tails meet."""
+    """Return log moments, shape (q, orders), of the worst split of q over two tails; the Gaussian's if they meet."""
     upper, lower = _tail_ends(q, mean)
     p = np.exp(normal_log_cdf_array(shift - upper)) + np.exp(normal_log_cdf_array(lower - shift))
     other = np.exp(normal_log_cdf_array(-upper)) + np.exp(normal_log_cdf_array(lower))
@@ -323,7 +323,7 @@ def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: flo
 
 
 def _tail_ends(q: Array, mean: float) -> tuple[Array, Array]:
-    """Return (start of upper tail, end of lower tail) of N(mean, 1), each with most mass, per q and cell of shares."""
+    """Return (start of the upper tail, end of the lower tail) of N(mean, 1), for each q and each range of its split."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
@@ -332,7 +332,7 @@ def _tail_ends(q: Array, mean: float) -> tuple[Array, Array]:
 
 
 def _log_sum_upper(raised: Array, other: Array, sum_error: Array, *, relative_error: Array | float) -> Array:
-    """Return log(e^raised (1 + relative_error) + e^other + sum_error), or more if an exponent is 1 or more."""
+    """Return an upper bound on log(e^raised (1 + relative_error) + e^other + sum_error)."""
     top = np.maximum(raised, other)
     with np.errstate(over="ignore"):
         near = np.log1p(np.exp(raised) * (1 + relative_error) + np.expm1(other) + sum_error)
@@ -340,7 +340,7 @@ def _log_sum_upper(raised: Array, other: Array, sum_error: Array, *, relative_er
 
 
 def _round_up_to_lattice(q: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Return (distinct q, index of each): log(q / max q) rounded up to 0.004, below -4 0.04, below -12 0.4, >= -40."""
+    """Round q up to a lattice that is coarser for smaller q; return (distinct values, index of each q)."""
     log_q = np.log(np.clip(q, MIN_MASS, 1.0))
     log_ratio = log_q - log_q.max()
     rounded = np.full(q.shape, _LATTICE[-1][0])

@@ -75,7 +75,7 @@ class Laplace(AdditiveNoise):
         return _CELLS + len(centers)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses: lower tail, about 4000 even cells cut at the centers from first to last, upper tail.
+        """Return log masses of the lower tail, of about 4000 cells from first to last center, and of the upper tail.
 
         Args:
             center: of the noise.
@@ -91,7 +91,7 @@ class Laplace(AdditiveNoise):
 
 @lru_cache(maxsize=256)
 def laplace_pair(pure: float) -> Atoms:
-    """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), pure > 0: chords at about 2001 losses (upper).
+    """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), an upper bound with about 2001 losses.
 
     It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
     that differs by as much. Change one coordinate after the other, then powers of tests compose (as in
@@ -101,7 +101,7 @@ def laplace_pair(pure: float) -> Atoms:
 
 
 def _laplace_chords(losses: Array) -> Atoms:
-    """Return the pair whose profile is the chords of Laplace noise's profile between the given losses (upper).
+    """Return the pair whose profile is chords of Laplace noise's profile between the given losses: an upper bound.
 
     Args:
         losses: from -pure to pure, strictly increasing, shape (n,), n >= 2.
@@ -121,7 +121,7 @@ def _laplace_chords(losses: Array) -> Atoms:
 
 
 def _laplace_losses(pure: float) -> Array:
-    """Return losses from -pure up to pure: 2001 even ones if pure <= 20, else 0.02 apart at both ends, wider inside."""
+    """Return losses from -pure to pure at which chords end: even ones for small pure, else finer at both ends."""
     # The P mass falls like e^(x/2) from the loss `pure` down, and the Q mass from -pure up: both ends need fine losses.
     if pure <= _MAX_EVEN_LOSS:
         return np.linspace(-pure, pure, _CHORD_ENDS)
@@ -182,7 +182,7 @@ class DiscreteGaussian(AdditiveNoise):
             )
 
     def pair(self, shift: int) -> Atoms:
-        """Return a symmetric dominating pair for numbers `shift` >= 1 apart, cached: exact up to 16,000 noisy values.
+        """Return a symmetric dominating pair for numbers `shift` apart, exact for up to 16,000 noisy values; cached.
 
         References:
             Canonne, Kamath, Steinke 2020 (2004.00010v4), Definition 1.
@@ -190,7 +190,7 @@ class DiscreteGaussian(AdditiveNoise):
         return _discrete_gaussian_pair(self.noise_multiplier, shift)
 
     def batch_rdp(self, shift: int) -> Renyi:
-        """Return the function: order -> order * shift^2 / (2 sigma^2), an upper bound as for Gaussian noise.
+        """Return order * shift^2 / (2 sigma^2), an upper bound on the divergence, as a function of the order.
 
         References:
             Canonne, Kamath, Steinke 2020 (2004.00010v4), Proposition 5.
@@ -202,7 +202,7 @@ class DiscreteGaussian(AdditiveNoise):
         return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses of numbers from 39 sigma below the first center to 39 above the last, in <= 16,000 cells.
+        """Return log masses of the numbers within 39 sigma of the centers, in at most 16,000 cells.
 
         Args:
             center: of the noise.
@@ -233,7 +233,7 @@ def _log_cell_masses(cells: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
-    """Return the cached pair of discrete Gaussians around 0 and `shift`; beyond 39 sigma infinite losses of 5e-324."""
+    """Return the pair of discrete Gaussians around 0 and `shift`, noise beyond 39 sigma as infinite loss; cached."""
     # Noise beyond _TAIL_DEVIATIONS is left out; its mass, below the smallest float, counts as an infinite loss.
     tail = math.ceil(_TAIL_DEVIATIONS * sigma)
     noise = np.arange(-tail, tail + 1, dtype=np.float64)
@@ -253,7 +253,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 
 
 def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of numbers high, ..., low; above 16,000 moved to the ends of even cells.
+    """Return (increasing losses, log P masses) of numbers from low to high; above 16,000 those at ends of even cells.
 
     Args:
         sigma: of the noise.
@@ -326,7 +326,7 @@ class DiscreteLaplace(AdditiveNoise):
         return centers[-1] - centers[0] + 3.0
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses: all up to the first center, each number between it and the last, all from the last on.
+        """Return log masses of each number between the first and last center, and of the two tails that these begin.
 
         Args:
             center: of the noise.
@@ -340,7 +340,7 @@ class DiscreteLaplace(AdditiveNoise):
 
 @lru_cache(maxsize=256)
 def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
-    """Return the cached pair of noise around 0 and `shift`: exact below 16,000, else chords near `_laplace_losses`."""
+    """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else an upper bound."""
     # These are its exact losses. Of _MAX_EXACT_LOSSES or more only those next to `_laplace_losses` are kept.
     if shift < _MAX_EXACT_LOSSES:
         x = np.arange(shift + 1, dtype=np.float64)

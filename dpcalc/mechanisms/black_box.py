@@ -178,7 +178,7 @@ class RandomizedResponse(PairOnly):
             raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
     def pair(self, answers: int = 1) -> Atoms:
-        """Return the exact symmetric pair of a sum of `answers` losses, each l, 0 or -l; no losses if l <= 0 (uniform).
+        """Return the exact symmetric pair of `answers` randomized responses; no losses if answers are uniform.
 
         Args:
             answers: their number, >= 1; each is of a record that is exchanged.
@@ -207,7 +207,7 @@ class RandomizedResponse(PairOnly):
 
 
 def _log_convolution_power(logs: Array, copies: int) -> Array:
-    """Return log masses, on a grid, of a sum of `copies` >= 1 independent variables like `logs`: repeated squaring."""
+    """Return log masses, on a grid, of the sum of `copies` >= 1 independent variables with these log masses."""
     # A single 0 in log space is the variable that is always 0.
     power, square = np.zeros(1), logs
     while True:
@@ -219,7 +219,7 @@ def _log_convolution_power(logs: Array, copies: int) -> Array:
 
 
 def _log_convolve(a: Array, b: Array) -> Array:
-    """Return the log convolution of two log masses on a grid: a loop over the shorter, scaled by the largest term."""
+    """Return the convolution of two log masses on a grid, in log space so that nothing underflows."""
     # Each sum is taken on the scale of its largest term: masses of hundreds of answers are smaller than any float, so
     # that an FFT would lose them.
     few, many = sorted((a, b), key=len)

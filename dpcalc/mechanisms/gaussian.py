@@ -31,7 +31,7 @@ class OtherSum:
 
 
 def also_key() -> Any:  # noqa: ANN401  as dpcalc.keys.key
-    """Return the config key `also` with its help: a list of at most 100 `OtherSum`, or one mapping; () by default."""
+    """Return the config key `also`, which lists further sums on the same sample: at most 100, none by default."""
     return key(
         ListOf(OtherSum, 0, _MAX_SUMS, f"at most {_MAX_SUMS} sums", _SUMS_FORM),
         "For types gaussian and matrix-factorization: another sum with Gaussian noise over the same sample, such as "

@@ -90,7 +90,7 @@ class Mechanism(ABC):
         return replace(self, noise_multiplier=value)  # type: ignore[call-arg]  # subclasses have it
 
     def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  of no use where no sum is shifted
-        """Return None unless overridden: a function order > 1 -> upper bound on the divergence of neighbouring batches.
+        """Return a function from orders to upper bounds on neighbouring batches' divergence; None unless overridden.
 
         Args:
             shift: by how many clip norms sums differ, where it is about sums.
@@ -122,7 +122,7 @@ class AdditiveNoise(BlackBox):
 
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
-        """Declare, without a body, log masses of noise around `center` in cells that are equal for all `centers`.
+        """Declare the log masses of noise around `center` in cells that are equal for all `centers`.
 
         Args:
             center: of the noise, one of `centers`.

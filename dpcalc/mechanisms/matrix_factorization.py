@@ -59,7 +59,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Declare, without a body, the sensitivity in the first steps: upper bound, what is attained; or InputError.
+        """Declare the sensitivity in the first steps, an upper bound and a value attained; InputError if too long.
 
         Args:
             steps: length of the run.
@@ -83,7 +83,7 @@ class Strategy(ABC):
         return (steps - self.bands(steps)) // groups + 1  # the first columns, which do not end early
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:  # noqa: ARG002  columns of most are even
-        """Return the factors on the noise with which columns that do not overlap count as equal: 1 unless overridden.
+        """Return factors on the noise with which columns without overlap count as equal: 1 unless overridden.
 
         Args:
             steps: length of the run, >= 1.
@@ -93,7 +93,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Declare, without a body, estimates (RMS, largest deviation) of prefix sums at noise multiplier 1, or None.
+        """Declare estimates of the RMS and the largest deviation of prefix sums at noise multiplier 1, or None.
 
         Estimates, no bounds; None where they take too long or have no finite value.
         """
@@ -181,7 +181,7 @@ class BandedSquareRoot(Toeplitz):
         return f"{{banded: {{bands: {self.band_count}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the Toeplitz sensitivity, both ends of its square widened by the round-off of the coefficients.
+        """Return the Toeplitz sensitivity, widened on both sides by the round-off of the coefficients.
 
         Args:
             steps: length of the run, >= 1.
@@ -310,7 +310,7 @@ class Matrix(Strategy):
         return strategies.matrix_bands(self.entries[:steps, :steps])
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return the most steps i, i + groups, ... of the run whose columns of all C have its largest norm, up to 1e-9.
+        """Return the largest number of steps i, i + groups, ... whose columns have the whole matrix's largest norm.
 
         Args:
             steps: length of the run, >= 1.
@@ -322,7 +322,7 @@ class Matrix(Strategy):
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:
-        """Return `matrix_even_noise` of all entries: noise factors with which columns without overlap count as equal.
+        """Return factors on the noise with which the matrix's columns without overlap count as equal.
 
         Args:
             steps: length of the run, >= 1.
@@ -352,7 +352,7 @@ def _number_text(value: float) -> str:
 
 
 def _mapping_schema(name: str, value: Schema) -> Schema:
-    """Return the JSON Schema of a mapping with one required key, `x-` keys and no others."""
+    """Return the JSON Schema of a mapping with one required key and no others but `x-` keys."""
     return {
         "type": "object",
         "properties": {name: value},
@@ -468,7 +468,7 @@ class MatrixFactorization(Mechanism):
 
     @property
     def limits(self) -> Participation:
-        """The steps in which a unit may take part: separation (1 if not stated), most times, fixed epochs or not."""
+        """The steps in which a unit may take part: their separation, how many at most, and if epochs are fixed."""
         return Participation(
             separation=self.min_separation or 1,
             max_times=self.max_participations,
@@ -486,7 +486,7 @@ class MatrixFactorization(Mechanism):
 
     @property
     def words(self) -> str:
-        """Strategy, noise multiplier and its reference in words; with further sums their noise and the joint one."""
+        """The strategy and its noise multiplier in words; with further sums also their noise and the joint one."""
         relative = "of each node" if isinstance(self.strategy, Tree) else "relative to the largest column norm"
         others = ", ".join(f"{noise:g}" for noise in self.also)
         joint = f" (with sums at {others} on the same sample: together {self.joint_noise_multiplier:.6g})"

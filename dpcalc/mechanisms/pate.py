@@ -80,7 +80,7 @@ class Votes:
         return 1 - 1 / self.labels
 
     def union_bound(self, overtake: Array) -> Array:
-        """Return bounds, by query, on Pr[the first top label loses]: overtake[its lead] summed over the other labels.
+        """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels.
 
         Args:
             overtake: probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes, shape (teachers +
@@ -124,13 +124,13 @@ class LNMax:
         return (ApproximateDp(epsilon=self.epsilon * teachers).pair(),)
 
     def overtake_probability(self, leads: Array) -> Array:
-        """Return the probability that Laplace noise on two counts makes up for leads >= 0; shape of `leads`."""
+        """Return the probability that Laplace noise on two counts makes up for a lead of >= 0 votes."""
         # The difference of two Laplace variables of scale 1/gamma exceeds a lead l with probability (2 + gl) e^-gl / 4.
         x = self.gamma * leads
         return np.asarray((2 + x) / 4 * np.exp(-x))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return `pure_dp_moments` of 2 gamma-DP with q = `other_wins`: upper (K of D||D', of D'||D); `top` unused.
+        """Return upper bounds on the log moments of (D||D', D'||D) by `pure_dp_moments`; `top` is not used.
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -175,7 +175,7 @@ class GNMax:
         return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.sigma)) + LOG_CDF_ERROR))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return `gaussian_moments` at `shift` with q = `other_wins`: upper (K of D||D', of D'||D); `top` unused.
+        """Return upper bounds on the log moments of (D||D', D'||D) by `gaussian_moments`; `top` is not used.
 
         Args: those of `LNMax.log_moments`.
         """
@@ -206,7 +206,7 @@ class ConfidentGNMax:
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return (label's Gaussian loss, check's Gaussian loss) of a query if `teachers` >= 1 change.
+        """Return the Gaussian losses of a query's label and of its check if `teachers` >= 1 teachers change.
 
         The check is a Gaussian release of the largest count, which changes by one for each teacher.
         """
@@ -221,7 +221,7 @@ class ConfidentGNMax:
         return np.asarray(np.exp(self._log_check_probabilities(top)[0]))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
-        """Return log moments (D||D', D'||D), upper, of check and label: worst of a neighbour's top count -1, +0, +1.
+        """Return upper bounds on log moments (D||D', D'||D) of check and label, the worst over neighbouring top counts.
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -242,7 +242,7 @@ class ConfidentGNMax:
         )
 
     def _log_check_probabilities(self, top: NDArray[np.int64]) -> BothWays:
-        """Return (log Phi(x), log Phi(-x)), x = (top - threshold) / check_sigma: the check passes, or it does not."""
+        """Return the log probabilities, by query, that the check passes and that it does not."""
         # Thousands of queries have few different counts: one exact scalar evaluation each.
         counts, index = np.unique(top, return_inverse=True)
         deviations = ((counts - self.threshold) / self.check_sigma).tolist()
@@ -255,7 +255,7 @@ Aggregation = LNMax | GNMax | ConfidentGNMax
 
 
 def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
-    """Return bounds, by query, on Pr[another label wins]: by union over `overtake_probability`, at most 1 - 1/labels.
+    """Return upper bounds, by query, on the probability that another label than the top one wins.
 
     Args:
         aggregation: with its noise.
@@ -270,7 +270,7 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
 
 
 def _log_moments_of_two_values(p: BothWays, q: BothWays, label: Array, orders: Array) -> Array:
-    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), raised by round-off, >= 0; p, q and label are logarithms.
+    """Return an upper bound, >= 0, on the log moment of two values, the first of which also releases the label.
 
     Args:
         p: log probabilities of (the first value, the second) on the one data set, shape (n,) each.

@@ -47,7 +47,7 @@ class Participation:
     fixed_epochs: bool = False
 
     def times(self, steps: int) -> int:
-        """Return ceil(steps / separation), most steps of one unit, or max_times if less and epochs are not fixed."""
+        """Return the most steps in which one unit can take part, limited by `max_times` unless epochs are fixed."""
         # A run of b + 1 steps with separation b has room for two.
         possible = -(-steps // self.separation)
         return possible if self.max_times is None or self.fixed_epochs else min(self.max_times, possible)
@@ -107,7 +107,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity: exact without overlap or if c >= 0 falls or epochs are fixed, else bounds; or InputError.
+    """Return the sensitivity of a Toeplitz matrix, exact or by bounds on both sides; InputError for too long a run.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -140,7 +140,7 @@ def _toeplitz_column(coefficients: tuple[float, ...]) -> tuple[float, float]:
 
 
 def _separate_toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, times: int, apart: int) -> Sensitivity:
-    """Return the exact sensitivity if a unit's columns do not overlap: times - 1 whole ones and one cut at the end."""
+    """Return the exact sensitivity of a Toeplitz matrix if the columns of a unit's steps do not overlap."""
     squares = [value * value for value in coefficients]
     last = math.fsum(squares[: steps - (times - 1) * apart])
     ends = _ends((times - 1) * math.fsum(squares) + last, 4)
@@ -149,7 +149,7 @@ def _separate_toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, 
 
 
 def _positive_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
-    """Return the exact sensitivity, attained by steps 0, apart, ..., for c >= 0 that falls or with fixed epochs."""
+    """Return the exact sensitivity for coefficients >= 0 that fall, or with fixed epochs: early steps cost most."""
     sums = _window_sums(np.array(coefficients), length, times, apart)
     ends = _ends(math.fsum(sums * sums), 2 * min(times, -(-len(coefficients) // apart)))
     how = "coefficients >= 0, the earliest steps cost most"
@@ -157,7 +157,7 @@ def _positive_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int,
 
 
 def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
-    """Return bounds for any signs: upper by |c|'s falling majorant, attained by steps 0, apart, ... or one column."""
+    """Return bounds for coefficients of any sign: above by a falling majorant of |c|, below by what steps attain."""
     c = np.array(coefficients)
     # The running maximum of |c| from the right is >= 0, falls and is nowhere smaller.
     majorant = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
@@ -172,7 +172,7 @@ def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, t
 
 
 def _with_bound_by_rows(bounds: Sensitivity, c: Array, steps: int, participation: Participation) -> Sensitivity:
-    """Return `bounds`, with `squared` and `how` of `matrix_sensitivity` of the written-out matrix if that is less."""
+    """Return `bounds`, with the upper one of the written-out matrix if that is smaller."""
     padded = np.concatenate((c, np.zeros(steps - len(c))))
     by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
     return replace(bounds, squared=by_rows.squared, how=by_rows.how) if by_rows.squared < bounds.squared else bounds
@@ -185,7 +185,7 @@ def _sensitivity(squared: tuple[float, float], column: tuple[float, float], *, i
 
 
 def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
-    """Return sum_(j < times) c[t - j apart] for t < length, c 0 outside: running sums of blocks, nothing subtracted."""
+    """Return, for each t < length, the sum of `times` coefficients c[t - j apart], without any subtraction."""
     # Windows of `times` rows of a table with `apart` columns are the end of one block of rows and the beginning of the
     # next one, so that two running sums give them all and nothing is subtracted.
     rows = -(-length // apart)
@@ -204,7 +204,7 @@ def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
 
 
 def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitivity:
-    """Return the exact sensitivity of the lower triangle of ones, of steps 0, apart, ..., in closed form with integers.
+    """Return the exact sensitivity of prefix sums (a lower triangle of ones) in closed form.
 
     Args:
         steps: n >= 1.
@@ -224,7 +224,7 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
 
 
 def tree_sensitivity(steps: int, restart_every: int | None, participation: Participation) -> Sensitivity:
-    """Return a tree's sensitivity, column 1: upper as sum over levels, attained by steps 0, apart, ...; exact if equal.
+    """Return the sensitivity of a tree, as an upper bound and a value that is attained; exact if they are equal.
 
     Args:
         steps: n >= 1.
@@ -246,7 +246,7 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
 
 
 def _max_squares_at_level(level: int, steps: int, leaves: int, times: int, apart: int) -> int:
-    """Bound from above the sum of squared visits of a level's finished nodes: visits fill one node after the other."""
+    """Return an upper bound on the sum of squared visits of a level's finished nodes."""
     # The finished nodes of a level, all of whose steps are in the run, are the first ones of their tree. A unit takes
     # part at most `inside` times below them, `per_node` times below one; full nodes make the largest sum of squares.
     whole_trees, last = divmod(steps, leaves)
@@ -260,7 +260,7 @@ def _max_squares_at_level(level: int, steps: int, leaves: int, times: int, apart
 
 
 def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return the sum of squared visits below each finished node, of visits at 0, apart, ...; 0 for over 1e7 visits."""
+    """Return the sum of squared visits of all finished nodes by steps 0, apart, ...; 0 for over 1e7 visits."""
     if times > MAX_LENGTH:
         return 0
     places = apart * np.arange(times)
@@ -280,14 +280,14 @@ def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
 
 
 def matrix_bands(matrix: Array) -> int:
-    """Return the smallest w with C_ij = 0 for i - j >= w, for a lower triangular matrix without 0 on the diagonal."""
+    """Return the number of bands w (C_ij = 0 for i - j >= w) of a lower triangular matrix with a nonzero diagonal."""
     rows = np.arange(len(matrix))
     first = (matrix != 0).argmax(axis=1)  # the diagonal is not 0
     return int((rows - first).max()) + 1
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
-    """Return roots of all C's max |C e_j|^2 over the run's largest mean at a place (>= 1), over its smallest uncut one.
+    """Return factors on the noise, for upper and lower bounds, with which columns without overlap count as equal.
 
     Args:
         matrix: n x n, finite.
@@ -310,7 +310,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return the sensitivity: exact for one visit or without overlap of columns, else by `_overlapping_sensitivity`.
+    """Return the sensitivity of a matrix: exact for one visit or without overlap of columns, else by bounds.
 
     Args:
         matrix: n x n, finite.
@@ -341,7 +341,7 @@ def _epoch_places(steps: int, participation: Participation) -> list[IntArray]:
 
 
 def _overlapping_sensitivity(matrix: Array, participation: Participation, column: tuple[float, float]) -> Sensitivity:
-    """Bound by |C^T C|: worst place of fixed epochs (exact for C >= 0), else rows; attained by a place or a column."""
+    """Return bounds on the sensitivity if columns overlap; exact for fixed epochs and a matrix >= 0."""
     steps = len(matrix)
     times, apart = participation.times(steps), participation.separation
     products = matrix.T @ matrix
@@ -367,7 +367,7 @@ def _block_sum(products: Array, places: IntArray) -> float:
 
 
 def largest_separated_sum(values: Array, times: int, apart: int) -> float:
-    """Return the largest sum of at most `times` values >= 0 at places at least `apart` apart: dynamic programming.
+    """Return the largest sum of at most `times` values >= 0 at places at least `apart` apart.
 
     Args:
         values: numbers >= 0, shape (n,).
@@ -386,7 +386,7 @@ def largest_separated_sum(values: Array, times: int, apart: int) -> float:
 
 
 def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
-    """Return upper bounds on each column's `largest_separated_sum`: the `times` largest if apart is 1, else priced.
+    """Return upper bounds on the `largest_separated_sum` of each column.
 
     Args:
         table: numbers >= 0, shape (n, columns).
@@ -403,7 +403,7 @@ def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
 
 
 def _best_priced_bound(table: Array, times: int, apart: int) -> Array:
-    """Return by column the least times * price + `_priced_sums` at price 0 and, if `times` may bind, 24 bisections."""
+    """Return upper bounds on each column's separated sum, the smallest over several prices of a place."""
     # With a price on every place (a Lagrange multiplier) their number is free, and any price gives a bound.
     bound, _ = _priced_sums(table, np.zeros(table.shape[1]), apart)
     if times * apart >= len(table):
@@ -419,7 +419,7 @@ def _best_priced_bound(table: Array, times: int, apart: int) -> Array:
 
 
 def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
-    """Return by column (largest sum of value - price over any number of places `apart` or more apart, that number)."""
+    """Return each column's largest sum of value - price at places at least `apart` apart, and how many these are."""
     sums = np.zeros((len(table) + 1, table.shape[1]))
     counts = np.zeros(sums.shape, dtype=np.int32)
     for place, values in enumerate(table):
@@ -435,7 +435,7 @@ def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
 
 
 def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, float] | None:
-    """Return (RMS, largest) row norm of A C^-1, A prefix sums, times |c|; None: > 1e6 steps, > 2e8 products, overflow.
+    """Return the (RMS, largest) deviation of prefix sums at noise multiplier 1; None if too long or not finite.
 
     Args:
         coefficients: as for `toeplitz_sensitivity`.
@@ -464,7 +464,7 @@ def _inverse_series(c: Array, steps: int) -> Array:
 
 
 def matrix_error(matrix: Array) -> tuple[float, float] | None:
-    """Return (RMS, largest) row norm of A C^-1, A prefix sums, times C's largest column norm; None if they overflow."""
+    """Return the (RMS, largest) deviation of prefix sums at noise multiplier 1; None if they are not finite."""
     from scipy.linalg import solve_triangular  # noqa: PLC0415  costs 0.3 s, and only `-v` needs it
 
     sums = np.triu(np.ones(matrix.shape))
@@ -474,7 +474,7 @@ def matrix_error(matrix: Array) -> tuple[float, float] | None:
 
 
 def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | None:
-    """Return (RMS, largest) deviation of prefix sums over a node's: root of the nodes summed; None for over 1e6 steps.
+    """Return the (RMS, largest) deviation of a tree's prefix sums, relative to a node's; None for over 1e6 steps.
 
     Args:
         steps: n >= 1.

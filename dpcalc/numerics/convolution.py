@@ -69,7 +69,7 @@ def unit_roundoff(x: Array) -> float:
 
 
 def fft_relative_error(size: int, unit: float) -> float:
-    """Return an upper bound on the 2-norm error of one FFT, relative to that of its input: 8 unit max(1, log2(size)).
+    """Return an upper bound on the 2-norm error of one FFT, relative to the 2-norm of its input.
 
     Args:
         size: length of the transform, >= 1.
@@ -95,7 +95,7 @@ def fast_fft_size(min_size: int) -> int:
 
 
 def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> tuple[list[Array], Array]:
-    """Return (k-fold cyclic convolution powers by FFT, upper bounds on their 2-norm round-off) for k in counts.
+    """Return the k-fold cyclic convolution by FFT for each k in counts, and upper bounds on their 2-norm round-off.
 
     Args:
         mass: non-negative terms with sum about 1, shape (n,); term i has position start + i on the integers.
@@ -126,7 +126,7 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
 def cyclic_power_increments(
     base: tuple[Array, int], addend: tuple[Array, int], counts: tuple[int, ...], *, size: int
 ) -> tuple[list[Array], Array]:
-    """Return (cyclic (base + addend)^k - base^k by FFT, upper bounds on their 2-norm round-off) for k in counts.
+    """Return cyclic (base + addend)^k - base^k by FFT for each k in counts, and upper bounds on their 2-norm round-off.
 
     Args:
         base: (non-negative terms, position of the first term) of one sequence.
@@ -176,7 +176,7 @@ def norm(x: Array) -> float:
 
 
 def _wrap(mass: Array, start: int, size: int) -> Array:
-    """Return the sums of the terms by position modulo `size`, shape (size,); term i has position start + i."""
+    """Return the sums of the terms by position modulo `size`, where term i has position start + i."""
     # A sequence that fits into one period wraps around at most once: two slices instead of sums over turns.
     if mass.size <= size:
         wrapped = np.zeros(size, dtype=mass.dtype)
@@ -202,7 +202,7 @@ def _integer_power(base: Complex, exponent: int) -> Complex:
 
 
 def convolve(a: Array, b: Array) -> tuple[Array, float]:
-    """Return (linear convolution of arrays >= 0, round-off relative to the smaller 2-norm); the work is spent.
+    """Return the convolution of two arrays >= 0, and an upper bound on the 2-norm of its round-off.
 
     Args:
         a: non-negative terms with sum about 1, shape (n,).

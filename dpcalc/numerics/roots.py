@@ -14,7 +14,7 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return (left, right) around a sign change by Chandrupatla's method; 0 has the sign of f(high); ends unchecked.
+    """Return a narrow bracket (left, right) of a sign change of f, by Chandrupatla's method.
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).
@@ -51,7 +51,7 @@ def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolera
 
 
 def _next_fraction(points: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """Return t of Chandrupatla's next point a + t (b - a): by inverse quadratic interpolation if it is safe, else 1/2.
+    """Return how far from a to b Chandrupatla's next point lies: by inverse interpolation if that is safe, else 1/2.
 
     Args:
         points: (newest point a, opposite end b, point before c).
@@ -69,7 +69,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, value_tolerance: float
 ) -> float:
-    """Return a root of a falling f(x) = (value, slope or NaN), interpolated once |f| is small; an end if none.
+    """Return an approximate root of a falling function; an end of the interval if it has none there.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -104,7 +104,9 @@ def falling_root(
 
 
 def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Return x at value 0 by inverse Hermite interpolation of (value, x, slope or NaN); a lone NaN gives x + value.
+    """Return the point at which the value is 0, by inverse Hermite interpolation of the samples.
+
+    A single sample without derivative gives point + value.
 
     Args:
         samples: (value, point, derivative or NaN), at least one; a derivative counts as a second node at its point.
@@ -125,7 +127,7 @@ def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
 
 
 def _divided_difference(first: float, last: float, low: float, high: float, slope: float) -> float:
-    """Return (high - low) / (last - first); if first = last, 1 / slope if also low = high (slope not 0), else NaN."""
+    """Return (high - low) / (last - first), or 1 / slope for two equal nodes; NaN for equal values elsewhere."""
     if first != last:
         return (high - low) / (last - first)
     return 1 / slope if low == high else math.nan
@@ -140,7 +142,7 @@ class Minimum(NamedTuple):
 
 
 def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, count: int) -> Minimum:
-    """Return the least value of f over `points` > 0, then over `rounds` - 1 geometric grids, each around the last best.
+    """Return the smallest value of f over `points` > 0 and over `rounds` - 1 further grids around the best point.
 
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.

@@ -91,7 +91,7 @@ class SanitisedEpsilon:
 
 
 def release_terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> ReleaseTerms:
-    """Return order 1 + 2 log(1/delta)/t, noise of cost t/10, smoothness .15/noise, t = target or min(epsilon, 5) > 0.
+    """Return order, noise and smoothness for a release that aims at `target` or at the data-independent epsilon.
 
     Args:
         aggregation: with its noise.
@@ -114,7 +114,7 @@ def release_terms(aggregation: Aggregation, queries: int, *, delta: float, targe
 def draw_sanitised_epsilon(
     aggregation: Aggregation, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw a data-dependent epsilon that covers its own release, to publish once: each draw costs; or UnsupportedError.
+    """Draw a data-dependent epsilon that covers its own release; publish it once, since each draw costs.
 
     With f(D) the divergence of the labels, S(D) its smooth sensitivity, Z_1, Z_2 standard normal and c the value that Z
     exceeds with probability delta/10, B = S(D) e^{beta noise (Z_1 + c)} and U = f(D) + noise B (Z_2 + c) are released.
@@ -146,7 +146,7 @@ def draw_sanitised_epsilon(
 def _add_noise(
     divergence: float, sensitivity: float, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw sensitivity (log-normal) and divergence, each too low with chance delta/10; return epsilon with their cost.
+    """Draw noisy sensitivity and divergence, each too low with probability delta/10; return epsilon with their cost.
 
     Args:
         divergence: f(D), the Renyi divergence of all labels at the order.
@@ -167,7 +167,7 @@ def _add_noise(
 
 
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
-    """Return (upper divergences by lead in 1/4 votes and, if checked, top votes; queries' cells); or UnsupportedError.
+    """Return upper divergences by lead and top votes, and each query's cell; UnsupportedError for too many cells.
 
     Returns:
         (upper bounds on the divergence, not increasing in the lead, shape (leads, tops); indices of the queries' cells,
@@ -192,7 +192,7 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
 
 
 def _overtake_by_lead(aggregation: Aggregation, teachers: int) -> Array:
-    """Return the probabilities that a rival overtakes leads 0, 1/4, ..., `teachers`: those > MIN_MASS, at least one."""
+    """Return the probabilities that a rival overtakes leads 0, 1/4, ..., `teachers`: at least one, those > MIN_MASS."""
     leads = np.arange(teachers * _CELLS_PER_VOTE + 1) / _CELLS_PER_VOTE
     overtake = aggregation.overtake_probability(leads)
     # Leads at which overtaking is less likely than the smallest probability in use share the last cell.
@@ -200,7 +200,7 @@ def _overtake_by_lead(aggregation: Aggregation, teachers: int) -> Array:
 
 
 def _lead_cells(aggregation: Aggregation, votes: Votes, overtake_by_lead: Array) -> IntArray:
-    """Return each query's index in `overtake_by_lead`, rounded down, at which equal rivals have its union bound."""
+    """Return each query's cell: the lead, rounded down, at which equal rivals have its union bound."""
     per_rival = votes.union_bound(aggregation.overtake_probability(np.arange(votes.teachers + 1.0))) / (
         votes.labels - 1
     )
@@ -209,7 +209,7 @@ def _lead_cells(aggregation: Aggregation, votes: Votes, overtake_by_lead: Array)
 
 
 def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) -> float:
-    """Return max over d >= 0 of e^{-smoothness d} * (largest change of the sum by one teacher after d others changed).
+    """Return the smooth sensitivity: the largest change by one teacher, discounted by how many changed before.
 
     Args:
         divergences: by lead and top votes.
@@ -260,7 +260,7 @@ GNMAX_ORDERS = np.concatenate([np.arange(2.0, 100.0, 0.5), np.geomspace(100.0, 5
 
 
 def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> tuple[Row, ...]:
-    """Return the rows (data-independent, data-dependent with valid=False) as published; () for Confident-GNMax.
+    """Return the published data-independent and data-dependent epsilon, the latter not valid; () for Confident-GNMax.
 
     Args:
         aggregation: with its noise.
@@ -293,7 +293,7 @@ def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> t
 
 
 def pure_dp_log_moments(epsilon: float, moments: Array) -> Array:
-    """Return min(epsilon l, epsilon^2 l (l + 1) / 2), published for log moments l of an epsilon-DP step.
+    """Return the published log moments of an epsilon-DP step, min(epsilon l, epsilon^2 l (l + 1) / 2).
 
     Args:
         epsilon: of the step, > 0.
@@ -306,7 +306,7 @@ def pure_dp_log_moments(epsilon: float, moments: Array) -> Array:
 
 
 def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
-    """Return LNMax's published log moments (queries, moments): Theorem 3 where it holds, at most those of 2 gamma-DP.
+    """Return LNMax's published log moments, shape (queries, moments), at most those of 2 gamma-DP.
 
     Args:
         other_wins: upper bound on the probability that another than the most frequent label wins, shape (queries,).
@@ -328,7 +328,7 @@ def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
 
 
 def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
-    """Return GNMax's published log moments (queries, moments): Theorem 6 where it applies, at most the Gaussian's.
+    """Return GNMax's published log moments, shape (queries, moments), at most those of the Gaussian.
 
     Theorem 6 with the orders mu_2 = sigma sqrt(log(1/q)), mu_1 = mu_2 + 1 of Proposition 10, where its conditions hold;
     the data-independent bound where they do not, or where that is smaller.
@@ -419,7 +419,7 @@ class PateAnswer:
 
 
 def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = None) -> PateAnswer:
-    """Return all results for an ensemble, None without votes, target or `rng`; InputError for `rng` without votes.
+    """Return all results for an ensemble, None where votes, target or `rng` lack; InputError for `rng` without votes.
 
     Args:
         question: the ensemble and what to evaluate.
@@ -447,7 +447,7 @@ def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = N
 
 
 def _within_target(question: PateQuestion, target: float) -> PateTarget:
-    """Return the most queries for any votes and for these (None without), the least noise for all, within target."""
+    """Return how many queries, for any votes and for these, and how little noise keep to the target."""
     aggregation, votes, delta = question.aggregation, question.votes, question.delta
     return PateTarget(
         max_queries=max_queries(aggregation, target=target, delta=delta),

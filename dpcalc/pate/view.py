@@ -27,7 +27,7 @@ COLUMNS = ("query", "votes", "lead", "other_wins", "renyi_divergence")
 
 
 def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequence[str], verbose: bool) -> Output:
-    """Return the output of `pate`, led by the data-independent epsilon; verbose: the 10 costliest queries, in JSON all.
+    """Return the output of `pate`, led by the data-independent epsilon; `verbose` adds queries.
 
     Args:
         answer: all results.
@@ -60,7 +60,7 @@ def _queries(count: int) -> str:
 
 
 def _ensemble_fields(question: PateQuestion) -> Fields:
-    """Return fields of the aggregation, its noise, queries, labels, teachers (null without votes), protected unit."""
+    """Return the fields that describe the ensemble: aggregation, noise, queries, labels, teachers, protected unit."""
     votes = question.votes
     queries = f"{question.queries} {_queries(question.queries)}"
     ensemble = queries if votes is None else f"{queries}, {votes.labels} labels, {votes.teachers} teachers"
@@ -76,7 +76,7 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
-    """Return four fields, null where unknown: epsilon by votes, expected answers, sanitised epsilon, published rows."""
+    """Return fields of epsilon by votes, expected answers, sanitised epsilon and published rows; null if unknown."""
     sanitised = answer.sanitised
     drawn = None if sanitised is None else _sanitised_fields(sanitised)
     text = "" if sanitised is None else _sanitised_text(sanitised, answer.by_number.epsilon)
@@ -94,7 +94,7 @@ def _votes_fields(answer: PateAnswer) -> Fields:
 
 
 def _answered_field(question: PateQuestion) -> Field:
-    """Return the field `answered`: {private, expected number}; empty but for Confident-GNMax with votes."""
+    """Return the field `answered` with the expected number of answers; empty but for Confident-GNMax with votes."""
     if not isinstance(question.aggregation, ConfidentGNMax) or question.votes is None:
         return Field("answered")
     expected = float(question.aggregation.answer_probability(question.votes.top).sum())
@@ -104,7 +104,7 @@ def _answered_field(question: PateQuestion) -> Field:
 
 
 def plain_and_row(name: str, text: str | tuple[str, ...]) -> Field:
-    """Return a field for plain lines and a terminal's rows, under one name, that JSON leaves out.
+    """Return a field that shows text to people under one name and is left out of JSON.
 
     Args:
         name: its name.
@@ -114,7 +114,7 @@ def plain_and_row(name: str, text: str | tuple[str, ...]) -> Field:
 
 
 def votes_field(by_votes: DataDependentResult | None, section: Section = Section.LAST) -> Field:
-    """Return the field `with_these_votes`: order and guarantee by the votes, marked private; null in JSON for None.
+    """Return the field `with_these_votes` of the data-dependent guarantee, marked private; null in JSON for None.
 
     Args:
         by_votes: the data-dependent guarantee of the teachers' votes.
@@ -146,7 +146,7 @@ def query_csv(answer: PateAnswer) -> str:
 
 
 def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float]]:
-    """Yield (number from 1, top votes, lead, bound on Pr[other label], divergence) by query; none without votes."""
+    """Yield number, top votes, lead, bound on another label's win and divergence by query; nothing without votes."""
     votes, by_votes = answer.question.votes, answer.by_votes
     if votes is None or by_votes is None:
         return
@@ -156,7 +156,7 @@ def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float
 
 
 def noise_text(aggregation: Aggregation, up: Callable[[float], str], down: Callable[[float], str]) -> str:
-    """Return an aggregation with its noise, as "GNMax, sigma 40.0"; deviations written by `up`, gamma by `down`.
+    """Return an aggregation and its noise in words, such as "GNMax, sigma 40.0".
 
     Args:
         aggregation: with its noise.
@@ -180,7 +180,7 @@ def _down(value: float) -> str:
 
 
 def _sanitised_text(sanitised: SanitisedEpsilon, data_independent: float) -> str:
-    """Format a sanitised epsilon with its terms; a note if it is no smaller than the data-independent epsilon."""
+    """Return a sanitised epsilon and its terms in words, noting if it is no better than the data-independent one."""
     terms = sanitised.terms
     is_better = sanitised.epsilon < data_independent
     note = "" if is_better else "; no smaller than the data-independent one, so publish that"
@@ -210,7 +210,7 @@ def _sanitised_fields(sanitised: SanitisedEpsilon) -> Fields:
 
 
 def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
-    """Return the queries and noise within the target, in JSON one object, elsewhere texts; null in JSON for None."""
+    """Return the field of the queries and the noise that keep to the target; null in JSON for None."""
     if target is None:
         return json_only("target", None)
     # JSON has one object; people see a row for each text, under one label.

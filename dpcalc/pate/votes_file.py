@@ -44,7 +44,7 @@ class VotesFile:
 
 
 def read_votes(source: VotesFile) -> Votes:
-    """Return votes of the first `queries` of a file, counted from labels if `classes`; InputError if anything is wrong.
+    """Return the votes in a file, counted from labels if `classes` is given; InputError if anything is wrong.
 
     Raises:
         InputError: a file that is not regular or not readable, or a cell, row or size that is wrong; the message names
@@ -62,7 +62,7 @@ def read_votes(source: VotesFile) -> Votes:
 
 
 def _checked_table(path: str) -> IntArray:
-    """Return a .npy, .csv or .tsv file's table; InputError: other ending, unreadable, a cell not in [0, 1,000,000]."""
+    """Return the table in a .npy, .csv or .tsv file; InputError if it is unreadable or a cell not in [0, 1,000,000]."""
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file *{', *'.join(_ENDINGS)}, got another ending")
     try:
@@ -79,7 +79,7 @@ def _checked_table(path: str) -> IntArray:
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return each query's votes: `teachers`, query 1's sum if None or with `classes`; InputError: others, 0, > 1e6."""
+    """Return the number of votes, which all queries share; InputError if one differs or it is not 1 to 1,000,000."""
     # Counted labels sum to the number of rows of the file, so that only counts given as such can be wrong.
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
@@ -97,7 +97,7 @@ def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
 
 
 def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntArray:
-    """Count labels of a (teachers, queries) table by (query, label); InputError: label, teachers, classes, size.
+    """Count the labels of a (teachers, queries) table for each query; InputError if a label or a size does not fit.
 
     Args:
         source: of the table.
@@ -123,7 +123,7 @@ def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntAr
 
 
 def _npy_table(path: str) -> IntArray:
-    """Return a .npy file's 2-D whole numbers; InputError: objects (never loaded), empty, huge, fractions, damage."""
+    """Return the whole numbers in a two-dimensional .npy file; InputError for anything else, never loading objects."""
     # The header is untrusted: type, shape and size are checked before NumPy allocates or unpickles anything.
     shape, dtype = _npy_header(path)
     if dtype.hasobject:
@@ -150,7 +150,7 @@ def _npy_table(path: str) -> IntArray:
 
 
 def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
-    """Return (shape, type) as a .npy file's header states them, nothing allocated; InputError for a damaged header."""
+    """Return shape and type from a .npy file's header, before anything is allocated; InputError if it is damaged."""
     with open_regular(path) as stream:
         if stream.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
             raise InputError(f"{path}: expected a NumPy array of whole numbers, got something else")
@@ -164,7 +164,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Return a CSV's whole numbers below a header (no number), split at line 1's commonest of , ; tab; InputError."""
+    """Return the whole numbers in a CSV file with or without a header; InputError if it is not such a table."""
     # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0
@@ -186,7 +186,7 @@ def _csv_table(path: str) -> IntArray:
 
 
 def _csv_row(path: str, number: int, words: list[str]) -> NDArray[np.int32]:
-    """Return the whole numbers, "3.0" too, in the words of line `number` (from 1); InputError for other words."""
+    """Return the words of line `number` as whole numbers, "3.0" too; InputError for other words."""
     try:
         # int() would read 1_000 as 1000; with the underscore replaced it refuses it.
         return np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32)
@@ -207,7 +207,7 @@ def _as_number(word: str) -> float | None:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, text without its end) of lines that are not blank; InputError: not UTF-8, a huge line."""
+    """Yield number and text of each line that is not blank; InputError if it is not UTF-8 or too long."""
     with open_regular(path) as stream:
         # A file without line ends is refused before it fills the memory.
         number = 0
