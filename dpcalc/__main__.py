@@ -25,14 +25,14 @@ if _INTERRUPT is signal.default_int_handler:
 
 
 def main() -> None:
-    """Run the command of sys.argv and sys.exit with its code; signals raise Stopped, unencodable output is escaped."""
+    """Run the command in sys.argv and exit with its code; signals to stop end it in an orderly way."""
     _raise_stopped_on_signals()
     _escape_unencodable_output()
     sys.exit(run(sys.argv[1:]))
 
 
 def _raise_stopped_on_signals() -> None:
-    """Let SIGTERM and SIGHUP raise Stopped, for an orderly end; one that is ignored or handled already stays so."""
+    """Let SIGTERM and SIGHUP raise Stopped, for an orderly end, unless they are ignored or handled already."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
@@ -40,7 +40,7 @@ def _raise_stopped_on_signals() -> None:
 
 
 def _escape_unencodable_output() -> None:
-    """Let standard output and error write characters that they cannot encode as escapes; a closed one is skipped."""
+    """Let standard output and error write characters that they cannot encode as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # a closed one is None
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # the real streams have it

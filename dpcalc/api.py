@@ -85,7 +85,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Solution:
-    """Return the least noise (of all phases without `phase`) or the most of a quantity within a target; or NoSolution.
+    """Return the least noise, or the most of another quantity, that meets a target; NoSolution if none does.
 
     Args:
         plan: as for `epsilon`; its own value of the quantity is ignored.
@@ -132,7 +132,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
 def delta(
     plan: Source, *, epsilon: float, unit: str | None = None, group_size: int | None = None, **unknown: Never
 ) -> DeltaResult:
-    """Return certified bounds on a plan's delta at an epsilon: upper, and lower or None; 1 and None without noise.
+    """Return certified bounds on delta at an epsilon: an upper one, and a lower one or None.
 
     Args:
         plan: as for `epsilon`; its own delta is ignored.
@@ -168,7 +168,7 @@ def risk(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> "Risk":
-    """Return upper bounds on an attacker's success against a plan; InputError outside (0, 1) or if not auto or pld.
+    """Return upper bounds on an attacker's success against a plan; InputError unless its method is auto or pld.
 
     Args:
         plan: as for `epsilon`.
@@ -227,7 +227,7 @@ class Comparison(Result):
 
 
 def compare(plan: Source, *, unit: str | None = None, group_size: int | None = None, **unknown: Never) -> Comparison:
-    """Return epsilon by every accountant, bound and other tool, valid rows first, ascending; InputError if tuned.
+    """Return epsilon by every accountant, bound and other tool, valid rows first; InputError for a tuned plan.
 
     Args:
         plan: as for `epsilon`.
@@ -258,7 +258,7 @@ def curve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> "Chart":
-    """Return a plan's curve of a kind, over `grid` or values around the plan's own; InputError: no such kind or method.
+    """Return a curve of a plan, such as epsilon over steps; InputError for an unknown kind, method or grid.
 
     Args:
         plan: as for `epsilon`.

@@ -89,7 +89,7 @@ class NoVerdictReason(NamedTuple):
 
 
 def no_verdict_reason(error: Exception) -> NoVerdictReason:
-    """Return the reason of exit code 3: DPC901 no bound, 902 time, 903 output, 904 memory, 999 (internal) any other."""
+    """Return the rule and sentence for an exit without a verdict (code 3), by the type of the error."""
     match error:
         case ConvergenceError():
             return NoVerdictReason("DPC901", str(error))
@@ -113,7 +113,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnosis(error: Exception) -> Diagnosis:
-    """Return exit code 2 and the text of an InputError; 3, rule and hint of `no_verdict_reason` for any other error.
+    """Return the exit code and text for an error: 2 for an InputError, else 3 with a rule and a hint.
 
     Args:
         error: of this package or any other.
@@ -127,7 +127,7 @@ def diagnosis(error: Exception) -> Diagnosis:
 
 
 def printable(text: str) -> str:
-    """Return lines with escapes for unprintable characters, and for `::` or `##[` that a CI runner takes for a command.
+    """Return lines in which unprintable characters, and commands to a CI runner, are escaped.
 
     Args:
         text: lines, of anybody.
@@ -136,7 +136,7 @@ def printable(text: str) -> str:
 
 
 def _escaped(line: str) -> str:
-    """Return a line with escapes for unprintable characters, and for the first character of each CI runner command."""
+    """Return a line in which unprintable characters, and commands to a CI runner, are escaped."""
     commands = {match.start() for match in LOG_COMMAND.finditer(line)}
     return "".join(
         f"\\x{ord(char):02x}" if at in commands else char if char.isprintable() else ascii(char)[1:-1]
@@ -167,7 +167,7 @@ def require_nonnegative(name: str, value: float) -> None:
 
 
 def require_whole(name: str, value: object, expected: str = "a whole number >= 0") -> int:
-    """Return a value >= 0 of any whole-number type (NumPy's too) as int; InputError for bool, fractions, texts, < 0.
+    """Return a whole number >= 0 of any type as int; InputError for any other value, also for a bool.
 
     Args:
         name: of the parameter, as its user writes it.
@@ -185,7 +185,7 @@ def require_whole(name: str, value: object, expected: str = "a whole number >= 0
 
 
 def counted(number: int, noun: str, form: str = "") -> str:
-    """Return "1 step" or "2 steps": a number in a `form` (as of `format`) and its noun, with an "s" unless it is 1.
+    """Return a number with its noun, such as "1 step" or "2 steps".
 
     Args:
         number: how many there are.

@@ -43,7 +43,7 @@ class Result:
 
 
 def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
-    """Return a value for JSON: Fraction as float, inf and nan as None, dataclasses as dicts, unknown types as repr."""
+    """Return a value in a form that JSON can hold; infinite numbers become None."""
     match value:
         case Result():
             return value.to_dict()
@@ -62,7 +62,7 @@ def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
 
 
 def _named_texts(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, `shown_number` or str) of each value but None, ""; mappings in lists add [i] to names."""
+    """Yield (dotted name, text) of each value that is not empty; names of nested mappings begin with the outer one."""
     for name, value in values.items():
         inner = value if isinstance(value, list) else [value]
         for place, each in enumerate(inner):
@@ -225,7 +225,7 @@ class Row(Result):
 
     @property
     def claim(self) -> str:
-        """Claim: "none" without epsilon, "KIND, no bound" if estimated, "upper bound" if valid, or "no bound here"."""
+        """Claim of a row in words, such as "upper bound" or "no bound here"; "none" without an epsilon."""
         if self.epsilon is None:
             return "none"
         if self.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:

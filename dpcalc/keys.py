@@ -56,7 +56,7 @@ class WholeNumber(ValueType):
     max_value: int = MAX_COUNT
 
     def check(self, value: object) -> int:
-        """Return a Fraction as int; WrongValueError unless it is whole (DPC102) and within the ends (DPC106)."""
+        """Return a whole number within the ends as int; WrongValueError for any other value."""
         if not isinstance(value, Fraction) or value.denominator != 1:
             raise WrongValueError("DPC102", "a whole number")
         if value < self.min_value:
@@ -81,7 +81,7 @@ class Exact(ValueType):
     quotients: bool = False
 
     def check(self, value: object) -> Fraction:
-        """Return a Fraction within the ends or in `gap`; WrongValueError: no Fraction (DPC102), or outside (DPC106)."""
+        """Return a number within the ends or in `gap`; WrongValueError for any other value."""
         if not isinstance(value, Fraction):
             raise WrongValueError("DPC102", "a number")
         if not self.min_value <= value <= self.max_value and value not in self.gap:
@@ -89,7 +89,7 @@ class Exact(ValueType):
         return value
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema, in floats, of the range, ends included, or a value of `gap`; no quotients."""
+        """Return the JSON Schema, in floats, of the range and of the values in `gap`."""
         inside: Schema = {"type": "number", "minimum": float(self.min_value), "maximum": float(self.max_value)}
         others: list[Schema] = [{"const": float(value)} for value in self.gap]
         return {"anyOf": [*others, inside]} if others else inside
@@ -182,7 +182,7 @@ class ListOf(ValueType):
     definition: str = ""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of a list of `$ref` to `definition`; without one, of a mapping or a list of them."""
+        """Return the JSON Schema of a list of mappings; without a definition, of one mapping or a list of them."""
         if self.definition:
             ends = {"minItems": self.min_length, "maxItems": self.max_length}
             return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}
@@ -220,7 +220,7 @@ def key(  # noqa: PLR0913  one for each fact
     advice: str = "",
     is_short_form: bool = False,
 ) -> Any:  # noqa: ANN401  as dataclasses.field
-    """Return a dataclass field that declares a Key of these arguments; without a default it is required, too."""
+    """Return a dataclass field that declares a key of a config; without a default the key is required."""
     declared = Key(
         kind=kind,
         meaning=meaning,
@@ -233,7 +233,7 @@ def key(  # noqa: PLR0913  one for each fact
 
 
 def keys_of(section: type) -> dict[str, Key]:
-    """Return {name: Key} of a dataclass in its order: fields made by `key`, and class variables of type Key.
+    """Return {name: Key} of the keys that a dataclass declares, in its order.
 
     A class variable is a key that the class does not hold itself: `clip` and `votes` of a mechanism are of its phase.
     """

@@ -50,7 +50,7 @@ def load(
     unit: str | None = None,
     group_size: int | None = None,
 ) -> Plan:
-    """Return the plan of a config file ("-": stdin) or mapping, its warnings issued as UserWarning; or ConfigError.
+    """Return the plan of a config file or mapping, and issue its warnings; ConfigError if it cannot be used.
 
     Args:
         path: file name, "-" is standard input; or the content of a config, as a mapping of mappings.
@@ -87,7 +87,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
     method: str = "auto",
     **unknown: Never,
 ) -> Plan:
-    """Return a plan of one level, or of `levels`; noise 0 if None; TypeError: unknown name, no delta; or InputError.
+    """Return a plan of one level, or of nested `levels`, from its numbers; InputError if they are wrong.
 
     Args:
         delta: in (0, 1); required.
@@ -161,7 +161,7 @@ def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def _nested_config(
     given: Mapping[str, Any], levels: Mapping[str, object], sampling: Mapping[str, object], names: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Return the config of the options `given`, {level: count}, sampling, unit and clip in `names`; or InputError."""
+    """Return the config that these options, levels and sampling describe; InputError if they do not fit together."""
     _require_nested(given, levels, sampling)
     noise = given["--noise-multiplier"]
     return _stated(
@@ -183,7 +183,7 @@ def _nested_config(
 
 
 def _require_nested(given: Mapping[str, Any], levels: object, sampling: object) -> None:
-    """Raise InputError unless levels and sampling are mappings and rate, sizes and scheme have their default values."""
+    """Raise InputError unless levels and sampling are mappings, without options that are for one level only."""
     for name, section in (("levels", levels), ("sampling", sampling)):
         if not isinstance(section, Mapping):
             raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
@@ -194,7 +194,7 @@ def _require_nested(given: Mapping[str, Any], levels: object, sampling: object) 
 
 
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
-    """Return a given or loaded plan, with `unit` and `group_size` unless None; InputError: wrong type, no such level.
+    """Return a plan, loaded if need be, with unit and group size if stated; InputError if it is no plan.
 
     Args:
         source: a plan, or what `load` takes.
@@ -210,7 +210,7 @@ def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan
 
 
 def plan_with_names(caller: str, numbers: dict[str, Any]) -> Plan:
-    """Return `plan(**numbers)`; TypeError for unknown names and a missing delta, in the words of `caller`.
+    """Return the plan of these arguments; TypeError for unknown or missing ones, in the words of `caller`.
 
     Args:
         caller: what the user called, for messages.
@@ -241,7 +241,7 @@ def _with_unit(plan: Plan, unit: str) -> Plan:
 
 
 def _with_group_size(plan: Plan, group_size: int) -> Plan:
-    """Return a plan with another group size; InputError: not whole, or above the count of an assumed level."""
+    """Return a plan with another group size; InputError if it is not whole, or above an assumed count."""
     group_size = require_whole("group_size", group_size, "a whole number >= 1")
     level = plan.phases[0].hierarchy.level(plan.unit)
     if level.is_assumed and group_size > level.count:
@@ -258,7 +258,7 @@ def _loaded(
     unit: str | None = None,
     group_size: int | None = None,
 ) -> Loaded:
-    """Return the config of a file or mapping, with unit and group if given; InputError: other type; or ConfigError."""
+    """Return the config of a file or mapping, with unit and group size if stated; InputError if it is wrong."""
     given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
     overrides = Overrides(flags=_flags(given))
     if not isinstance(path, str | os.PathLike | Mapping):
@@ -273,7 +273,7 @@ def _loaded(
 
 
 def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object], *, own: str = "") -> None:
-    """Raise TypeError for the first unknown argument, if any, with dpcalc's name for it or the place where to state it.
+    """Raise TypeError if an argument is unknown, with dpcalc's name for it or the place where to state it.
 
     Args:
         function: whose arguments are known.
@@ -286,7 +286,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
 
 
 def _argument_hint(name: str, known: Collection[str]) -> str:  # noqa: PLR0911  one for each way out
-    """Return dpcalc's word for another tool's argument if in `known`, else where to state it; never empty."""
+    """Return a hint on an unknown argument: dpcalc's name for it, or where to state it."""
     meant = key_suggestion("", name).key
     argument = _OUR_ARGUMENTS.get(meant, meant)
     if name in _ELSEWHERE:
@@ -305,7 +305,7 @@ def _argument_hint(name: str, known: Collection[str]) -> str:  # noqa: PLR0911  
 
 
 def _as_json(value: object) -> object:
-    """Return a value that `json` refuses: whole as int, a fraction as "a/b", a path as text, else float; InputError."""
+    """Return a number or path that `json` refuses in a form that it takes; InputError for any other value."""
     if isinstance(value, Rational) and value.denominator == 1:
         return int(value.numerator)
     if isinstance(value, Rational):
@@ -320,7 +320,7 @@ def _as_json(value: object) -> object:
 
 
 def _plan_to_solve(loaded: Loaded, stated_noise: Number | None) -> Plan:
-    """Return a config's plan and issue its warnings, except that of zero noise (DPC207) if `stated_noise` is None."""
+    """Return a config's plan and issue its warnings, but not that of zero noise if no noise was stated."""
     noiseless = "DPC207" if stated_noise is None else ""
     findings = tuple(finding for finding in loaded.diagnostics if finding.code != noiseless)
     return _plan_with_warnings(replace(loaded, diagnostics=findings), above=1)
@@ -336,7 +336,7 @@ def _plan_with_warnings(loaded: Loaded, *, above: int = 0) -> Plan:
 
 
 def _option_text(value: Number, name: str) -> str:
-    """Return a number as text: a str unchanged, a float as it prints, a fraction as decimal or "a/b"; or InputError."""
+    """Return a number as exact text, a float as the decimal that it prints as; InputError for any other value."""
     if isinstance(value, str):
         return value
     # A float means the decimal that it prints as: 0.1 is 1/10, not the nearest binary fraction.
@@ -347,7 +347,7 @@ def _option_text(value: Number, name: str) -> str:
 
 
 def exact_number(value: Number, name: str) -> Fraction:
-    """Return a number > 0, or the text of one ("0.1", "1/3"), as a fraction: 0.1 is 1/10; InputError for another value.
+    """Return a number > 0, or its text, as an exact fraction such as 1/10 for 0.1; InputError for any other value.
 
     Args:
         value: a number, or its text.
@@ -361,7 +361,7 @@ def exact_number(value: Number, name: str) -> Fraction:
 
 
 def real_number(value: object, name: str) -> float:
-    """Return any number (NumPy's, bool or nan too) as float; InputError for a text or what `float` refuses.
+    """Return a number of any type, also NumPy's, as float; InputError for a text or any other value.
 
     Args:
         value: that was given.
@@ -376,7 +376,7 @@ def real_number(value: object, name: str) -> float:
 
 
 def real_numbers(values: object, name: str) -> tuple[float, ...]:
-    """Return the distinct numbers of a sequence, ascending, as floats; InputError for one number alone and for texts.
+    """Return the distinct numbers of a sequence as floats, in ascending order; InputError for any other value.
 
     Args:
         values: that were given.
@@ -388,7 +388,7 @@ def real_numbers(values: object, name: str) -> tuple[float, ...]:
 
 
 def _about_argument(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic about an option with the argument's name, without line and column; any other unchanged."""
+    """Return a diagnostic on an option as one on the argument of that meaning; any other unchanged."""
     if diagnostic.path not in FLAGS:
         return diagnostic
     message, hint = _with_argument_names(diagnostic.message), _with_argument_names(diagnostic.hint)

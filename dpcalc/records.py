@@ -64,7 +64,7 @@ class _Fields(NamedTuple):
 
 
 def _fields(cls: Any) -> _Fields:  # noqa: ANN401  a class with attributes that the decorator has set
-    """Return a class's fields by their role in `_init` and `_eq`, and set them as `cls._record_fields`, the cache."""
+    """Return the fields of a class by their role, and store them in the class."""
     fields = dataclasses.fields(cls)
     taken = [field for field in fields if field.init]
     factories = {each.name: each.default_factory for each in fields if each.default_factory is not dataclasses.MISSING}
@@ -84,7 +84,7 @@ def _fields(cls: Any) -> _Fields:  # noqa: ANN401  a class with attributes that 
 
 
 def _init(self: Any, *args: Any, **values: Any) -> None:  # noqa: ANN401  the methods of any class
-    """Set the fields, defaults included, run `__post_init__`; TypeError for missing, unknown or repeated arguments."""
+    """Set all fields and run `__post_init__`; TypeError for missing, unknown or repeated arguments."""
     fields = self._record_fields or _fields(type(self))
     if args:
         if len(args) > len(fields.positional):

@@ -86,7 +86,7 @@ class Accountant:
         group_size: int | None = None,
         **numbers: Any,  # noqa: ANN401  those of `plan`
     ) -> None:
-        """Start before the first step of a config or of `plan(**numbers)`, with a budget `target_epsilon` if given.
+        """Start before the first step of a config or of `plan(**numbers)`, with `target_epsilon` as the budget.
 
         Args:
             config: a plan, the path of a config, or its content as a mapping.
@@ -142,7 +142,7 @@ class Accountant:
     def step(
         self, *, noise_multiplier: float | None = None, rate: Number | None = None, count: int = 1, **unknown: Never
     ) -> None:
-        """Record `count` >= 0 noisy updates, at the plan's noise and rate by default; a refused call records nothing.
+        """Record `count` noisy updates, by default with the plan's noise and rate; a refused call records nothing.
 
         Args:
             noise_multiplier: noise standard deviation / clip norm of these steps; by default that of the plan, whose
@@ -179,7 +179,7 @@ class Accountant:
         return pairs
 
     def _position_after(self, steps: int) -> _Position:
-        """Return the phase of the next step and its steps left, 10^12 if it may go on; InputError past an end."""
+        """Return the phase of the next step and how many steps it has left; InputError if the run is at its end."""
         for place, phase in enumerate(self._plan.phases[:-1]):
             if steps < phase.steps:
                 return _Position(place, phase.steps - steps)
@@ -193,7 +193,7 @@ class Accountant:
         return _Position(len(self._plan.phases) - 1, _MAX_STEPS if _goes_on(last) else last.steps - steps)
 
     def _add(self, setting: _Setting, count: int) -> None:
-        """Record `count` steps; a setting unlike the last clears `_certified`, other noise or rate `_last_step`."""
+        """Record `count` steps of a setting, and forget certified results that do not hold for it."""
         if self._history and self._history[-1][0] == setting:
             self._history[-1] = (setting, self._history[-1][1] + count)
         else:
@@ -205,7 +205,7 @@ class Accountant:
         self._steps += count
 
     def _phase(self, setting: _Setting) -> Phase:
-        """Return the plan's phase with a setting's noise and rate, steps unchanged, cached; InputError if refused."""
+        """Return the plan's phase with the noise and rate of a setting; InputError if it cannot have them."""
         if setting not in self._phases:
             phase = self._plan.phases[setting.place]
             if setting.noise_multiplier is not None:
@@ -216,7 +216,7 @@ class Accountant:
         return self._phases[setting]
 
     def _recorded_plan(self, more: int = 0) -> Plan:
-        """Return the plan of recorded steps and `more` like the last; equal settings are merged if draws are fresh."""
+        """Return the plan of the recorded steps and `more` like the last; steps with fresh draws are merged."""
         # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
         counts: dict[tuple[int, _Setting], int] = {}
         for at, (setting, count) in enumerate(self._history):
@@ -230,7 +230,7 @@ class Accountant:
         return guarantee(self._composed(run)).epsilon
 
     def _composed(self, run: Plan) -> Composition:
-        """Return the composition of a run, derived from `_base` if the draws are the same; else it is the new base."""
+        """Return the composition of a run, which shares work with earlier ones if the draws are the same."""
         # One base is kept, not a chain of compositions: each holds its losses.
         draws = [[(phase.hierarchy, phase.clip) for phase in each.phases] for each in (run, self._base.stated)]
         if draws[0] != draws[1]:
@@ -239,7 +239,7 @@ class Accountant:
 
     @property
     def epsilon(self) -> float:
-        """Upper bound on epsilon so far, that of the next certified step count; `inf` without noise, 0 before a step.
+        """Upper bound on epsilon so far, that of the next number of steps certified; infinite without noise.
 
         Of the class's certified step counts the next one decides; a composition (some 20 ms) is needed only where the
         steps have passed one, or the settings have changed.
@@ -263,7 +263,7 @@ class Accountant:
         self._certified = (ahead, self._bound(self._recorded_plan(ahead - count)))
 
     def _next_count(self, count: int) -> int:
-        """Return `count` rounded up to the spacing, or to an end before; unchanged if its setting is not the plan's."""
+        """Return the number of steps to certify: `count`, or a round number above it at the plan's own settings."""
         setting = self._history[-1][0]
         if not setting.is_of_plan:
             return count  # settings that may change with the next step
@@ -274,14 +274,14 @@ class Accountant:
         return min([ahead, *(end - others for end in self._ends(setting.place) if end - others >= count)])
 
     def _ends(self, place: int) -> list[int]:
-        """Return the steps at the ends of run and budget (10^12 if unknown), and of phase `place` but the last."""
+        """Return the steps at which the run, the budget and the phase end; 10^12 for an end that is not known."""
         ends = [self._plan.steps if self._has_length else _MAX_STEPS, self._last_step or _MAX_STEPS]
         if place < len(self._plan.phases) - 1:
             ends.append(sum(phase.steps for phase in self._plan.phases[: place + 1]))
         return ends
 
     def guarantee(self) -> Guarantee:
-        """Return the guarantee so far as `dpcalc.epsilon` does: for exactly these steps, with a lower bound if finite.
+        """Return the guarantee for exactly the steps so far, with a lower bound if it is finite.
 
         Raises:
             ConvergenceError: there is no certified answer.
@@ -292,7 +292,7 @@ class Accountant:
 
     @property
     def steps_left(self) -> int:
-        """Number of further steps of the plan's settings within the budget, 0 if exceeded; InputError without budget.
+        """Number of further steps within the budget at the plan's settings; InputError if there is no budget.
 
         Found once by some ten compositions, then counted down; anew after steps with other settings. The length of the
         plan is no limit, unless its cost depends on it.
@@ -314,7 +314,7 @@ class Accountant:
         return self.steps_left == 0
 
     def _fitting_steps(self, budget: float) -> int:
-        """Return the largest number of further steps within a budget, at most the plan's, or 10^12 if it can go on."""
+        """Return the largest number of further steps within a budget, at most as many as the plan allows."""
         limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
         fits, fails = 0, limit + 1
         known: _Point | None = None
@@ -333,7 +333,7 @@ class Accountant:
         return fits
 
     def _continued_plan(self, more: int) -> Plan:
-        """Return the plan of recorded steps, then its own next `more`; phases stay whole if no setting differs."""
+        """Return the plan of the recorded steps, followed by the next `more` steps of the plan itself."""
         before = tuple(phase for phase in self._recorded_plan().phases if phase.steps)
         done = with_total_steps(self._plan, self._steps).phases
         whole = with_total_steps(self._plan, self._steps + more).phases
@@ -343,7 +343,7 @@ class Accountant:
         return replace(self._plan, phases=(*before, *(phase for phase in ahead if phase.steps)))
 
     def state_dict(self) -> dict[str, object]:
-        """Return a dict for JSON: format, plan's hash and text, history of [phase index, noise, rate text, count]."""
+        """Return the recorded steps as a dict for JSON, with the hash and the text of the plan."""
         history = [
             [setting.place, setting.noise_multiplier, None if setting.rate is None else str(setting.rate), count]
             for setting, count in self._history
@@ -355,7 +355,7 @@ class Accountant:
         return fingerprint(replace(self._plan, budget=None))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replace the steps by those of a `state_dict` of this plan, whatever its budget; InputError changes nothing.
+        """Replace the steps by those of a `state_dict` of this plan; InputError, and no change, for any other.
 
         Args:
             state: what `state_dict` returned.
@@ -380,7 +380,7 @@ class Accountant:
         self._certified, self._last_step = (0, 0.0), None
 
     def _replay(self, history: Iterable[Any]) -> None:
-        """Record each [phase, noise, rate text or None, count] of a state; ValueError: not the plan's next steps."""
+        """Record the steps of a state's history; ValueError if they are not the plan's next steps."""
         for place, noise, rate, count in history:
             setting = _Setting(place, noise, None if rate is None else Fraction(rate))
             position = self._position_after(self._steps)
@@ -415,7 +415,7 @@ def _with_budget(run: Plan, epsilon: float) -> Plan:
 
 
 def _steps_at(epsilon: float, point: _Point, known: _Point | None) -> float:
-    """Return the steps with that epsilon on a power law through both points, or through one with the power 1/2."""
+    """Return an estimate of the steps with that epsilon, by a power law through one or two known points."""
     # Epsilon grows about as a power of the steps: a secant in logarithms comes within some steps of the end.
     power = 0.5
     if known is not None and known.steps != point.steps and known.epsilon != point.epsilon:
@@ -425,7 +425,7 @@ def _steps_at(epsilon: float, point: _Point, known: _Point | None) -> float:
 
 
 def _between(guess: float, fits: int, fails: int) -> int:
-    """Return a whole number strictly between two: the guess, cut, if inside, else about their geometric mean."""
+    """Return a whole number strictly between two: the guess if it lies there, else about their geometric mean."""
     if fits < guess < fails:
         return min(max(int(guess), fits + 1), fails - 1)
     return max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
@@ -462,7 +462,7 @@ def _with_noise(phase: Phase, noise_multiplier: float) -> Phase:
 
 
 def _with_rate(phase: Phase, rate: Fraction) -> Phase:
-    """Return a phase with its one Poisson rate changed; InputError outside (0, 1], or for held or other draws."""
+    """Return a phase with another rate of its one Poisson draw; InputError if it has no such draw or rate."""
     _require_memoryless(phase, "rate")
     if not 0 < rate <= 1:
         raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")

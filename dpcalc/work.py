@@ -77,7 +77,7 @@ def spend(units: float) -> None:
 
 @contextmanager
 def allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units`, or to what an outer allowance has left if less; else WorkExceededError."""
+    """Context that limits work to `units`, or to what an outer allowance has left; WorkExceededError beyond that."""
     outer = _METER.get()
     # No question may outspend the one around it.
     with own_allowance(units if outer is None else min(units, max(outer.limit - outer.spent, 0.0))) as meter:
@@ -86,7 +86,7 @@ def allowance(units: float) -> Iterator[Meter]:
 
 @contextmanager
 def own_allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units` whatever an outer allowance has left, which is charged at the end, unchecked.
+    """Context that limits work to `units`, whatever an outer allowance has left.
 
     The result then does not depend on earlier work. The surrounding allowance is charged afterwards.
     """
@@ -103,7 +103,7 @@ def own_allowance(units: float) -> Iterator[Meter]:
 
 
 def _metered(compute: Callable[[], Result], units: float, outer: Meter | None) -> tuple[Result, float]:
-    """Return (result, its work) of a computation on its own meter of `units`; WorkExceededError uses up `outer` too."""
+    """Return (result, work that it took), with at most `units` of work; WorkExceededError uses up `outer` too."""
     # A meter that shares nothing charged: the cost may not depend on what was asked before.
     inner = Meter(units)
     token = _METER.set(inner)
@@ -180,7 +180,7 @@ PART = 1.0 * SECOND
 def optional(
     name: str, compute: Callable[[], Part], absent: Absent, *, units: float = PART
 ) -> tuple[Part | Absent, str]:
-    """Return (part, "") or, on failure or more than `units`, (`absent`, reason); defects warn, OutOfTimeError passes.
+    """Return (part, ""), or (`absent`, reason) if the part fails or needs too much work; OutOfTimeError passes.
 
     Args:
         name: of the part, for the sentence that says that it is missing.
@@ -205,7 +205,7 @@ def optional(
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of a failure in words, by the type of its error; numbers out of range for unlisted types."""
+    """Return the reason of a failure in words, by the type of its error."""
     match error:
         case TooLargeError():
             return "it needs more work or memory than one answer may take"

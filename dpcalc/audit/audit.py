@@ -91,7 +91,7 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count a block's entries of this phase by unit, each task as a step; InputError for an index beyond its frame.
+        """Count a block's entries of this phase by unit; InputError for an index beyond its frame.
 
         Args:
             block: some steps of the log.
@@ -113,7 +113,7 @@ class _PhaseAudit:
         self._count(steps, units, min(max(block.end - self.first, 0) * self.tasks, self.steps))
 
     def _count(self, steps: IntArray, units: IntArray, end: int) -> None:
-        """Count the whole redraw periods before `end` (all at the run's end, or of tasks); later entries wait."""
+        """Count the entries of whole redraw periods before `end`; later ones wait for the next call."""
         if self.has_tasks:  # not in order, and never held
             add_entries(self.levels, steps, units, end=end)
             return
@@ -146,7 +146,7 @@ class _PhaseAudit:
         ]
 
     def _place(self, number: int, step: int, unit: int) -> str:
-        """Return "step 7: user 3, record 5": indices within frames, down to level `number`; no step if it is < 0."""
+        """Return words for a place in the log, such as "step 7: user 3, record 5"; without the step if it is < 0."""
         words: list[str] = []
         for counts in reversed(self.levels[:number]):
             level = counts.level
@@ -160,7 +160,7 @@ class _PhaseAudit:
 
 
 def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) -> Audit:
-    """Test a log of batches against a plan's sampling; InputError: unusable log; UnsupportedError: untestable draws.
+    """Test a log of batches against a plan's sampling; InputError if the log cannot be used.
 
     Args:
         plan: a training run; its phases follow each other in the log.
@@ -185,7 +185,7 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
 
 
 def _phase_audits(plan: Plan) -> list[_PhaseAudit]:
-    """Return an audit without entries for each phase that has steps, one phase's steps after the other's."""
+    """Return an empty audit for each phase that has steps."""
     audits = []
     first = 0
     for phase in plan.phases:
@@ -196,7 +196,7 @@ def _phase_audits(plan: Plan) -> list[_PhaseAudit]:
 
 
 def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
-    """Return all tests at equal shares of the false alarm; a finding per contradicted level that no lower explains."""
+    """Return the results of all tests, with a finding for each contradicted level that no lower level explains."""
     logged = [(each, level) for each in audits for level in each.logged()]
     by_level = [(each, level, tuple(statistics_of(level))) for each, level in logged]
     number = max(1, sum(len(tests) for *_, tests in by_level))
@@ -227,7 +227,7 @@ def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
 
 
 def _notes(level: DeclaredLevel) -> list[str]:
-    """Return [note] on the first that is not tested (unknown sizes, mixed draws, hidden units, a maximum), or []."""
+    """Return a note on what cannot be tested of a level, in a list; [] if there is nothing to note."""
     if not level.has_sizes:
         return [f"{level.name}: how many there are is not declared, so that only sizes and repeats are tested"]
     if level.is_mixed:
@@ -243,7 +243,7 @@ def _notes(level: DeclaredLevel) -> list[str]:
 
 
 def _log_form(plan: Plan) -> LogForm:
-    """Return a log's columns (task first, levels) and steps; UnsupportedError if phases differ; InputError: 0 steps."""
+    """Return the columns and steps that a plan's log must have; UnsupportedError or InputError if no log fits it."""
     names = set()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
@@ -259,7 +259,7 @@ def _log_form(plan: Plan) -> LogForm:
 
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
-    """Return a phase's levels as declared, outermost first, in a run of `steps`; UnsupportedError as `_schemes`."""
+    """Return the levels of a phase as declared, outermost first; UnsupportedError if they cannot be audited."""
     schemes = _schemes(phase.hierarchy)
     shown = _entry_probabilities(phase.hierarchy, schemes)
     declared: list[DeclaredLevel] = []
@@ -272,7 +272,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
 def _declared_level(
     phase: Phase, schemes: Sequence[Scheme], above: Sequence[DeclaredLevel], *, shown: float | None, times: int
 ) -> DeclaredLevel:
-    """Return the next level below those `above`; `is_every` if all of them are drawn whole and have known sizes."""
+    """Return the declaration of the next level below those in `above`."""
     hierarchy, place = phase.hierarchy, len(above)
     level, scheme = hierarchy.levels[place], schemes[place]
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
@@ -299,7 +299,7 @@ def _declared_level(
 
 
 def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
-    """Return each level's scheme, Fixed in tasks; UnsupportedError for two shuffles, or a shuffle of unequal frames."""
+    """Return the scheme of each level, fixed sizes for tasks; UnsupportedError for shuffles that cannot be audited."""
     episodes = hierarchy.episodes
     schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
     if episodes is not None:
@@ -311,7 +311,7 @@ def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
 
 
 def _counted_periods(scheme: Scheme, period: int, steps: int, shown: float | None) -> int:
-    """Return how many redraw periods are tested: whole cycles; else all, a cut last one if all units are shown."""
+    """Return how many redraw periods are tested, without a cut cycle or, if units may be hidden, a cut period."""
     # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
     if isinstance(scheme, CyclicPoisson):
         return steps - steps % scheme.groups
@@ -319,7 +319,7 @@ def _counted_periods(scheme: Scheme, period: int, steps: int, shown: float | Non
 
 
 def _period_of_draws(scheme: Scheme, limits: Participation | None) -> int:
-    """Return the number of draws from a unit's draw to its next: bins, groups, fixed epochs' separation; else 1."""
+    """Return the number of draws from one draw of a unit to its next, where bins, groups or epochs fix it; else 1."""
     match scheme:
         case BallsInBins(bins=bins):
             return bins
@@ -332,7 +332,7 @@ def _period_of_draws(scheme: Scheme, limits: Participation | None) -> int:
 
 
 def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
-    """Return in how many draws `count` units are taken at the mean size of a draw, rounded up; `count` for size 0.
+    """Return the number of draws in which `count` units are taken at the mean size of a draw, rounded up.
 
     Exactly the steps of a pass for a shuffle; of cyclic draws whole cycles, of groups one if their rate is 0.
     """
@@ -351,7 +351,7 @@ def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
 
 
 def _entry_probabilities(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
-    """Return each level's probability that a drawn unit has an entry; None if it varies, or below replacement."""
+    """Return each level's probability that a drawn unit has an entry in the log; None if it varies."""
     # Below a level whose units can be drawn twice at once, two draws are mixed: None too.
     shown: list[float | None] = [1.0]
     for above, level, scheme in reversed(list(zip(hierarchy.levels, hierarchy.levels[1:], schemes[1:], strict=False))):
@@ -370,7 +370,7 @@ def _entry_probabilities(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> lis
 
 
 def _nonempty_probability(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return the probability that a draw from `size` units, each with an entry by `shown`, has one; None if it varies.
+    """Return the probability that a draw from `size` units has an entry in the log; None if it varies.
 
     It varies where units choose their steps, and where passes, copies or cut batches hold units without an entry.
     """

@@ -28,7 +28,7 @@ Contradicted = Mapping[Kind, Statistic]
 
 
 def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
-    """Return the sentence of the first pattern that fits; else that of the smallest p-value, or its two numbers.
+    """Return a sentence that explains contradicted tests, by the first pattern that fits, else by one test.
 
     Args:
         logged: the level.
@@ -48,7 +48,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
 
 
 def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a log with all units the same number (>= 2) of times in their batch; else ""."""
+    """Return the sentence on a log in which each unit stands equally often, twice or more, in its batch; else ""."""
     counts, name = logged.counts, logged.level.name
     if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats:
         return ""
@@ -57,7 +57,7 @@ def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on repeats in a step: this is `with-replacement` if > 1/4 of its number, else excluded."""
+    """Return the sentence on units that are repeated in a step against the declared scheme; else ""."""
     counts, level = logged.counts, logged.level
     first = counts.first_repeat
     if Kind.REPEATS not in by_kind or first is None or isinstance(level.scheme, WithReplacement):
@@ -72,7 +72,7 @@ def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _undeclared_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on undeclared passes, `shuffle` if most sizes are equal, else `balls-in-bins`; "" if none."""
+    """Return the sentence on a log that goes in passes although none are declared; else ""."""
     level = logged.level
     if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle | BallsInBins) or not _has_passes(logged):
         return ""
@@ -83,7 +83,7 @@ def _undeclared_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _has_passes(logged: LoggedLevel) -> bool:
-    """Return True if third draws of a unit in a pass are at most 5 % of those expected by chance, at least 20."""
+    """Return True if units are drawn a third time within a pass much more rarely than chance would have it."""
     # A window as long as a pass meets at most two passes, wherever it begins: no unit is in it three times.
     counts = window_counts(logged)
     return (
@@ -94,7 +94,7 @@ def _has_passes(logged: LoggedLevel) -> bool:
 
 
 def _bins_in_place_of_shuffle(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a declared shuffle with passes of batches mostly of different sizes; else ""."""
+    """Return the sentence on a declared shuffle whose batches differ in size, as in balls-in-bins; else ""."""
     sizes = logged.draws.sizes
     is_shuffle = isinstance(logged.level.scheme, Shuffle) and Kind.SIZES in by_kind and _has_passes(logged)
     if not is_shuffle or _usual_share(sizes) >= _MAJORITY:
@@ -104,7 +104,7 @@ def _bins_in_place_of_shuffle(logged: LoggedLevel, by_kind: Contradicted) -> str
 
 
 def _other_drop_last(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a declared shuffle, sizes contradicted, whose batches fit the other `drop_last`; or ""."""
+    """Return the sentence on a declared shuffle whose batches fit the other value of `drop_last`; else ""."""
     scheme = logged.level.scheme
     if not isinstance(scheme, Shuffle) or Kind.SIZES not in by_kind or not _has_passes(logged):
         return ""
@@ -117,7 +117,7 @@ def _other_drop_last(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _fresh_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on balls-in-bins declared `held`, of which a unit is at another step; else ""."""
+    """Return the sentence on bins declared `held` of which a unit has moved to another step; else ""."""
     first = logged.counts.first_moved
     if not isinstance(logged.level.scheme, BallsInBins) or Kind.HELD not in by_kind or first is None:
         return ""
@@ -126,7 +126,7 @@ def _fresh_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _held_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on balls-in-bins declared `fresh`, of which at least half of the units stay; else ""."""
+    """Return the sentence on bins declared `fresh` of which at least half of the units stay; else ""."""
     level, scheme = logged.level, logged.level.scheme
     if not isinstance(scheme, BallsInBins) or Kind.OVERLAP not in by_kind:
         return ""
@@ -137,7 +137,7 @@ def _held_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on repeats in declared passes: `fixed` if most sizes are equal, else `poisson`; or ""."""
+    """Return the sentence on declared passes within which units are repeated; else ""."""
     level = logged.level
     if not isinstance(level.scheme, Shuffle | BallsInBins) or Kind.PASSES not in by_kind:
         return ""
@@ -149,7 +149,7 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _redraws_within_a_period(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on the first unit that is not in all steps of its redraw period, if tested; else ""."""
+    """Return the sentence on a unit that is not in all steps of its redraw period; else ""."""
     if Kind.HELD not in by_kind or logged.counts.unheld is None:
         return ""
     return (
@@ -159,7 +159,7 @@ def _redraws_within_a_period(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on draws of which at least half hold the same units as the one before; else ""."""
+    """Return the sentence on draws of which at least half repeat the draw before; else ""."""
     level, draws = logged.level, logged.draws
     has_previous = draws.previous > 0
     same = has_previous & (draws.repeated == draws.sizes) & (draws.sizes == draws.previous)
@@ -174,7 +174,7 @@ def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _constant_sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on draws all of one size where Poisson, bins or allocation are declared; else ""."""
+    """Return the sentence on draws that are all of one size where the declared scheme varies it; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not _has_wrong_sizes(logged, by_kind) or sizes.min() != sizes.max():
         return ""
@@ -190,7 +190,7 @@ def _constant_sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _other_fixed_size(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on `fixed` draws of mostly different sizes, or all of a size that is not declared; or ""."""
+    """Return the sentence on `fixed` draws whose sizes differ, or all differ from the declared one; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not isinstance(level.scheme, Fixed) or not _has_wrong_sizes(logged, by_kind):
         return ""
@@ -208,7 +208,7 @@ def _has_wrong_sizes(logged: LoggedLevel, by_kind: Contradicted) -> bool:
 
 
 def _above_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on capped Poisson batches of which one holds more than the declared maximum; else ""."""
+    """Return the sentence on capped Poisson batches that hold more than the declared maximum; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not isinstance(level.scheme, CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
         return ""
@@ -219,7 +219,7 @@ def _above_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _undeclared_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on Poisson batches that pile up at a largest size below any declared maximum; else ""."""
+    """Return the sentence on Poisson batches that are cut at a maximum below any declared one; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not isinstance(level.scheme, Poisson | CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
         return ""
@@ -233,7 +233,7 @@ def _undeclared_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on Poisson draws, without a maximum, of a mean size 5 deviations off the declared; or ""."""
+    """Return the sentence on Poisson draws whose mean size is far from the declared one; else ""."""
     level, draws = logged.level, logged.draws
     if not isinstance(level.scheme, Poisson) or not by_kind.keys() & {Kind.TOTAL, Kind.SIZES} or not draws.sizes.size:
         return ""
@@ -253,7 +253,7 @@ def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on units never drawn, if over 20 + twice those expected by the mean draws a unit; else ""."""
+    """Return the sentence on units that are never drawn, if they are far more than by chance; else ""."""
     level, counts = logged.level, logged.counts.counts
     never = np.flatnonzero(counts == 0)
     mean = float(counts.mean()) if counts.size else 0.0
@@ -263,7 +263,7 @@ def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _neighbours(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on neighbouring units in a draw if that test is contradicted, on either side; else ""."""
+    """Return the sentence on neighbouring units that are drawn together too often or too rarely; else ""."""
     if Kind.NEIGHBOURS not in by_kind:
         return ""
     units = f"neighbouring units of level {logged.level.name}"
@@ -271,7 +271,7 @@ def _neighbours(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _repeated_groups(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on too many draws with many units of the one before, if JOINT is contradicted; else ""."""
+    """Return the sentence on draws that share too many units with the draw before; else ""."""
     if Kind.JOINT not in by_kind or by_kind[Kind.JOINT].observed <= by_kind[Kind.JOINT].expected:
         return ""
     units = f"the same units of level {logged.level.name}"

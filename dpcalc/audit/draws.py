@@ -185,7 +185,7 @@ class LevelCounts:
         self._parts: list[tuple[IntArray, ...]] = []
 
     def add(self, steps: IntArray, units: IntArray, *, end: int) -> None:
-        """Count sorted entries of whole periods, the records' repeats too, as draws; skip periods from `times` on.
+        """Count the sorted entries of whole periods as draws and, if they are records, their repeats.
 
         Args:
             steps: of each entry, from 0, shape (entries,).
@@ -210,7 +210,7 @@ class LevelCounts:
         self._add_draws(times, units)
 
     def _add_draws(self, times: IntArray, units: IntArray) -> None:
-        """Append a draw for each (parent, period) of entries sorted by (period, unit), and count its units."""
+        """Append the draw of each parent in each period, and count its units."""
         parents = self.level.parents_of(units)
         begins = _begins_of_equal(parents, times)
         sizes = np.diff(begins, append=units.size)
@@ -235,7 +235,7 @@ class LevelCounts:
         )
 
     def draws(self) -> Draws:
-        """Return all draws by (parent, number), `previous` the size of the draw numbered `lag` less, 0 if none."""
+        """Return all draws by (parent, number), each with the size of the draw that it is compared with, 0 if none."""
         empty = (np.zeros(0, dtype=np.int64),) * 6
         columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
         order = np.lexsort((columns[1], columns[0]))
@@ -257,7 +257,7 @@ class LevelCounts:
         )
 
     def _add_entries_per_unit(self, steps: IntArray, units: IntArray) -> None:
-        """Count the entries of each (step, unit), arrays sorted; update total, repeats, fewest, most and first repeat.
+        """Count the entries of each unit in each step, and update the totals and the first repeat.
 
         Args:
             steps: of each entry, ascending, not empty.
@@ -277,7 +277,7 @@ class LevelCounts:
     def _units_of_periods(
         self, times: IntArray, steps: IntArray, units: IntArray, end: int
     ) -> tuple[IntArray, IntArray]:
-        """Return (periods, units) sorted, each unit once a period; set `unheld` to the first not in all its steps."""
+        """Return (periods, units) with each unit once a period; note the first unit that is not in all its steps."""
         order = np.lexsort((units, times))
         times, steps, units = times[order], steps[order], units[order]
         begins = _begins_of_equal(units, times)
@@ -291,7 +291,7 @@ class LevelCounts:
         return times, units
 
     def _next_numbers(self, parents: IntArray) -> IntArray:
-        """Return the number of each new draw within its parent, counted on from earlier calls, in order of time."""
+        """Return the numbers of new draws, counted on within each parent in order of time."""
         # Where a parent is not always drawn, the log does not show its empty draws: they have no number.
         order = np.argsort(parents, kind="stable")
         ordered = parents[order]
@@ -303,7 +303,7 @@ class LevelCounts:
         return numbers
 
     def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Count each unit's draws, by window and distance too; return entries whose unit was drawn `lag` draws before.
+        """Count the draws of each unit; return the entries whose unit was drawn `lag` draws before.
 
         Args:
             units: of each entry, different within a draw, in the order of time.
@@ -340,7 +340,7 @@ class LevelCounts:
     def _count_occurrences(
         self, unit: IntArray, number: IntArray, previous: IntArray, is_first: NDArray[np.bool_]
     ) -> IntArray:
-        """Return the place of each draw, from 1, among its unit's in its window; add them to `by_occurrence`.
+        """Return the place of each draw, from 1, among its unit's draws in a window; add them to `by_occurrence`.
 
         Args:
             unit: of each entry, ascending.
@@ -366,7 +366,7 @@ class LevelCounts:
 
 
 def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:
-    """Return the place at which each run of equal entries (of all arrays, not empty) begins, 0 the first."""
+    """Return the places at which runs of equal entries begin, compared in all arrays; the first is 0."""
     is_new = np.diff(first) != 0
     for other in others:
         is_new |= np.diff(other) != 0
@@ -374,7 +374,7 @@ def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:
 
 
 def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:
-    """Add entries, sorted by (step, record), to each level, as the parents of the level below; nothing for none.
+    """Add entries to the level of records and, as their parents, to each level above.
 
     Args:
         levels: outermost first.

@@ -39,7 +39,7 @@ from dpcalc.sampling.schemes import (
 
 
 def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield the statistics of one level, chosen by its declaration, not by the log; UnsupportedError for other schemes.
+    """Yield the tests of one level, chosen by its declared scheme; UnsupportedError if that cannot be tested.
 
     Args:
         logged: the level and what the log shows of it.
@@ -80,7 +80,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _repeats_test(logged: LoggedLevel) -> Statistic:
-    """Return the certain test (log p-value 0 or -inf) that no unit stands twice in one step."""
+    """Return the test that no unit stands twice in one step; a single repeat contradicts it with certainty."""
     first = logged.counts.first_repeat
     sentence = (
         "" if first is None else f"{logged.place(first.step, first.unit)} stands {first.entries} times in its batch"
@@ -89,7 +89,7 @@ def _repeats_test(logged: LoggedLevel) -> Statistic:
 
 
 def _held_test(logged: LoggedLevel) -> Statistic:
-    """Return the certain test (log p-value 0 or -inf) that all steps of a redraw period have the same units."""
+    """Return the test that a redraw period has the same units in all steps; a single change contradicts it."""
     first, level = logged.counts.unheld, logged.level
     sentence = (
         "" if first is None else f"{logged.place(*first)} is not in all {level.period} steps of its redraw period"
@@ -134,7 +134,7 @@ def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]
 
 
 def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
-    """Return the certain test (log p-value 0 or -inf) that no unit is drawn twice in a pass."""
+    """Return the test that no unit is drawn twice in a pass; a single repeat contradicts it with certainty."""
     level, repeats = logged.level, logged.counts.by_occurrence[2]
     return certain_test(
         Kind.PASSES,
@@ -145,7 +145,7 @@ def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
 
 
 def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests of a unit's steps: their number, separation, place in fixed epochs; none without limits."""
+    """Yield tests of the steps of each unit under `any-order`, their number and distance; none without limits."""
     level, counts = logged.level, logged.counts
     if level.limits is None:
         return
@@ -169,7 +169,7 @@ def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield tests of kept groups; then of max_batch_size if stated, else of total, spread, repeats in some cycles.
+    """Yield tests of cyclic draws: that groups are kept and, by `max_batch_size` or the rate, how many are drawn.
 
     The last three only where the sizes of frames are known and every unit has an entry with the same probability.
     """
@@ -210,7 +210,7 @@ def _window_lengths(draws: int, window: int) -> IntArray:
 
 
 def _repeats_in_windows_test(logged: LoggedLevel, lengths: IntArray, chance: Callable[[int], Array]) -> Statistic:
-    """Return the test of units' second and third draws in windows; `chance(n)`: of n draws or more, by window."""
+    """Return the test of how often units are drawn a second and a third time within a window."""
     level = logged.level
     repeats = [
         Count(
@@ -224,7 +224,7 @@ def _repeats_in_windows_test(logged: LoggedLevel, lengths: IntArray, chance: Cal
 
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
-    """Return the certain test that a unit's draws lie multiples of `lag` draws apart; failed, it says the sentence."""
+    """Return the certain test that the draws of each unit are multiples of `lag` draws apart."""
     first = logged.counts.first_moved
     return certain_test(
         Kind.HELD,
@@ -235,7 +235,7 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
 
 
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
-    """Yield tests of balls-in-bins: repeats, held steps; with known sizes totals, sizes, neighbours, fresh choices."""
+    """Yield tests of balls-in-bins: repeats, held steps and, where sizes are known, how units spread over bins."""
     level, shown = logged.level, logged.level.shown
     yield _no_repeats_in_a_pass_test(logged)
     if scheme.is_held:
@@ -260,7 +260,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
 
 
 def _whole_passes_test(logged: LoggedLevel, bins: int) -> Statistic:
-    """Return the certain test that the draws of whole passes hold every unit once in each pass, counted in all."""
+    """Return the certain test that whole passes draw as many units in all as if each drew every unit once."""
     level, draws = logged.level, logged.draws
     whole = level.times - level.times % bins
     return certain_test(
@@ -273,7 +273,7 @@ def _whole_passes_test(logged: LoggedLevel, bins: int) -> Statistic:
 
 
 def _fresh_choice_tests(logged: LoggedLevel, scheme: BallsInBins, chance: float) -> Iterator[Statistic]:
-    """Yield tests of the units at the same step of two passes, in all and by draw; each is by `chance` if shown."""
+    """Yield tests that units choose their step anew in each pass, by how many are at the same step twice."""
     level, draws = logged.level, logged.draws
     # Passes are taken in pairs: given the first of a pair, units choose its steps again independently.
     is_second = draws.numbers // scheme.bins % 2 == 1
@@ -291,7 +291,7 @@ def _fresh_choice_tests(logged: LoggedLevel, scheme: BallsInBins, chance: float)
 
 
 def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
-    """Yield tests of draws per unit; with known frames of sizes; with all units shown of overlaps, pairs, repeats."""
+    """Yield tests of random allocation: draws of each unit and, as far as the log shows them, sizes and overlaps."""
     level, draws, times, steps = logged.level, logged.draws, scheme.times, logged.level.times
     yield _declared_times_test(logged, times)
     if level.shown is None or not level.has_sizes:
@@ -329,7 +329,7 @@ def _declared_times_test(logged: LoggedLevel, times: int) -> Statistic:
 
 
 def _first_draws(logged: LoggedLevel, times: int) -> LoggedLevel:
-    """Return the level with each parent's draws numbered below `times` alone; `times` cut too; counts those of all."""
+    """Return the level with only the draws numbered below `times`; its counts stay those of all draws."""
     draws = logged.draws
     kept = draws.numbers < times
     columns = {name: values[kept] for name, values in vars(draws).items()}

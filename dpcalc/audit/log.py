@@ -66,7 +66,7 @@ class Block:
 
 
 def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None]) -> Iterator[Block]:
-    """Yield all steps of a log in blocks, JSONL if it begins with "[" or "{", else CSV; InputError if it is neither.
+    """Yield the steps of a log, CSV or JSONL by its content, in blocks; InputError if it cannot be used.
 
     Args:
         path: file name, or "-" for standard input.
@@ -89,7 +89,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager of (name, bytes): a regular file, or standard input for "-"; InputError also for errors inside.
+    """Context manager of (name, stream) of a file, or standard input for "-"; InputError if it cannot be read.
 
     Args:
         path: file name, or "-".
@@ -114,7 +114,7 @@ def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
-    """Yield (first line's number, text) of pieces of whole lines; InputError for one over 64 MiB or not in UTF-8.
+    """Yield (number of the first line, text) of pieces of whole lines; InputError if one is too long or not UTF-8.
 
     Args:
         name: of the file, for messages.
@@ -141,7 +141,7 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
-    """Return UTF-8 as text, CR LF as LF, without byte order mark if `is_begin`; InputError with a bad byte's line."""
+    """Return UTF-8 as text with LF line ends, without a byte order mark; InputError, with the line, for other bytes."""
     try:
         return data.decode("utf-8-sig" if is_begin else "utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -150,7 +150,7 @@ def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
 
 
 def _count_error(place: str, form: LogForm, got: str) -> InputError:
-    """Return the error that a log has `got` steps, in words, not those of the config; `--steps N` is the way out."""
+    """Return the error that a log does not have as many steps as the config; `got` says in words how many."""
     return InputError(
         f"{place}: expected {counted(form.steps, 'step')}, as the config says, got {got}; "
         "for a shorter run, state its length: --steps N"
@@ -161,7 +161,7 @@ def _count_error(place: str, form: LogForm, got: str) -> InputError:
 
 
 def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield blocks of JSONL, a step for each line not blank; InputError for a wrong line or number of steps."""
+    """Yield the blocks of a JSONL log, a step for each line; InputError for a wrong line or number of steps."""
     values: list[int] = []
     sizes: list[int] = []
     lines: list[int] = []
@@ -186,7 +186,7 @@ def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) ->
 
 
 def _json_block(values: list[int], sizes: list[int], lines: list[int], first: int, form: LogForm) -> Block:
-    """Return the block of steps from `first` on; `values` has all paths in a row, `sizes` and `lines` one per step."""
+    """Return the block of steps from `first` on, given all indices in a row and the size and line of each step."""
     return Block(
         first=first,
         end=first + len(sizes),
@@ -197,7 +197,7 @@ def _json_block(values: list[int], sizes: list[int], lines: list[int], first: in
 
 
 def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
-    """Return the indices of a line's array, path after path; InputError for other JSON or indices outside [0, 1e18)."""
+    """Return the indices in a line's JSON array, path after path; InputError for any other content."""
     try:
         batch = json.loads(words)
     except (ValueError, RecursionError):
@@ -231,7 +231,7 @@ def unquoted(cell: str) -> str:
 
 
 def short(value: object) -> str:
-    """Return a value for a message: text as it is, others as JSON, cut to 40 characters and "...", then escaped.
+    """Return a value as escaped text for a message, cut after 40 characters.
 
     Args:
         value: what a log holds.
@@ -244,7 +244,7 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield a CSV log in blocks of whole steps, absent ones empty; InputError: header, rows, no last step."""
+    """Yield the blocks of a CSV log in whole steps; InputError for a wrong header or row, or no last step."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = _csv_delimiter(f"{name}:{number}", header, form)
@@ -275,7 +275,7 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
 
 
 def _csv_delimiter(place: str, header: str, form: LogForm) -> str:
-    """Return the commonest of , ; tab in a header; InputError unless that is step, NAMES (or step,index for one)."""
+    """Return the delimiter of a header; InputError unless its columns are the step and the levels."""
     delimiter = max(DELIMITERS, key=header.count)
     columns = [unquoted(cell) for cell in header.split(delimiter)]
     expected = ["step", *form.names]
@@ -285,7 +285,7 @@ def _csv_delimiter(place: str, header: str, form: LogForm) -> str:
 
 
 def _check_steps(name: str, rows: IntArray, last: int, form: LogForm) -> None:
-    """Raise InputError, with the line, for the first row whose step falls, from `last` on, or is beyond the run."""
+    """Raise InputError, with the line, for the first step that is out of order or beyond the run."""
     steps, lines = rows[:, 0], rows[:, -1]
     falls = np.flatnonzero(np.diff(steps, prepend=last) < 0)
     if falls.size:
@@ -305,7 +305,7 @@ def _csv_block(rows: IntArray, first: int, end: int) -> Block:
 
 
 def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray[Any] | None:
-    """Return CSV text as an array (rows, width) of cells of digits and `characters` alone; None for others or no rows.
+    """Return CSV text of plain numbers as an array, read at once; None if it has other cells, or no rows.
 
     Args:
         text: lines of cells with commas between them.
@@ -331,7 +331,7 @@ def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray
 
 
 def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> IntArray:
-    """Return rows (step, index by level, line) of CSV text, indices -1 for an empty batch, blank lines left out."""
+    """Return the rows (step, index of each level, line) of CSV text; indices are -1 for an empty batch."""
     table = plain_table(text, len(columns), b"", np.int64)
     if table is not None and table.max() < 10**18:
         return np.column_stack([table, np.arange(start, start + len(table))])
@@ -344,7 +344,7 @@ def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> Int
 
 
 def _csv_row(name: str, line: int, words: str, columns: tuple[str, ...]) -> list[int]:
-    """Return [step, *path, line] of a row, a blank path as -1s (empty batch); InputError unless whole numbers >= 0."""
+    """Return a row as [step, *indices, line], with indices -1 for an empty batch; InputError for other cells."""
     cells = words.split(",")
     if len(cells) != len(columns):
         raise InputError(f"{name}:{line}: expected {len(columns)} columns ({', '.join(columns)}), got {len(cells)}")

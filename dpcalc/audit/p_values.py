@@ -90,7 +90,7 @@ class Statistic:
 
 
 def log_tail(count: Count) -> float:
-    """Return the log, <= 0, of Chernoff's bound on the tail on the observed side of the mean; -inf if impossible.
+    """Return the log of Chernoff's bound on the tail beyond an observed count; -inf if the count is impossible.
 
     Args:
         count: the number of events; the tail is the upper one above its expectation, else the lower one.
@@ -111,7 +111,7 @@ def log_tail(count: Count) -> float:
 
 
 def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
-    """Return the test of the least likely count, its p-value times 2 per count (union bound), at most 1; 1 for none.
+    """Return the test of the least likely of several counts, by a union bound; its p-value is 1 for no counts.
 
     Args:
         kind: the statistic.
@@ -134,7 +134,7 @@ def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
 
 
 def certain_test(kind: Kind, quantity: str, *, observed: float, expected: float = 0, sentence: str) -> Statistic:
-    """Return the test of a number that the law fixes: log p-value 0 and no sentence if observed == expected, else -inf.
+    """Return the test of a number that the declaration fixes; any other number contradicts it with certainty.
 
     Args:
         kind: the statistic.
@@ -182,7 +182,7 @@ class PrivacyCurve:
 
     @classmethod
     def of(cls, profiles: tuple[Profiles, ...]) -> "PrivacyCurve":
-        """Return the curve of the largest delta, of all profiles and directions, at 400 epsilons; delta 1 for none."""
+        """Return the curve of the largest delta of all profiles and directions, on a grid; delta 1 for no profiles."""
         if not profiles:
             return cls(np.zeros(1), np.ones(1))
         last = max(float(each.epsilons[-1]) for each in profiles)
@@ -231,13 +231,13 @@ class Guesses:
     correct: int
 
     def p_value(self, curve: PrivacyCurve) -> float:
-        """Return an upper bound <= 1 on the chance of so many right guesses: the smaller of Theorems 18.2, 18.3."""
+        """Return an upper bound on the p-value of so many right guesses, the smaller of Theorems 18.2 and 18.3."""
         if not self.correct:
             return 1.0
         return min(1.0, self._shifted_p_value(curve), self._recursive_p_value(curve))
 
     def _shifted_p_value(self, curve: PrivacyCurve) -> float:
-        """Return the smallest binomial tail plus its loss by delta, over the curve's epsilons (Theorem 18.2)."""
+        """Return the p-value by Theorem 18.2, the least over epsilons of a binomial tail plus what delta adds."""
         tails, masses = _binomial_tail_and_mass(self.guessed, self.correct, curve.epsilons)
         lost = tails * (1 - tails) / np.maximum(self.correct * masses, _UNDERFLOW)
         lost = np.where(masses > _UNDERFLOW, lost, np.inf)
@@ -246,7 +246,7 @@ class Guesses:
         return float(shifted.min())
 
     def _recursive_p_value(self, curve: PrivacyCurve) -> float:
-        """Return the upper end, >= e^-690, of a bracket of the largest probability that `_is_possible` (Thm 18.3)."""
+        """Return the p-value by Theorem 18.3, an upper bound on the largest probability that the curve allows."""
         low, high = _MIN_LOG_P_VALUE, 0.0
         if self._is_possible(np.zeros(1), curve)[0]:
             return 1.0
@@ -261,7 +261,7 @@ class Guesses:
         return math.exp(high)
 
     def _is_possible(self, log_probabilities: Array, curve: PrivacyCurve) -> NDArray[np.bool_]:
-        """Return True where the curve allows `correct` right guesses or more by that log probability, by recursion."""
+        """Return True where the curve allows `correct` or more right guesses with a given log probability."""
         # `right` and `wrong` are expected numbers of right and wrong guesses, in shares of all canaries, over outcomes
         # with at least i right guesses; i falls. The smallest probability of exactly i that the curve allows is taken.
         right = self.correct / self.canaries * np.exp(log_probabilities)
@@ -278,7 +278,7 @@ class Guesses:
         return is_possible
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound on epsilon: the largest <= 100 whose p-value at `delta` is <= error; 0 if none is.
+        """Return a lower bound on epsilon, the largest up to 100 that the guesses contradict; 0 if there is none.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -328,7 +328,7 @@ class Alarms:
     false: int
 
     def rates(self, error: float) -> tuple[float, float]:
-        """Return (lower bound on true, upper on false positive rate), Clopper-Pearson, each failing with error / 2.
+        """Return (lower bound on the true positive rate, upper bound on the false one), by Clopper and Pearson.
 
         Args:
             error: probability with which one of both may fail; each has half of it.
@@ -341,7 +341,7 @@ class Alarms:
         return float(low), float(high)
 
     def p_value(self, curve: PrivacyCurve) -> float:
-        """Return by bisection the least error (>= e^-690) at which the rates' bounds contradict the curve; or 1."""
+        """Return the p-value, the least error at which bounds on both rates contradict the curve; 1 if none does."""
 
         def contradicts(log_error: float) -> bool:
             low, high = self.rates(math.exp(log_error))
@@ -356,7 +356,7 @@ class Alarms:
         return math.exp(high)
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound >= 0 on epsilon, log((tpr - delta) / fpr) by the rates or, if larger, their complement.
+        """Return a lower bound >= 0 on epsilon from bounds on both rates, of the attack or its complement.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -373,7 +373,7 @@ class Alarms:
 
 
 def _largest_true(holds: Callable[[float], bool]) -> float:
-    """Return by bisection the largest epsilon in [0, 100] at which `holds`, which fails above it; 0 if none."""
+    """Return the largest epsilon in [0, 100] for which `holds` is True, by bisection; 0 if there is none."""
     low, high = 0.0, _MAX_EPSILON
     if not holds(low):
         return 0.0

@@ -51,7 +51,7 @@ class Scores:
 
 
 def read_scores(path: str) -> Scores:
-    """Return a CSV file's scores, columns member, score, perhaps run; InputError: others, no rows, over 2,000,000.
+    """Return the scores of canaries in a CSV file; InputError if the file cannot be used.
 
     Args:
         path: file name, or "-" for standard input.
@@ -84,7 +84,7 @@ def read_scores(path: str) -> Scores:
 
 
 def _delimiter_and_columns(place: str, header: str) -> tuple[str, list[str]]:
-    """Return (commonest of , ; tab, columns) of a header; InputError unless member, score and perhaps run."""
+    """Return (delimiter, columns) of a header; InputError unless these are member, score and perhaps run."""
     delimiter = max(DELIMITERS, key=header.count)
     columns = [unquoted(cell) for cell in header.split(delimiter)]
     if sorted(columns) not in (sorted((MEMBER, SCORE)), sorted((MEMBER, SCORE, RUN))):
@@ -122,7 +122,7 @@ def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
 
 
 def _cell(place: str, column: str, cell: str) -> float:
-    """Return a cell as a number: member 1 or 0, also as words; run whole; score finite; InputError for any other."""
+    """Return a cell as a number, by the rules of its column; InputError if it does not keep to them."""
     got = short(cell) or "nothing"
     match column:
         case "member":
@@ -219,7 +219,7 @@ class ScoreAudit:
 
 
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Test scores by alarms if each canary has its own run, else by guesses; p-value by a union bound over the rules.
+    """Test if scores of canaries contradict a guarantee, by alarms over many runs or by guesses in one run.
 
     Args:
         run: a training run, or its composition where that is at hand.
@@ -258,7 +258,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
 
 
 def _notes(scores: Scores, profiles: Sequence[Profiles]) -> Iterator[str]:
-    """Yield a sentence each for rough profiles, for no profiles (a run without noise) and for reversed scores."""
+    """Yield notes on rough profiles, on a run without noise and on scores that look reversed."""
     if any(each.is_rough for each in profiles):
         yield ROUGH_NOTE
     if not profiles:
@@ -271,7 +271,7 @@ def _notes(scores: Scores, profiles: Sequence[Profiles]) -> Iterator[str]:
 
 
 def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
-    """Return (rule, counts) for each pair of numbers guessed in and out; InputError for thresholds or unfair coins."""
+    """Return (rule, counts of guesses) for each rule on the scores of one run; InputError if they do not fit."""
     canaries = len(scores.scores)
     if rules.thresholds:
         raise InputError(
@@ -296,7 +296,7 @@ def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guess
 
 
 def _check_fair_coins(scores: Scores) -> None:
-    """Raise InputError if so many or so few canaries in have probability < 1e-6 by coins of probability 1/2."""
+    """Raise InputError if fair coins would hardly ever put so many or so few canaries in."""
     canaries, included = len(scores.scores), int(scores.included.sum())
     # Then guessing "in" (or "out") would often be right by itself.
     if log_tail(Count(observed=included, expected=canaries / 2, trials=canaries)) < math.log(FALSE_ALARM / 2):
@@ -307,7 +307,7 @@ def _check_fair_coins(scores: Scores) -> None:
 
 
 def _guessed_pairs(rules: ScoreRules, canaries: int) -> tuple[tuple[int, int], ...]:
-    """Return the rules' (guessed in, out) pairs, by default halves of a quarter of canaries; InputError: too many."""
+    """Return the (guessed in, guessed out) pairs of the rules, or a default; InputError if they are too many."""
     # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
     default = max(1, canaries // _CANARIES_PER_GUESS)
     pairs = rules.guesses or ((default - default // 2, default // 2),)
@@ -339,7 +339,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, alarms) per threshold, or of half of the runs by one that the others pick; InputError: guesses."""
+    """Return (rule, alarms) by each threshold, or by one that half of the runs choose; InputError for guesses."""
     if rules.guesses:
         raise InputError(
             "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
@@ -357,7 +357,7 @@ def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, 
 
 
 def _chosen_threshold(scores: Scores, choosing: IntArray, *, delta: float, error: float) -> float:
-    """Return the threshold, of up to 200 scores of these runs, by which they show most epsilon, then tpr - fpr."""
+    """Return the threshold at which these runs show the largest epsilon, or else separate best."""
     values = np.unique(scores.scores[choosing])
     candidates = values[np.linspace(0, len(values) - 1, min(len(values), _CANDIDATES)).astype(int)]
 
@@ -370,7 +370,7 @@ def _chosen_threshold(scores: Scores, choosing: IntArray, *, delta: float, error
 
 
 def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarms:
-    """Return the alarms (score >= threshold) of the runs at `places`; InputError unless some are in and some out."""
+    """Return the alarms of some runs at a threshold; InputError unless some have the canary and some do not."""
     included, alarm = scores.included[places], scores.scores[places] >= threshold
     counts = Alarms(
         included=int(included.sum()),
@@ -390,7 +390,7 @@ def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarm
 
 
 def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float], ...]:
-    """Return (fpr, tpr, certified largest tpr) at 60 fprs from 1 / (canaries out) to 1; () if all are in, or out."""
+    """Return points (false, true, certified largest true positive rate) of the scores; () if all are in, or out."""
     ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
     if not len(ins) or not len(outs):
         return ()
@@ -406,7 +406,7 @@ def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float
 
 
 def _is_reversed(scores: Scores) -> bool:
-    """Return True if outs score above ins by 4 deviations of Mann-Whitney's statistic; False without ins or outs."""
+    """Return True if canaries that are out score clearly higher than those that are in."""
     included, total = int(scores.included.sum()), len(scores.scores)
     excluded = total - included
     if not included or not excluded:
@@ -426,7 +426,7 @@ _OUT = {
 
 
 def _assumptions(plan: Plan, *, has_many_runs: bool, rules: ScoreRules) -> tuple[str, ...]:
-    """Return what the audit takes for granted (canaries, coins or runs, rules, secrecy, sizes), a sentence each."""
+    """Return the assumptions of the audit, one sentence each."""
     unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
     schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
     is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)

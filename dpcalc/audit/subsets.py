@@ -60,7 +60,7 @@ class ShownSizes:
     is_nonempty: bool
 
     def tail(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows >= `size` units], of nonempty draws alone if `is_nonempty`; 0 above a max_size.
+        """Return the probability that a draw shows at least `size` units, given that it shows any if `is_nonempty`.
 
         Args:
             size: number of units.
@@ -74,7 +74,7 @@ class ShownSizes:
         return above if self.law.max_size is None else np.where(size > self.law.max_size, 0.0, above)
 
     def head(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows <= `size` units], of nonempty draws alone if `is_nonempty`; 1 from a max_size on.
+        """Return the probability that a draw shows at most `size` units, given that it shows any if `is_nonempty`.
 
         Args:
             size: number of units.
@@ -94,7 +94,7 @@ def as_is(frame: IntArray) -> IntArray:
 
 
 def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
-    """Return the certain test that every logged draw has its expected size and that 0 draws are `missing` (empty).
+    """Return the certain test that every draw has its expected size and that none is missing.
 
     Args:
         logged: the level.
@@ -119,7 +119,7 @@ def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> St
 
 
 def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
-    """Yield tests of sizes: certain for fixed ones, else total, distribution, extremes; none if entries do not tell.
+    """Yield tests of the sizes of draws; none if the log does not show them.
 
     Args:
         logged: the level.
@@ -146,7 +146,7 @@ def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
 
 
 def _size_distribution_test(shown: ShownSizes, frames: IntArray, number: IntArray, sizes: IntArray) -> Statistic:
-    """Return the test of how many draws reach each of 14 quantiles of their law, from .001 to .999, or more."""
+    """Return the test of how many draws reach each of several quantiles of the declared distribution of sizes."""
     draws = float(number.sum())
     counts = []
     for tail in chain.from_iterable((each, 1 - each) for each in _TAILS):
@@ -157,7 +157,7 @@ def _size_distribution_test(shown: ShownSizes, frames: IntArray, number: IntArra
 
 
 def _extreme_size_test(kind: Kind, shown: ShownSizes, frames: IntArray, number: IntArray, sizes: IntArray) -> Statistic:
-    """Return the test of the LARGEST or SMALLEST draw (the least likely in that tail), a union bound over all draws."""
+    """Return the test of the LARGEST or SMALLEST draw, the least likely one, by a union bound over all draws."""
     if not sizes.size:
         return count_test(kind, f"{kind} draw", [])
     probability = shown.tail(sizes, frames) if kind is Kind.LARGEST else shown.head(sizes, frames)
@@ -173,7 +173,7 @@ def _extreme_size_test(kind: Kind, shown: ShownSizes, frames: IntArray, number: 
 
 
 def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
-    """Return arrays (frame size, number of draws, draw size) by different sizes; empty draws too if `is_every`.
+    """Return arrays (frame size, number of draws, draw size); empty draws are included if `is_every`.
 
     Args:
         logged: the level; empty draws are known where every parent draws at every time.
@@ -196,7 +196,7 @@ def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
-    """Yield tests given draws' sizes (overlaps, pairs, passes, units, parts), and of spread by `rate`; or none.
+    """Yield tests of which units are drawn, given the sizes of draws; none if the log does not show them.
 
     Args:
         logged: the level.
@@ -232,7 +232,7 @@ def _overlap_test(draws: Draws) -> Statistic:
 
 
 def _joint_counts(draws: Draws) -> Iterator[Count]:
-    """Yield for each of JOINT_TAILS the count of draws (of <= 4096) that share unusually much with the one before."""
+    """Yield for each quantile the count of draws that share unusually many units with the draw before."""
     # Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
     # mean overlap of two draws as it is and widen its distribution.
     places = np.flatnonzero(draws.previous > 0)
@@ -248,7 +248,7 @@ def _joint_counts(draws: Draws) -> Iterator[Count]:
 
 
 def _neighbours_test(logged: LoggedLevel) -> Statistic:
-    """Return the test of how often units 2 i and 2 i + 1 of a frame are in the same draw, given draws' sizes."""
+    """Return the test of how often neighbouring units are in the same draw, given the sizes of draws."""
     draws, frames = logged.draws, logged.draws.frames.astype(float)
     pairs = draws.frames // 2
     expected = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
@@ -285,7 +285,7 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
 
 
 def _reach_probabilities(draws: Draws, begins: IntArray) -> Iterator[Array]:
-    """Yield the probabilities of at least 2, then 3 draws of a unit, given sizes, in each window from `begins` on."""
+    """Yield, by window, the probability that a unit is drawn at least twice, then at least three times."""
     # The number of draws in a window that hold a unit is a sum of independent coins. Its probabilities of 0, 1 and 2
     # follow from the sums of odds and of their squares; draws of a whole frame hold every unit.
     is_whole = draws.sizes == draws.frames
@@ -322,7 +322,7 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> dict[int, tuple[float, int]]:
-    """Return {1: (log tail, unit)} of the unit least likely above its mean, by Chernoff, -1: below; (0, 0) for none.
+    """Return {1: (log tail, unit) of the unit most above its mean, -1: of the one most below}, by Chernoff.
 
     Args:
         logged: the level.
@@ -349,7 +349,7 @@ def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> 
 
 
 def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
-    """Return the test of how many units reach high and low quantiles of Binomial(`draws`, rate(frame size) * shown).
+    """Return the test of how many units reach several quantiles of the number of draws of a unit.
 
     Args:
         logged: the level.
@@ -375,7 +375,7 @@ def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: i
 
 
 def _part_test(logged: LoggedLevel, size: int) -> Statistic:
-    """Return the test that each of up to 64 parts of equally large frames is drawn equally often, given draws' sizes.
+    """Return the test that all parts of equally large frames are drawn equally often, given the sizes of draws.
 
     Args:
         logged: the level.
@@ -397,7 +397,7 @@ def _part_test(logged: LoggedLevel, size: int) -> Statistic:
 
 
 def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
-    """Yield tests of draws with replacement: all entries, repeats in a draw; none above the records, or if mixed.
+    """Yield tests of draws with replacement: of all entries and of repeats; none for levels above the records.
 
     Args:
         logged: the level.

@@ -17,7 +17,7 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
 def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
-    """Return the result of `audit-sampler`: agrees or contradicts, with findings; a row a test; JSON has notes too.
+    """Return the output of `audit-sampler`: a verdict with findings, and a row for each test.
 
     Args:
         result: of the audit.
@@ -64,7 +64,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
 
 
 def _test_cells(each: AuditedTest) -> tuple[str, ...]:
-    """Return the cells of a test: phase and level, quantity, expected, logged, p-value, agreement, note or ""."""
+    """Return the cells of a test's row in the table."""
     phase = f"{visible(each.phase)}: " if each.phase else ""
     test = each.test
     mean = " (mean)" if test.kind in EXTREMES else ""
@@ -74,7 +74,7 @@ def _test_cells(each: AuditedTest) -> tuple[str, ...]:
 
 
 def _test_line(each: AuditedTest) -> str:
-    """Return "LEVEL: QUANTITY: expected X, logged Y, p-value P", with "; CONTRADICTED: NOTE" where it is."""
+    """Return a test in one line, with its note if it is contradicted."""
     level, quantity, expected, observed, p_value, _, note = _test_cells(each)
     verdict = f"; CONTRADICTED{f': {note}' if note else ''}" if each.contradicts else ""
     return f"{level}: {quantity}: expected {expected}, logged {observed}, p-value {p_value}{verdict}"
@@ -86,7 +86,7 @@ def _number(value: float) -> str:
 
 
 def _p_value(log_p_value: float) -> str:
-    """Return "<= P", rounded up to hundredths, to a power of ten from 0.01 down; "0" for -inf."""
+    """Return a p-value as text, "<= P" rounded up; "0" if the log is impossible."""
     # Logarithms down to the end: a p-value of 1e-4000 would be 0 as a float, and 0 means impossible.
     if log_p_value == -math.inf:
         return "0"
@@ -99,7 +99,7 @@ def _p_value(log_p_value: float) -> str:
 
 
 def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
-    """Return the result of `audit`: verdict, rules, p-value and epsilon by config rounded up, by scores down, ROC.
+    """Return the output of `audit`: a verdict, p-values, and epsilon by the scores beside that of the config.
 
     Args:
         result: of the audit.
@@ -164,7 +164,7 @@ _ROC = ("false_positive_rate", "true_positive_rate", "certified")
 
 
 def _rule_fields(test: ScoreTest) -> dict[str, object]:
-    """Return a rule in words, its counts (of guesses, or of runs and alarms) and its p-value by their JSON names."""
+    """Return a rule in words, its counts and its p-value, by their names in JSON."""
     counts = test.counts
     if isinstance(counts, Guesses):
         numbers = {"guesses": counts.guessed, "correct": counts.correct}
@@ -179,7 +179,7 @@ def _rule_fields(test: ScoreTest) -> dict[str, object]:
 
 
 def _rule_text(test: ScoreTest) -> str:
-    """Return "RULE: counts of guesses or alarms, p-value P", P rounded up."""
+    """Return a rule with its counts and p-value in one line."""
     counts = test.counts
     if isinstance(counts, Guesses):
         words = f"{counts.correct:,} of {counts.guessed:,} guesses right"
@@ -197,7 +197,7 @@ def _bound_text(value: float) -> str:
 
 
 def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
-    """Return the chart of true over false positive rates: certified, of the scores, and guessing; logarithmic axes.
+    """Return the chart of true over false positive rates: certified, of the scores, and by guessing.
 
     Args:
         result: of the audit, with canaries that were in and canaries that were out.

@@ -94,7 +94,7 @@ class Chart(Result):
     limits: tuple[Limit, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return HTML: the picture as an image if matplotlib is installed, and a table by x, "" for no answer."""
+        """Return the chart as HTML: a picture, if matplotlib is installed, and a table."""
         # The table has a row for each x and a column for each line, "" where it has no answer.
         from base64 import b64encode  # noqa: PLC0415  few processes need it
 
@@ -129,7 +129,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(text: str) -> str:
-    """Return a CSV cell: control characters escaped, and "'" before =, +, -, @, tab or CR, but not before a number.
+    """Return a text as a CSV cell that no spreadsheet runs as a formula; control characters are escaped.
 
     Args:
         text: words of a user or a config, or a number.
@@ -164,7 +164,7 @@ KINDS = {
 
 
 def column_label(series: Series) -> str:
-    """Return "NAME, ABOUT" of a line, plus " (KIND)" unless it is an upper bound, a reference or NAME ends in KIND."""
+    """Return the heading of a line's column: its name and, unless that is clear, the kind of its numbers."""
     name = visible(", ".join(filter(None, (series.name, series.about))))
     is_named = series.name.endswith((str(series.kind), KINDS[series.kind]))
     is_plain = series.kind is Kind.UPPER or series.is_reference or is_named
@@ -172,7 +172,7 @@ def column_label(series: Series) -> str:
 
 
 def legend(series: Series) -> str:
-    """Return "NAME: METHOD, KIND, ABOUT" without repeating what the name says; of a reference line its name alone."""
+    """Return a line's entry in the legend: its name, then method and kind unless the name has them."""
     if series.is_reference:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
@@ -187,7 +187,7 @@ def legend(series: Series) -> str:
 
 
 def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
-    """Return a header and a row for each x of any line, rounded to the safe side; "-" where a line has no answer."""
+    """Return a header and a row for each x, rounded to the safe side; "-" where a line has no answer."""
     rows = [(chart.x.name, *(column_label(series) for series in chart.series))]
     for x, ys in _values_by_x(chart):
         rows.append((x_text(x), *map(_rounded_cell, ys, chart.series)))
@@ -202,7 +202,7 @@ def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
 
 
 def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
-    """Return the chart as an aligned table, fitted to `width` if > 0 (headed by `marks`), then "NAME: VALUE" per limit.
+    """Return the chart as an aligned table that fits the width, followed by its limits.
 
     Args:
         chart: the chart.
@@ -217,7 +217,7 @@ def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
 
 
 def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
-    """Return aligned lines with 1,000s separators; if too wide, headed by `short`; if still, wrapped "NAME CELL, ...".
+    """Return aligned lines that fit the width; with the short header, or as wrapped sentences, if they must.
 
     Args:
         rows: the header, and the rows below it.
@@ -243,7 +243,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def chart_csv(chart: Chart) -> str:
-    """Return CSV, numbers in full: a row for each x of any line, a column for each line, "" where it has no answer."""
+    """Return the chart as CSV with numbers in full, a column for each line; "" where it has no answer."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([cell(chart.x.name), *(cell(_csv_header(series)) for series in chart.series)])
@@ -287,7 +287,7 @@ def _config_fields(loaded: Loaded) -> Fields:
 
 
 def _series_fields(series: Series) -> Fields:
-    """Return name, kind, method and points of a line, not rounded: x, y and `answer`, False where y is None."""
+    """Return the name, kind, method and points of a line for JSON, with numbers in full."""
     pairs = zip(series.xs, series.ys, strict=True)
     return (
         Field("name", series.name),

@@ -59,7 +59,7 @@ def picture_format(path: str) -> str:
 
 
 def _load_matplotlib() -> None:
-    """Import matplotlib while in a folder of dpcalc; InputError if it is not installed."""
+    """Import matplotlib without the settings of the current folder; InputError if it is not installed."""
     try:
         with _in_own_folder():
             import matplotlib.figure  # noqa: F401  loads matplotlib, and what draws
@@ -96,7 +96,7 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
 
 
 def _draw_chart(figure: Figure, chart: Chart) -> None:
-    """Draw lines (gaps for None, inf), bands, limits, ticks, titles, grid and legend; a linear y axis starts at 0."""
+    """Draw the whole chart into a figure: lines, bands, limits, ticks, titles and legend."""
     axes = figure.add_subplot()
     axes.set_xscale(chart.x.scale)
     axes.set_yscale(chart.y.scale)
@@ -118,7 +118,7 @@ def _draw_chart(figure: Figure, chart: Chart) -> None:
 
 
 def _draw_lines(axes: Axes, chart: Chart) -> None:
-    """Draw the lines, each in its own style: the first of several wide and pale, reference lines gray and dotted."""
+    """Draw the lines, each in its own style so that all are seen where they coincide; reference lines are gray."""
     # Lines can coincide: the first is wide and pale, and each has markers at points of its own, so that all are seen.
     colors = _line_colors(chart.series)
     for number, series in enumerate(chart.series):
@@ -139,7 +139,7 @@ def _draw_lines(axes: Axes, chart: Chart) -> None:
 
 
 def _set_ticks(axes: Axes, chart: Chart) -> None:
-    """Label ticks by `tick_text`: at 1, 2, 5 * 10^n or 10^n on log axes, at integers on a linear x axis of integers."""
+    """Set the ticks of both axes: powers of ten, or 1, 2 and 5 times them, on a logarithmic axis."""
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     for axis, scale in ((axes.xaxis, chart.x.scale), (axes.yaxis, chart.y.scale)):
@@ -153,7 +153,7 @@ def _set_ticks(axes: Axes, chart: Chart) -> None:
 
 
 def _draw_legend(figure: Figure, axes: Axes) -> None:
-    """Draw the legend below the axes, in two columns if entries are short; more than 2 rows make the figure higher."""
+    """Draw the legend below the axes, in two columns if its entries are short; many rows make the figure higher."""
     entries = axes.get_legend_handles_labels()
     columns = 2 if max(map(len, entries[1])) < _MAX_HALF_ENTRY else 1
     rows = math.ceil(len(entries[1]) / columns)
@@ -173,7 +173,7 @@ def _are_ends(upper: Series, lower: Series) -> bool:
 
 
 def _line_colors(series: Sequence[Series]) -> list[str]:
-    """Return a colour for each line, seven by turns; a lower bound has that of the upper bound just before it."""
+    """Return a colour for each line; a lower bound has the colour of the upper bound just before it."""
     colors: list[str] = []
     fresh = itertools.cycle(_COLORS)
     for number, line in enumerate(series):
@@ -208,7 +208,7 @@ def set_titles(axes: Axes, title: str, subtitle: str) -> None:
 
 
 def _evenly_wrapped(text: str) -> list[str]:
-    """Return the fewest lines of at most 110 characters that hold a text, at the narrowest width that needs no more."""
+    """Return a text in the fewest lines of at most 110 characters, broken so that they are about equally long."""
     # So no word is left alone in the last line.
     count = len(textwrap.wrap(text, _SUBTITLE_WIDTH, break_on_hyphens=False))
     widths = (textwrap.wrap(text, width, break_on_hyphens=False) for width in range(40, _SUBTITLE_WIDTH + 1))
@@ -221,7 +221,7 @@ def plain_text(text: str) -> str:
 
 
 def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
-    """Return what `draw` draws as a reproducible file; InputError if the ending is unknown or matplotlib missing.
+    """Return the file of what `draw` draws, always the same bytes; InputError for an ending, or without matplotlib.
 
     Args:
         draw: draws into the empty figure.
@@ -252,7 +252,7 @@ _DECADES = 2.0  # length of a logarithmic axis from which on its ticks are power
 
 
 def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tuple[float, ...]:
-    """Return round numbers in [low, high], powers of ten on a logarithmic axis over 2 decades; the ends if under two.
+    """Return round numbers in [low, high] for the ticks of an axis; the two ends if there is at most one.
 
     Args:
         low: lower end; > 0 on a logarithmic axis.
@@ -272,7 +272,7 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
 
 
 def _round_multiples(low: float, high: float, max_ticks: int) -> tuple[float, ...]:
-    """Return the multiples in [low, high] of the smallest step (1, 2, 2.5, 5) * 10^n with at most `max_ticks`."""
+    """Return the multiples in [low, high] of the smallest round step that gives at most `max_ticks` of them."""
     # From a step that is surely too small upwards; 1e-9 of a step is the round-off of a division.
     power = math.floor(math.log10((high - low) / max_ticks))
     for part in _STEPS:
@@ -284,7 +284,7 @@ def _round_multiples(low: float, high: float, max_ticks: int) -> tuple[float, ..
 
 
 def _powers_of_ten(low: float, high: float, max_ticks: int) -> tuple[float, ...]:
-    """Return the powers of ten in [low, high]; too many are thinned to the exponents that are multiples of some n."""
+    """Return the powers of ten in [low, high], or every n-th of them if there are more than `max_ticks`."""
     # The logarithm of a power of ten may be a last digit off.
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     spacing = max(1, math.ceil((last - first + 1) / max_ticks))
@@ -317,7 +317,7 @@ class _Scale:
 
     @classmethod
     def covering(cls, axis: Axis, values: Iterable[float], size: int, *, from_zero: float) -> Self:
-        """Return the scale of the values' range, from 0 if linear and 0 <= low < from_zero * high; one value midway.
+        """Return the scale that covers all values; a linear one begins at 0 if the smallest value is close to it.
 
         Args:
             axis: the axis.
@@ -355,7 +355,7 @@ class _Scale:
 
 
 def chart_text(chart: Chart, *, width: int) -> str:
-    """Return a chart in characters, max(width, 60) columns wide: titles, 18 rows of marks, axes with ticks, legend.
+    """Return the chart drawn in characters, at least 60 columns wide, with titles, axes and legend.
 
     Args:
         chart: the chart; infinite and missing numbers are left out.
@@ -383,7 +383,7 @@ def chart_text(chart: Chart, *, width: int) -> str:
 
 
 def _legend_lines(chart: Chart, seen: set[str], width: int) -> list[str]:
-    """Return "MARK LEGEND" of each line, remarked if not `seen`; then "- NAME VALUE" by y limit, ": ..." by x limit."""
+    """Return the lines of the legend: one for each mark, with a remark if it is hidden, and one for each limit."""
     lines: list[str] = []
     for mark, series in _with_marks(chart.series):
         is_hidden = mark not in seen and any(y is not None and math.isfinite(y) for y in series.ys)
@@ -410,7 +410,7 @@ def _with_marks(series: Sequence[Series]) -> Iterable[tuple[str, Series]]:
 
 
 def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
-    """Return rows of characters, lowest first: y limits as -, x limits as :, over them lines, the first one on top."""
+    """Return the rows of characters of the plot, lowest first; lines cover limits, and the first line is on top."""
     cells = [[" "] * across.size for _ in range(down.size)]
     for limit in chart.limits:
         place = (down if limit.axis == "y" else across).place(limit.value)
@@ -429,7 +429,7 @@ def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
 
 
 def _line_cells(series: Series, across: _Scale, upward: _Scale) -> Iterable[tuple[int, int]]:
-    """Yield (column, row from below) of points and of the straight way between; a point not shown leaves a gap."""
+    """Yield (column, row from below) of each character of a line; a point that is not shown leaves a gap."""
     # A point that is not shown interrupts the line.
     places: list[tuple[float, float] | None] = []
     for x, y in zip(series.xs, series.ys, strict=True):

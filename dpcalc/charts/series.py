@@ -78,7 +78,7 @@ METHODS = (*ACCOUNTING_METHODS, LOWER, *COMPARED)
 
 
 def claimed_kind(method: str) -> Kind:
-    """Return LOWER for "lower", the kind in COMPARED, or UPPER for an accountant; InputError for any other method."""
+    """Return the kind of number that a method claims; InputError for an unknown method."""
     if method not in METHODS:
         raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
     if method == LOWER:
@@ -102,7 +102,7 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by a method or "lower": inf without noise, None on failure, a cheap bound if work runs out.
+    """Return epsilon by a method, infinite without noise and None on failure; a looser bound if work runs out.
 
     Args:
         plan: a training run.
@@ -170,7 +170,7 @@ def _over_length(
 
 
 def _over_epochs(request: CurveRequest) -> Chart:
-    """Return epsilon over epochs of the outermost sampled level, rounded up to steps; InputError unless one phase."""
+    """Return the chart of epsilon over epochs, in whole steps; InputError for plans of several phases."""
     epochs = request.first.steps * float(_epochs_of_a_step(_single_phase(request.first)))
     grid = tuple(map(float, request.grid or _round_numbers(epochs)))
 
@@ -183,7 +183,7 @@ def _over_epochs(request: CurveRequest) -> Chart:
 
 
 def _over_noise(request: CurveRequest) -> Chart:
-    """Return epsilon over noise, by default 1/4 to 4 times the first plan's (1 if 0); several phases share a factor."""
+    """Return the chart of epsilon over the noise multiplier, or over one factor on those of several phases."""
     is_factor = len(request.first.phases) > 1
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
     # Phases may have different noise: one factor on all of them is a quantity that a curve can run over.
@@ -214,7 +214,7 @@ class _Drawn(NamedTuple):
 
 
 def _drawn(plan: Plan) -> _Drawn:
-    """Return the outermost rate, size, bins or times with its maximum; InputError for several phases or only `all`."""
+    """Return the sampled quantity of a plan (rate, size, bins or times), its value and maximum; or InputError."""
     phase = _single_phase(plan)
     level = phase.hierarchy.levels[_sampled_level(phase)]
     name = level.name if phase.hierarchy.depth > 1 else ""
@@ -234,7 +234,7 @@ def _drawn(plan: Plan) -> _Drawn:
 
 
 def _over_rate(request: CurveRequest) -> Chart:
-    """Return epsilon over a sampled rate, size, bins or times, 1/8 to 8 times by default; InputError if plans mix them.
+    """Return the chart of epsilon over the rate, size, bins or times of the outermost sampled level.
 
     Raises:
         InputError: the plans are drawn by different quantities.
@@ -257,7 +257,7 @@ def _over_rate(request: CurveRequest) -> Chart:
 
 
 def _rate_grid(request: CurveRequest, drawn: Sequence[_Drawn]) -> tuple[float, ...]:
-    """Return the requested grid, or 1/8 to 8 times the first plan's value where bounds exist; sizes whole, >= 1."""
+    """Return the requested grid, or one from 1/8 to 8 times the first plan's value where bounds exist."""
     first = drawn[0]
     limit = min(each.max_value for each in drawn)
     ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
@@ -282,7 +282,7 @@ def _has_bound_at(plan: Plan, value: float) -> bool:
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
-    """Return True if three or more positive numbers grow by a constant factor, up to round-off, as `A:B:N:log` does."""
+    """Return True if three or more positive numbers grow by one and the same factor, up to round-off."""
     if len(grid) < 3 or min(grid) <= 0:
         return False
     factors = np.diff(np.log(grid))
@@ -290,7 +290,7 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
 
 
 def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
-    """Return a function from the outermost rate, size, bins or times to the plan; InputError for several phases."""
+    """Return a function from a rate, size, bins or times to the plan with it; InputError for several phases."""
     phase = _single_phase(plan)
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]
@@ -299,7 +299,7 @@ def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
 
 
 def _with_quantity(scheme: Scheme, value: float) -> Scheme:
-    """Return the scheme with int(value) as size, bins or times, or Fraction(repr(value)) as rate; Poisson for `all`."""
+    """Return the scheme with another rate, size, bins or times; Poisson draws at this rate for `all`."""
     match scheme:
         case Fixed() | WithReplacement() | Shuffle():
             return replace(scheme, size=int(value))
@@ -314,7 +314,7 @@ def _with_quantity(scheme: Scheme, value: float) -> Scheme:
 
 
 def _over_group(request: CurveRequest) -> Chart:
-    """Return epsilon over group size, by default from 1 to the largest, at most 16 (4 below a higher level)."""
+    """Return the chart of epsilon over group size, by default up to 16, or to 4 if the unit has a parent."""
     default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
     max_group = min(default, *(largest_group(plan) for _, plan in request.plans))
     grid = _whole_numbers(request.grid or range(1, max_group + 1))
@@ -328,7 +328,7 @@ def _epsilon_chart(
     setter: Callable[[Plan], Callable[[float], Plan]],
     scale: str = LINEAR,
 ) -> Chart:
-    """Return the chart of `_epsilon_lines` with a limit for each budget, the y axis by `_scale`.
+    """Return the chart of epsilon over a quantity, with lines for plans and methods, and a limit for each budget.
 
     Args:
         request: plans and methods.
@@ -358,7 +358,7 @@ def _epsilon_chart(
 def _epsilon_lines(
     request: CurveRequest, grid: Sequence[float], setter: Callable[[Plan], Callable[[float], Plan]]
 ) -> list[Series]:
-    """Return a line for each plan and method; without methods, of up to 3 plans their lower bounds too, if any > 0."""
+    """Return a line for each plan and method; if no method is named, lower bounds of up to 3 plans as well."""
     below = (LOWER,) if not request.methods and len(request.plans) <= _MOST_BANDS else ()
     lines = [
         (label, plan, method)
@@ -384,7 +384,7 @@ def _epsilon_series(
     plan_at: Callable[[float], Plan],
     on_progress: Callable[[float], object],
 ) -> Series:
-    """Return the line of a plan, named by the methods that answered; InputError if none did and it is refused.
+    """Return the line of one plan and method; InputError if it has no answer because the plan is refused.
 
     Args:
         request: all plans and methods of the chart.
@@ -428,14 +428,14 @@ def _scale(series: Sequence[Series]) -> str:
 
 
 def _line_name(request: CurveRequest, label: str, method: str) -> str:
-    """Return `method` if there is one plan, else the label, followed by the method if several, "lower" or "budget"."""
+    """Return the name of a line: the method for a single plan, else the plan's label and what tells its lines apart."""
     if len(request.plans) == 1:
         return method
     return f"{label}, {method}" if method in {"budget", LOWER} or len(request.methods) > 1 else label
 
 
 def _round_numbers(end: float) -> tuple[float, ...]:
-    """Return the multiples up to `end`, at most 25, of the smallest such step 1, 2 or 5 * 10^n; then `end` itself."""
+    """Return the multiples of a round step up to `end`, at most 25 of them, and `end` itself."""
     # Exact multiples: 0.1 added up in floats would give 0.30000000000000004 epochs.
     min_step = end / POINTS * (1 - _ROUND_OFF)
     power = math.floor(math.log10(min_step))
@@ -467,7 +467,7 @@ def _sampled_level(phase: Phase) -> int:
 
 
 def _epochs_of_a_step(phase: Phase) -> Fraction:
-    """Return the share of an epoch in one step: at the outermost sampled level the rate, or 1 / steps of a pass."""
+    """Return the share of an epoch that one step makes up, by the draw of the outermost sampled level."""
     level = phase.hierarchy.levels[_sampled_level(phase)]
     if isinstance(level.scheme, Poisson | CappedPoisson):
         return level.scheme.probability

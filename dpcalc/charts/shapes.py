@@ -56,7 +56,7 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return the facts that all plans share, without those named, and a line on each that differs, if at most 6 do.
+        """Return the facts that all plans share and, for a few plans, a line on how each differs.
 
         Args:
             without: names of facts, such as the one on an axis.
@@ -68,7 +68,7 @@ class CurveRequest:
         return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
 
     def _differences(self, without: Sequence[str]) -> list[str]:
-        """Return "LABEL: FACTS" of each plan, with the sampling, noise and length in which plans differ."""
+        """Return for each plan a line on its sampling, noise and length, as far as plans differ in them."""
         names = [name for name in ("sampling", "noise", "length") if name not in without]
         every = [facts(plan) for plan in self.runs]
         differing = [name for name in names if len({each[name] for each in every}) > 1]
@@ -86,7 +86,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return delta over epsilon, by default to 1.5 times the first plan's; InputError unless by method auto or pld."""
+    """Return the chart of delta over epsilon, by default to 1.5 times the plan's; InputError unless auto or pld."""
     _refuse_methods(request)
     epsilon = 0.0 if request.grid else guarantee(request.first).epsilon
     last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
@@ -111,7 +111,7 @@ def profile(request: CurveRequest) -> Chart:
 def _profile_lines(
     request: CurveRequest, named: tuple[str, Plan], grid: tuple[float, ...], number: int
 ) -> Iterator[Series]:
-    """Yield a plan's upper bounds on delta, then lower ones if any; InputError unless its method is auto or pld."""
+    """Yield a plan's upper bounds on delta, then its lower bounds if any; InputError unless by auto or pld."""
     label, plan = named
     answers = []
     for index, epsilon in enumerate(grid, start=1):
@@ -128,7 +128,7 @@ def _profile_lines(
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return upper bounds on the best attacker's true over false positive rate, in the data and not; and guessing.
+    """Return the chart of upper bounds on an attacker's true positive rate over the false positive rate.
 
     Two lines for each plan, over the false positive rate: attackers that detect units in the data, and units that are
     not in it.
@@ -194,7 +194,7 @@ def _divergence_lines(request: CurveRequest, label: str, plan: Plan, grid: tuple
 
 
 def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, ...]:
-    """Return upper bounds on the largest divergence at each order, None for infinity: all if a loss can be infinite."""
+    """Return upper bounds on the largest divergence at each order; None where it may be infinite."""
     # A loss that is infinite with a positive probability makes every divergence infinite.
     if any(map(_may_be_infinite, plan.phases)):
         return (None,) * len(orders)

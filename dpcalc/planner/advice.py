@@ -40,7 +40,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return notes: costly caps; unless noise is correlated, other tools and changes (Gaussian) or odd moments (else).
+    """Return advice on a plan as notes: the cost of cutting batches and, for most noise, what would lower epsilon.
 
     Args:
         composition: of the plan.
@@ -64,7 +64,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
 
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
-    """Yield, if Opacus' epsilon of the uncut run is no bound here and over 1 % less, it and `_stand_in_notes`."""
+    """Yield notes on the epsilon that Opacus would print, if it is no valid bound here and over 1 % too low."""
     tools = flat_poisson_row(uncut, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single units, add-remove"
@@ -73,7 +73,7 @@ def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) ->
 
 
 def _change_notes(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> Iterator[Note]:
-    """Yield a note with both epsilons for each of `_changes` that lowers epsilon by a factor over 1.1."""
+    """Yield a note with both epsilons for each change of the run that divides epsilon by more than 1.1."""
     for change, changed in _changes(composition):
         lower = cost(changed)
         if epsilon > WORTH_SAYING * lower:
@@ -82,7 +82,7 @@ def _change_notes(composition: Composition, epsilon: float, cost: Callable[[Comp
 
 
 def _with_cap(composition: Composition, cap: int | None) -> Composition:
-    """Return the run with `cap` (and pld for auto) in its cut draws, or with them uncut for None; itself if none."""
+    """Return the run with another cap on its cut batches, or without one for None; unchanged if no batch is cut."""
     plan = composition.stated
     hierarchies = (
         replace(phase.hierarchy, levels=tuple(_level_with_cap(level, cap) for level in phase.hierarchy.levels))
@@ -95,7 +95,7 @@ def _with_cap(composition: Composition, cap: int | None) -> Composition:
 
 
 def _level_with_cap(level: Level, cap: int | None) -> Level:
-    """Return a level with the cap in its cut draw, or uncut for None; a level without a cut draw unchanged."""
+    """Return the level with another cap on its batches, or without one for None; unchanged if they are not cut."""
     if isinstance(level.scheme, CyclicPoisson) and level.scheme.max_batch_size:
         return replace(level, scheme=replace(level.scheme, max_batch_size=cap))
     if not isinstance(level.scheme, CappedPoisson):
@@ -107,7 +107,7 @@ def _level_with_cap(level: Level, cap: int | None) -> Level:
 def _cap_notes(
     composition: Composition, uncut: Composition, epsilon: float, cost: Callable[[Composition], float]
 ) -> Iterator[Note]:
-    """Yield (uncut, cut) epsilon if cuts cost over 1 %; of one capped level also the smallest cap that does not."""
+    """Yield a note if cutting batches raises epsilon by over 1 %, with a larger cap if just one level is cut."""
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return
@@ -129,7 +129,7 @@ def _nearly_free_cap(
     scheme: CappedPoisson | CyclicPoisson,
     factor: Callable[[Composition], float],
 ) -> int | None:
-    """Return the smallest larger cap of the only cut level with `factor` on epsilon <= 1.01; None if out of work."""
+    """Return the smallest larger cap that raises epsilon by at most 1 %; None if the allowed work runs out."""
     steps = sum(phase.steps for phase in composition.stated.phases if level in phase.hierarchy.levels)
     return _smallest_cap(
         (scheme.max_batch_size or level.count, _most_candidates(level)),
@@ -154,7 +154,7 @@ def _chance_of_full_batch(level: Level, scheme: CappedPoisson | CyclicPoisson, c
 def _smallest_cap(
     ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, start: float
 ) -> int | None:
-    """Return the smallest cap between the ends with excess <= 1, else the upper end, untested; None if out of work.
+    """Return the smallest cap between the ends whose excess is at most 1, else the upper end; None if work runs out.
 
     Args:
         ends: a cap with more, and one that never cuts.
@@ -179,7 +179,7 @@ def _smallest_cap(
 
 
 def _stand_in_notes(composition: Composition) -> Iterator[Note]:
-    """Yield a note if stand-ins of fixed-size draws shift the sum by more than the group size; none for replace-one."""
+    """Yield a note if batches of a fixed size shift the sum by more than the group size; none for replace-one."""
     plan = composition.plan
     # Below the clipped level a draw changes one vector, which may turn around under Poisson draws just as well.
     levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
@@ -219,7 +219,7 @@ def _with_signs(phase: Phase) -> Phase:
 
 
 def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
-    """Yield (words, changed run) for each other clip level but the batch, for Poisson draws, and for balls in bins.
+    """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins.
 
     Runs equal to the plan are left out.
     """
@@ -239,7 +239,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
 
 
 def _clip_changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
-    """Yield (words, run with all phases clipped there) for each other level but the batch, unless `_is_no_nearer`."""
+    """Yield (description, changed run) for each other clip level, except those that surely shorten no distance."""
     plan = composition.plan
     names = plan.phases[0].clip_names
     for clip in range(1, len(names)):
@@ -249,7 +249,7 @@ def _clip_changes(composition: Composition) -> Iterator[tuple[str, Composition]]
 
 
 def _with_poisson_draws(phase: Phase, unit: int) -> Phase:
-    """Return the phase with Poisson draws down to the unit and last shuffle; itself if a shuffled level is unequal."""
+    """Return the phase with Poisson draws down to the unit or last shuffle; unchanged if shuffled sizes differ."""
     # Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at
     # all.
     hierarchy = phase.hierarchy
@@ -263,7 +263,7 @@ def _with_poisson_draws(phase: Phase, unit: int) -> Phase:
 
 
 def _with_bins(phase: Phase) -> Phase:
-    """Return the phase with its only shuffle as balls in bins; itself if sizes differ or a level above is sampled."""
+    """Replace the only shuffle by balls in bins; unchanged if sizes differ or a level above is sampled."""
     levels = phase.hierarchy.levels
     shuffled = [at for at, level in enumerate(levels) if isinstance(level.scheme, Shuffle)]
     if len(shuffled) != 1 or phase.hierarchy.allocation or not all(x.is_whole for x in levels[: shuffled[0]]):
@@ -277,7 +277,7 @@ def _with_bins(phase: Phase) -> Phase:
 
 
 def _poisson_level(level: Level) -> Level:
-    """Return a level of equal sizes with Poisson draws at size / count; itself if unequal, cut, Poisson or whole."""
+    """Return the level with Poisson draws of the same expected size; unchanged if that is not possible."""
     if not level.is_equal or not isinstance(level.scheme, (Fixed, Shuffle, WithReplacement)):
         return level
     rate = min(Fraction(1), Fraction(level.scheme.size, level.count))
@@ -285,7 +285,7 @@ def _poisson_level(level: Level) -> Level:
 
 
 def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
-    """Return True if no shift or distance of `changed` is smaller; False, too, if several units or not plain."""
+    """Return True if the change surely makes no shift or distance smaller; False also if that is not known."""
     # The bound (K) grows with each of them. False where the bounds of the plans are not plain.
     if len(composition.units) > 1 or not composition.is_plain or not changed.is_plain:
         return False

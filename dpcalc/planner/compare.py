@@ -43,7 +43,7 @@ from dpcalc.work import SECOND, allowance, optional
 
 
 def inversion_row(plan: Plan | Composition) -> Row:
-    """Return the row of the uncertified estimate by inversion; epsilon None, and why, if it fails or is unsupported."""
+    """Return the row of the uncertified estimate by inversion; its epsilon is None, with the reason, if that fails."""
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
     try:
         composition = composed(plan)
@@ -59,7 +59,7 @@ def _no_estimate(_: StepCounts, error: ConvergenceError) -> float:
 
 
 def gdp_row(plan: Plan | Composition) -> Row:
-    """Return the row of the central limit approximation, 0 without releases; epsilon None, and why, if none applies."""
+    """Return the row of the central limit approximation; its epsilon is None, with the reason, if none applies."""
     row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
     composition = composed(plan)
     refused = _central_limit_refusal(composition)
@@ -76,7 +76,7 @@ def gdp_row(plan: Plan | Composition) -> Row:
 
 
 def _central_limit_refusal(composition: Composition) -> str:
-    """Return why there is no limit theorem: other noise, groups, held or nested draws, clip, replace-one; or ""."""
+    """Return why the central limit theorem does not apply to a run, or "" if it does."""
     run = composition.plan
     if not run.is_gaussian:
         return GAUSSIAN_ONLY
@@ -103,7 +103,7 @@ class PrefixErrors:
 
 
 def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
-    """Return prefix-sum errors, uncertified, of each phase with correlated noise; left out if too long or infinite."""
+    """Return the prefix-sum errors, uncertified, of each phase with correlated noise for which they are known."""
     phases = [(phase, phase.mechanism) for phase in plan.phases if phase.steps]
     errors = [
         (phase, mechanism.noise_multiplier, mechanism.strategy.prefix_errors(phase.steps))
@@ -142,7 +142,7 @@ class CrossCheck:
 
     @property
     def is_bracketed(self) -> bool:
-        """True if there is an estimate and it lies between the certified bounds, or closer than it is accurate."""
+        """True if the estimate lies between the certified bounds, up to its own accuracy; False without an estimate."""
         if self.estimate is None:
             return False
         error = INVERSION_ERROR * self.estimate  # bounds in closed form may be closer to each other than that
@@ -150,14 +150,14 @@ class CrossCheck:
 
     @property
     def difference(self) -> float:
-        """Distance of the estimate from the farther bound over the upper one; 0 without an estimate, or if it is 0."""
+        """Largest distance between the estimate and a bound, relative to the upper bound; 0 without an estimate."""
         if self.estimate is None or self.upper == 0:
             return 0.0
         return max(abs(self.upper - self.estimate), abs(self.estimate - self.lower)) / self.upper
 
 
 def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
-    """Return epsilon by pld and inversion, both directions of the costliest unit; () for tuning, no noise, failure."""
+    """Return checks of pld against inversion for both directions of the costliest unit; () if that is not possible."""
     composition = composed(plan)
     run = composition.plan
     if is_noiseless(run) or not releasing_phases(run) or run.tuning is not None:
@@ -172,7 +172,7 @@ def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
 
 
 def _checked(direction: str, counts: dict[Curve, int], delta: float) -> CrossCheck:
-    """Return a direction's CrossCheck: certified bounds, best order, estimate (None, and why, if inversion fails)."""
+    """Return one direction's certified bounds and estimate, which is None, with a note, if inversion fails."""
     # The certified interval stands without the estimate, not the other way round.
     estimate, note = None, ""
     try:
@@ -193,7 +193,7 @@ TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 
 
 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return the rows of Opacus and TF-Privacy, two each, for one flat Poisson draw; if it has no epsilon only its row.
+    """Return the rows of Opacus and TF-Privacy, two each, for flat Poisson draws; only one if these do not apply.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -217,7 +217,7 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
 
 def _opacus_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row, Row]:
-    """Return the rows of `prv`, of epsilon as in `row`, and `rdp`; the notes of both are `assumed`, if not ""."""
+    """Return the two rows of Opacus: its default `prv`, with epsilon as in `row`, and its `rdp`."""
     epsilon = _renyi_epsilon(composition, OPACUS_ORDERS)
     prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
     return (
@@ -227,7 +227,7 @@ def _opacus_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row,
 
 
 def _tf_privacy_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row, Row]:
-    """Return TF-Privacy's rows at its orders: `row` for Poisson draws, noted by `assumed`; once an epoch, unsampled.
+    """Return the two rows of TF-Privacy: with Poisson sampling, and with each example used once per epoch.
 
     The second one is valid where the first one is and every rate is 1.
     """
@@ -253,7 +253,7 @@ def _schemes_to_the_unit(composition: Composition) -> list[Scheme]:
 
 
 def _draw_differences(composition: Composition) -> tuple[str, ...]:
-    """Return (what tools assume,) for draws of fixed size, else cut ones, else (of single units) not plain; or ()."""
+    """Return in words which draws the tools assume, if those of the run differ; else ()."""
     schemes = _schemes_to_the_unit(composition)
     if any(isinstance(scheme, Fixed) for scheme in schemes):
         return ("Poisson draws, not batches of a fixed size",)
@@ -265,7 +265,7 @@ def _draw_differences(composition: Composition) -> tuple[str, ...]:
 
 
 def _unit_differences(composition: Composition) -> Iterator[str]:
-    """Yield what tools assume and a plan lacks: single units, one level, add-remove or else one contribution each."""
+    """Yield in words each assumption of the tools on units, adjacency or contributions that the plan does not meet."""
     plan = composition.plan
     if plan.group_size > 1:
         yield "single examples, not groups"
@@ -283,7 +283,7 @@ def _unit_differences(composition: Composition) -> Iterator[str]:
 
 
 def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float:
-    """Return the tools' epsilon of flat Poisson draws, at the better of the two orders around the best; 0 without any.
+    """Return the epsilon that tools compute for flat Poisson draws, at the best of their orders; 0 without releases.
 
     References:
         Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
@@ -305,7 +305,7 @@ def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float
 
 
 def _unsampled_renyi_epsilon(releases: dict[float, int], delta: float) -> float:
-    """Return epsilon of unsampled Gaussian releases {noise: number}, at TF-Privacy's best order; 0 for {}."""
+    """Return epsilon of unsampled Gaussian releases {noise: number} at the best order of TF-Privacy; 0 without any."""
     # A release has rdp(a) = a / (2 sigma^2) (Mironov 2017, 1702.07476v3, Proposition 7).
     if not releases:
         return 0.0
@@ -314,7 +314,7 @@ def _unsampled_renyi_epsilon(releases: dict[float, int], delta: float) -> float:
 
 
 def _releases_of_an_example(composition: Composition) -> dict[float, int]:
-    """Return {noise multiplier: floor((steps - 1) rate) + 1, summed over releasing phases}: uses of one example."""
+    """Return how often one example is used at each noise multiplier, if it is used once per epoch."""
     releases: Counter[float] = Counter()
     for phase in releasing_phases(composition.plan):
         rate = composition.inclusion(phase)
@@ -331,7 +331,7 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 
 
 def compare(plan: Plan) -> tuple[Row, ...]:
-    """Return rows of all accountants and bounds, valid first, then by epsilon; inf alone if no noise; error if tuned.
+    """Return the rows of all accountants and bounds, valid ones first, then by epsilon; one infinite row without noise.
 
     Returns:
         Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong
@@ -363,7 +363,7 @@ def compare(plan: Plan) -> tuple[Row, ...]:
 
 
 def _accountant_rows(composition: Composition) -> list[Row]:
-    """Return every accountant's row, that of pld with the lower bound and, if it has no note, what is known of it."""
+    """Return every accountant's row; that of pld has the lower bound too, and a note on it unless it has another."""
     rows = [accountant_row(composition, name) for name in ACCOUNTANTS]
     (lower, attained), missing = optional(
         "the lower bound", lambda: _lower_end(composition), (None, ""), units=LOWER_WORK
@@ -384,14 +384,14 @@ def _other_rows(composition: Composition) -> list[Row]:
 
 
 def _looser_row(composition: Composition) -> Row:
-    """Return the guarantee of `auto` as a row: a looser bound, where every accountant needs too much work."""
+    """Return the guarantee of `auto` as a row, for plans of which every accountant needs too much work."""
     main = guarantee(composition, method="auto")
     note = "; ".join(main.notes)
     return Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note=note)
 
 
 def _lower_end(composition: Composition) -> tuple[float | None, str]:
-    """Return (certified lower bound on epsilon, words on whether its data set attains it); (None, "") if none known."""
+    """Return (certified lower bound on epsilon, words on its data set); (None, "") if no lower bound is known."""
     lower = epsilon_lower(composition)
     if lower is None:
         return None, ""
@@ -411,7 +411,7 @@ _OTHER_ROWS: dict[str, Callable[[Composition], Iterable[Row | None]]] = {
 
 
 def _with_verdict(row: Row, lower: float | None) -> Row:
-    """Return a row with the note that data sets cost more, if it is not valid and below `lower`; else unchanged."""
+    """Return the row, with a note that a data set costs more if it is not valid and below the lower bound."""
     if row.valid or lower is None or row.epsilon is None or not row.epsilon < lower:
         return row
     return replace(row, note=f"{row.note}; an actual data set costs more")

@@ -71,7 +71,7 @@ class ProtectedUnit:
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the units or groups one of which is costliest; `is_rough` if out of work; InputError if not covered.
+    """Return the protected units or groups one of which costs most; InputError if the plan is not covered.
 
     Noise, steps and delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
     """
@@ -83,7 +83,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return a ProtectedUnit, with bounds, for each worst path; of a group one a placement, on the path above all."""
+    """Return the candidates for the costliest unit, or group by placement, each with its bounds in every phase."""
     draws = [_draw(plan, phase) for phase in plan.phases]
     first: dict[tuple[Hierarchy, int], int] = {}
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
@@ -109,7 +109,7 @@ def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _units_that_share_work(group_size: int, placements: int, averages: int) -> int:
-    """Return `averages` for single units, twice the placements for a group; 0 (no averages) for over 4 placements."""
+    """Return the number of units or placements that share the work of averages; 0, for no averages, if too many."""
     # Averages share the work, so that all are composed; those of two placements cost as much as those of four units.
     if placements > MAX_AVERAGED:
         return 0
@@ -125,7 +125,9 @@ def _choices(  # noqa: PLR0913  paths of the unit and above all
     group: Group,
     sharing: int,
 ) -> tuple[tuple[PhaseBound, ...], ...]:
-    """Return the `phase_bounds` of each phase, one object for equal draws; with averages over mates if `_is_averaged`.
+    """Return the bounds to choose from in each phase, averaged over the unit's mates where that is possible.
+
+    Phases with equal draws have the same object.
 
     `first_places` has, for each phase, the index of the first one with equal draws. An average is over the mates on the
     path of `shared`, if there is one; `sharing` units share its work, 0 for no averages.
@@ -152,7 +154,7 @@ def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
-    """Return a path's end, "task 2, session 1", never which record; if merged, counts at unequal levels; else ""."""
+    """Return words for the unit's place, such as "task 2, session 1", or counts if it stands for several places."""
     # Records of one parent count as alike, so that the last level is never named. A path that stands for merged ones
     # has no numbers: it is described by the number of units in each frame of unequal size.
     levels = hierarchy.levels
@@ -227,7 +229,7 @@ class Composition:
 
     @property
     def is_attained(self) -> bool:
-        """True if lower bounds are of the same phases as upper ones, and noise multipliers agree up to round-off."""
+        """True if the lower bound is for the same phases as the upper one, with equal noise up to round-off."""
         pairs = [*zip(self.plan.phases, self.attained.plan.phases, strict=True)]
         return all(upper == replace(lower, mechanism=upper.mechanism) for upper, lower in pairs) and all(
             math.isclose(upper.noise_multiplier or 0, lower.noise_multiplier or 0) for upper, lower in pairs
@@ -245,7 +247,7 @@ class Composition:
 
     @property
     def is_plain(self) -> bool:
-        """True if all noise is Gaussian, every step draws afresh and the first bound of each phase is (K)."""
+        """True if all noise is Gaussian, every step draws afresh and (K) is the first bound of each phase."""
         return self.plan.is_gaussian and all(
             bounds[0].plain is not None for each_unit in self.units for bounds in each_unit.choices
         )
@@ -260,7 +262,7 @@ class Composition:
         return self.likeliest.bounds[self.plan.phases.index(phase)]
 
     def inclusion(self, phase: Phase) -> Fraction:
-        """Return the largest exact probability, over units, that a step draws the unit before caps; tasks: the bound's.
+        """Return the largest exact probability of any unit to be drawn in a step; for built tasks that of the bound.
 
         Batches that are cut count as drawn before the cut, of which the tools that this is for know nothing.
         """
@@ -282,7 +284,7 @@ class Composition:
             return tuple(self._cheapest_by_phase(each_unit.choices, meter) for each_unit in self.units)
 
     def _cheapest_by_phase(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
-        """Return each phase's cheapest bound; phases between two alike but for noise take theirs if those agree."""
+        """Return the cheapest bound of each phase, with few comparisons among phases that differ only in noise."""
         # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
         # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
         phases, chosen = self.plan.phases, dict[int, PhaseBound]()
@@ -300,7 +302,7 @@ class Composition:
         return tuple(chosen[place] for place in range(len(choices)))
 
     def _alike_by_noise(self, choices: tuple[tuple[PhaseBound, ...], ...]) -> list[list[int]]:
-        """Return the indexes of phases in lists, each of phases with the same choices (the object) by rising noise."""
+        """Return the indexes of phases grouped by equal choices (the same object), each group by rising noise."""
         alike: dict[int, list[int]] = {}
         for place, each in enumerate(choices):
             alike.setdefault(id(each), []).append(place)
@@ -308,7 +310,7 @@ class Composition:
         return [sorted(places, key=lambda at: noise[at]) for places in alike.values()]
 
     def _chosen_bound(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
-        """Return the cheapest valid bound, remembered; the first valid one if not to compare, or if comparing fails."""
+        """Return the cheapest valid bound and remember it; the first valid one if comparing is not allowed or fails."""
         # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
         key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
         if key not in self._chosen:
@@ -336,7 +338,7 @@ class Composition:
             return self._steps()
 
     def _steps(self) -> dict[str, StepCounts]:
-        """Return `steps` of the phases that release, equal ones as one object; of plans with parts `parted_steps`."""
+        """Return the counts of step losses by direction name, as `steps` does, for a plan without tuning."""
         if self.plan.parts:
             return parted_steps(self.plan, lambda plan: Composition(plan).steps)
         steps: dict[str, StepCounts] = {}
@@ -354,14 +356,14 @@ class Composition:
         return steps
 
     def moment_bound(self, counts: StepCounts) -> tuple[float, float]:
-        """Return (bound on epsilon by trimmed moments, its order) of a value (the object) in `steps`; (0, 1) for {}."""
+        """Return (bound on epsilon by trimmed moments, its order) of one value of `steps`; (0, 1) if that is empty."""
         if id(counts) not in self._moment_bounds:
             best = trimmed_epsilon(counts, delta=self.plan.delta) if counts else None
             self._moment_bounds[id(counts)] = (0.0, 1.0) if best is None else (best.value, best.order)
         return self._moment_bounds[id(counts)]
 
     def costliest(self, direction: str = "") -> tuple[ProtectedUnit, float]:
-        """Return (unit with the largest moment bound on epsilon, its order) of all, or of the unit `direction` names.
+        """Return (unit with the largest moment bound on epsilon, its order), or that of the unit in `direction`.
 
         Args:
             direction: a key of `steps`, to look at no other unit than the one it names; any other text looks at all.
@@ -383,7 +385,7 @@ def composed(plan: Plan | Composition) -> Composition:
 
 
 def _has_same_units(plan: Plan, other: Plan) -> bool:
-    """Return True if two plans have equal bounds: equal draws, clips, unit, group, adjacency and kind of noise."""
+    """Return True if two plans agree in all that units and bounds depend on: draws, clips, unit, kind of noise."""
     same_question = (plan.unit, plan.adjacency, plan.group_size) == (other.unit, other.adjacency, other.group_size)
     noise = (plan.adds_noise, plan.is_gaussian) == (other.adds_noise, other.is_gaussian)
     draws, others = ([_draw(each, phase) for phase in each.phases] for each in (plan, other))

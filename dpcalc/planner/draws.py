@@ -36,7 +36,7 @@ class SolvedDraw(NamedTuple):
 
 
 def most_times(scheme: RandomAllocation, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the most times that a unit may choose of all steps within a goal; NoSolution if 1 is too much.
+    """Return the largest number of steps that a unit may choose within a goal; NoSolution if even 1 costs too much.
 
     Args:
         scheme: what units do today.
@@ -92,7 +92,7 @@ def _bins_at_limit(with_bins: Callable[[int], Plan], first: int, ends: tuple[int
 
 
 def largest_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the largest size that meets a goal and is not refused; NoSolution if all cost more, InputError if refused.
+    """Return the largest size that meets a goal and is not refused; NoSolution or InputError if there is none.
 
     Args:
         level: the level with its scheme, which has a size.
@@ -127,7 +127,7 @@ def largest_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]
 
 
 def _smallest_accepted(with_size: Callable[[int], Plan], first: int, last: int) -> int | None:
-    """Return the smallest size from `first` to `last` that is not refused, past the group's if that is; else None."""
+    """Return the smallest size from `first` to `last` that is not refused; None if all are."""
     # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
     together = with_size(last).group_size
     is_spanned = is_refused(with_size(min(together, last)))
@@ -140,7 +140,7 @@ def _first_accepted(with_size: Callable[[int], Plan], first: int, last: int) -> 
 
 
 def _largest_accepted(with_size: Callable[[int], Plan], ends: tuple[int, int], goal: Goal) -> tuple[int, int | None]:
-    """Return (largest size in a goal, next one or None), refused ones counting as the next smaller; or NoSolution.
+    """Return (largest size that meets a goal, the next one, which fails, or None); NoSolution if none meets it.
 
     A refused size counts as the next smaller one that is not; the lower end is not refused.
     """
@@ -153,7 +153,7 @@ def _largest_accepted(with_size: Callable[[int], Plan], ends: tuple[int, int], g
 
 
 def _size_ranges(level: Level) -> list[tuple[int, int]]:
-    """Return (first, last) sizes in which larger ones cost more, largest first: one; if `drop_last` one a pass length.
+    """Return ranges (first, last) of sizes, the largest first; within a range larger sizes cost more.
 
     With `drop_last` a range has the sizes of passes of equally many steps, below `_FEW_STEPS` steps; the last one has
     the rest.
@@ -177,7 +177,9 @@ def _largest_tried(level: Level) -> int:
 
 
 def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return about the largest Poisson rate in a goal, at most 1 (cut batches: cap / count); NoSolution below 1e-15.
+    """Return about the largest Poisson rate that meets a goal, at most 1; NoSolution if none above 1e-15 does.
+
+    If batches are cut, the rate is at most the cap over the number of units.
 
     Args:
         level: the level with its scheme, which has a probability.
@@ -204,7 +206,7 @@ def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]
 
 
 def _certified_rate(with_rate: Callable[[Fraction], Plan], root: float, goal: Goal) -> tuple[Fraction, float]:
-    """Return (rate that meets the goal, step), rate = root (1 - 4 step), step doubled until so; error beyond 0.1."""
+    """Return (certified rate below the root that meets the goal, its step); ConvergenceError if none is near."""
     # The estimate may be a little low: growing steps down, until the certified bound agrees.
     step = FINEST
     value = Fraction(root * (1 - 4 * step))
@@ -217,7 +219,7 @@ def _certified_rate(with_rate: Callable[[Fraction], Plan], root: float, goal: Go
 
 
 def _root_rate(with_rate: Callable[[Fraction], Plan], largest: Fraction, goal: Goal) -> float:
-    """Return the rate at which the estimate is the limit, sought down from `largest` by eighths; or NoSolution."""
+    """Return the rate at which the estimate equals the goal's limit; NoSolution if it is below 1e-15."""
 
     def estimated(rate: float) -> float:
         return goal.estimate(with_rate(Fraction(rate))).value

@@ -39,7 +39,7 @@ def add_run_to_errors(plan: Plan) -> Iterator[None]:
 
 
 def _run_text(plan: Plan) -> str:
-    """Return the run in a few words: name, steps, mechanism and sampling of its first phase, how many others, delta."""
+    """Return a summary of the run in one line: name, number of phases, the first phase's steps and sampling, delta."""
     first = plan.phases[0]
     others = len(plan.phases) - 1
     more = f"; {counted(others, 'more phase')}" if others else ""
@@ -90,7 +90,9 @@ class Evaluation:
 
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
-    """Return the upper bound on epsilon, inf without noise; a looser one, with a note, if auto or rdp run out of work.
+    """Return the guarantee with a certified upper bound on epsilon, infinite without noise.
+
+    If auto or rdp run out of work, it is a looser bound, with a note.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -125,7 +127,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
 
 
 def _accountant_and_note(bound: "WorkBound", name: str, *, knows_losses: bool) -> tuple[str, str]:
-    """Return (accountant, note): rdp if `bound.note`; else `name`, of auto the one it took, noted if it left pld."""
+    """Return (the accountant that gave a bound, a note if the bound is a looser one, else "")."""
     if bound.note:
         return "rdp", bound.note
     if name != "auto":
@@ -160,7 +162,7 @@ def within_work(
     delta: float,
     moment_bound: Callable[[StepCounts], float] | None = None,
 ) -> WorkBound:
-    """Return the accountant's bound; out of work of auto by moments, then of auto, rdp in closed form; others raise.
+    """Return an accountant's bound within the allowed work; auto and rdp fall back on looser bounds, with a note.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.
@@ -193,7 +195,7 @@ def within_work(
 def _auto_within_work(
     steps: Mapping[str, StepCounts], *, delta: float, moment_bound: Callable[[StepCounts], float] | None
 ) -> WorkBound | None:
-    """Return the bound of `auto`; if that fails or needs too much work by moments, with LOOSER_NOTE; else None."""
+    """Return the bound of `auto` within the allowed work, else a looser one by moments; None if both fail."""
 
     def moments(counts: StepCounts, *, delta: float) -> AccountantResult:
         # The sharp bound has computed the moment bound first: it is at hand where the sharp one is too costly.
@@ -222,7 +224,7 @@ def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guaran
 
 
 def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[float, str]:
-    """Return (epsilon of the best run, upper; ""), or if moments fail or cost too much (closed form, note)."""
+    """Return (upper bound on epsilon of the best run, note); it is in closed form, with a note, if moments fail."""
     with suppress(ConvergenceError), allowance(_SHARP_WORK):
         return tuning.epsilon(runs, delta=delta), ""
     spend(1.0)  # not if the allowance around this question is used up
@@ -246,7 +248,9 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
 
 
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
-    """Return the guarantee; if finite with lower end, rows, advice, or notes on failure; tuned: one run; parts: alone.
+    """Return the guarantee of a plan and, if it is finite, its lower end, other rows and advice.
+
+    Repeated runs have the row of one run instead, runs on parts of the data nothing beside the guarantee.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -285,7 +289,7 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
 
 
 def _beside_repetitions(composition: Composition, tuning: Repetitions) -> tuple[tuple[Row], tuple[Note]]:
-    """Return ((row,), (note,)), both with the epsilon of one run alone, beside the guarantee of a repeated run."""
+    """Return a row and a note with the epsilon of one run alone, to stand beside the guarantee of a repeated run."""
     alone = guarantee(composition.one_run)
     row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False)
     text = f"the best of several runs is released ({tuning.words}); one run alone has epsilon {{}}"
@@ -293,7 +297,7 @@ def _beside_repetitions(composition: Composition, tuning: Repetitions) -> tuple[
 
 
 def _advice_within_work(composition: Composition, main: Guarantee) -> tuple[tuple[Note, ...], tuple[str, ...]]:
-    """Return (notes of `advice`, ()), or on failure, too much work, a closed-form guarantee ((), (what to try,))."""
+    """Return (notes of advice, ()), or ((), (a hint on what to try,)) if they fail or need too much work."""
     # Where the guarantee is in closed form, a changed run would hardly take less work.
     notes, missing = optional(
         "advice",
@@ -306,7 +310,7 @@ def _advice_within_work(composition: Composition, main: Guarantee) -> tuple[tupl
 
 
 def _cost_of_change(known: float, changed: Composition) -> float:
-    """Return epsilon of a changed run by its method, of auto by rdp if over 1.5 times `known`; or WorkExceededError."""
+    """Return epsilon of a changed run by its own method; by rdp alone if auto is asked and rdp is far above `known`."""
     spend(1.0)  # nothing once the allowance for advice is used up
     if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
         rough = guarantee(changed, method="rdp").epsilon
@@ -316,7 +320,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return `main` with its certified lower bound (0 for 0), or a note on failure; unchanged if tuned, parts, or none.
+    """Return the guarantee with its certified lower bound, or with a note if that fails; unchanged if none is known.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -357,7 +361,7 @@ class DeltaResult(Result):
 
 
 def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
-    """Return bounds on delta at an epsilon >= 0: (1, None) without noise; lower None if it fails; tuning is refused.
+    """Return bounds on delta at an epsilon >= 0, 1 without noise; the lower bound is None if it fails.
 
     Args:
         plan: a training run.
@@ -401,7 +405,7 @@ class _DeltaBound(NamedTuple):
 
 
 def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> _DeltaBound:
-    """Return the bound of the costliest direction by pld; out of work by moments, then in closed form, with a note."""
+    """Return the largest delta of any direction by pld, or by a looser bound, with a note, if work runs out."""
 
     def moments(counts: StepCounts) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0
@@ -424,7 +428,7 @@ def _costliest_delta(
     ceiling: Callable[[StepCounts], float] = lambda _: math.inf,
     note: str = "",
 ) -> _DeltaBound:
-    """Return the largest delta over directions, with its accountant, its direction and `note`; see `costliest_release`.
+    """Return the largest delta over all directions, with its accountant, its direction and the given note.
 
     Directions that a ceiling on their delta rules out are not computed.
     """
@@ -435,7 +439,7 @@ def _costliest_delta(
 
 
 def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
-    """Return (delta, accountant), upper: pld, rdp for ArithmeticError or UnsupportedError; WorkExceededError passes."""
+    """Return (upper bound on delta, accountant): by pld, or by rdp if that fails; WorkExceededError is passed on."""
     try:
         return delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0], "pld"
     except WorkExceededError:
@@ -445,7 +449,7 @@ def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
 
 
 def _alternatives(composition: Composition, main: Guarantee) -> tuple[Row, ...]:
-    """Return rows beside the guarantee: rdp if it is not that, Theorem 3 and group mixture where they are no bounds."""
+    """Return rows beside the guarantee: rdp if it is by another accountant, and published formulas that do not hold."""
     rows = []
     if main.method != "rdp":
         rows.append(accountant_row(composition, "rdp"))
@@ -458,7 +462,7 @@ def _alternatives(composition: Composition, main: Guarantee) -> tuple[Row, ...]:
 
 
 def accountant_row(plan: Plan | Composition, name: str) -> Row:
-    """Return one accountant's upper bound as a row; epsilon None, and why, if it fails or needs too much work.
+    """Return one accountant's upper bound as a row; its epsilon is None, with the reason, if there is no answer.
 
     Args:
         plan: a training run that is not noiseless, or its composition where that is at hand.

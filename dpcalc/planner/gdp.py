@@ -97,7 +97,7 @@ class _Bound:
 
 
 def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
-    """Return the smallest certified mu over units and directions, its regret and misfit; mu inf without noise.
+    """Return the smallest certified mu of Gaussian DP over all units, its regret and misfit; infinite without noise.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -128,7 +128,7 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
 
 
 def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return one direction's bound: exact if Gaussian, else `_composed_bound`, or `_rough_bound` if that fails."""
+    """Return one direction's bound on mu: exact for Gaussian releases, else by composition, or else by moments."""
     exact = composed_gaussian_mu(counts)
     if exact is not None:
         return _Bound(mu=exact * (1 + _FLOAT_ERROR), profile=partial(_gaussian_profile, exact), end=0.0, is_exact=True)
@@ -143,7 +143,7 @@ def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
 
 
 def _composed_bound(counts: StepCounts, floor: float, end: float, min_difference: float) -> _Bound | None:
-    """Return the bound of the minimum of up to four compositions, each sharp where the last decides; None if all fail.
+    """Return the bound on mu by up to four compositions, each sharp at the epsilon that decided last; None if all fail.
 
     Args:
         counts: how often each step loss of the direction occurs.
@@ -176,7 +176,7 @@ def _gaussian_profile(mu: float, epsilons: Array) -> Array:
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return one direction's bound by moments in closed form, outside any allowance; `is_rough` if no RDP curve."""
+    """Return one direction's bound on mu by moments in closed form; it always answers, whatever work is left."""
     with own_allowance(math.inf):
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST_EPSILON), _SMALLEST_EPSILON), _NODES)
@@ -186,7 +186,7 @@ def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
 
 
 def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
-    """Return upper bounds at epsilons: chords, in e^epsilon, of a convex profile between nodes; end values beyond."""
+    """Return upper bounds on a convex profile between its nodes by chords in e^epsilon; beyond them the end values."""
     right = np.clip(np.searchsorted(nodes, epsilons), 1, nodes.size - 1)
     width = nodes[right] - nodes[right - 1]
     before = np.clip(epsilons - nodes[right - 1], 0.0, width)
@@ -196,7 +196,7 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound of `smallest_mu` over an upper profile up to where it is at the floor; inf if `end` >= 1e5."""
+    """Return the bound on mu that an upper profile proves down to the floor; infinite if `end` is at least 1e5."""
     if end >= _LARGEST_EPSILON:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     lowest_end = _first_at_floor(profile, end, floor)
@@ -205,7 +205,7 @@ def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: b
 
 
 def _first_at_floor(profile: Profile, end: float, floor: float) -> float:
-    """Return an epsilon, about the first up to `end` at which a falling profile is at most the floor; `end` if none."""
+    """Return about the smallest epsilon up to `end` at which a falling profile is at most the floor; `end` if none."""
     low, high = 0.0, end
     for _ in range(_ZOOM_ROUNDS):
         nodes = np.linspace(low, high, _ZOOM_POINTS)
@@ -217,7 +217,9 @@ def _first_at_floor(profile: Profile, end: float, floor: float) -> float:
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu, deciding epsilon), mu at most 1e-5 too large, with delta_mu over a convex profile to `end`, or floor.
+    """Return (smallest mu whose profile covers a convex one, epsilon that decides); mu is at most 1e-5 too large.
+
+    It need not be covered where it is at most the floor.
 
     Args:
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
@@ -251,7 +253,7 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
 
 
 def _grown_mu(left: tuple[float, float], right: tuple[float, float], mu: float) -> float:
-    """Return mu, grown in doubling steps from 1e-7 of it until the chord of (epsilon, delta) `_lies_below` delta_mu."""
+    """Return mu, increased in growing steps until the chord between two points lies below its profile."""
     step = 1e-7
     while not _lies_below(left, right, mu):
         mu, step = mu * (1 + step), 2 * step
@@ -259,7 +261,7 @@ def _grown_mu(left: tuple[float, float], right: tuple[float, float], mu: float) 
 
 
 def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float) -> bool:
-    """Return True if the chord of (epsilon, delta) at both ends is proved to lie below delta_mu between them."""
+    """Return True if the chord between two points (epsilon, delta) is proved to lie below the profile of mu."""
     # A convex function lies above each of its tangents: one that is above the chord at both ends is above it between.
     for at in ((left[0] + right[0]) / 2, right[0], left[0]):
         height, slope = gaussian_tangent(mu, at)
@@ -270,7 +272,7 @@ def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float
 
 
 def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
-    """Return (regret, misfit), >= 0, as GaussianSummary has them, of mu against both directions' bounds, over grids."""
+    """Return (regret, misfit), both >= 0, of mu against the bounds of both directions; see GaussianSummary."""
     nodes = np.linspace(0.0, max(bound.end, other.end), _NODES)
     factor = np.exp(np.minimum(nodes, 700.0))[:, None]
     ahead, back = (1 - each.profile(nodes)[:, None] for each in (bound, other))
@@ -278,7 +280,7 @@ def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, 
 
 
 def _regret(mu: float, factor: Array, ahead: Array, back: Array) -> float:
-    """Return half the most by which the least sum of both error rates exceeds that of mu at the same difference.
+    """Return the regret: half the largest excess of the profiles' least sum of both error rates over that of mu.
 
     Of the profiles, it is the smaller one of both orders of the pair. `factor` is e^epsilon, `ahead` and `back` are
     1 - delta there, in D||D' and D'||D.
@@ -291,7 +293,7 @@ def _regret(mu: float, factor: Array, ahead: Array, back: Array) -> float:
 
 
 def _error_rates_of_mu(mu: float) -> tuple[Array, Array]:
-    """Return (difference, sum) of both error rates on the trade-off curve of mu, on a grid; for inf (t, |t|)."""
+    """Return grids of the difference and the sum of both error rates on the trade-off curve of mu, infinite or not."""
     if not math.isfinite(mu):
         t = np.linspace(-1.0, 1.0, _TESTS)
         return t, np.abs(t)
@@ -301,7 +303,7 @@ def _error_rates_of_mu(mu: float) -> tuple[Array, Array]:
 
 
 def _least_sum(differences: Array, factor: Array, ahead: Array, back: Array) -> Array:
-    """Return the least sum of both error rates at their differences t: over the line of each epsilon, and over |t|."""
+    """Return the least sum of both error rates that the profiles allow at each difference between them."""
     # Each epsilon of a profile gives a line in each direction that the trade-off curve is above.
     one_way = 2 * ahead + differences * (1 - factor)
     other_way = 2 * back - differences * (1 - factor)
@@ -311,7 +313,7 @@ def _least_sum(differences: Array, factor: Array, ahead: Array, back: Array) -> 
 
 
 def _misfit(mu: float, factor: Array, ahead: Array, back: Array) -> float:
-    """Return by how much true positive rates at mu exceed those of the profiles, at most, at `_RATES`; maybe < 0."""
+    """Return the largest amount by which true positive rates of mu exceed those of the profiles; it may be negative."""
 
     def missed(own: Array, opposite: Array) -> Array:
         lowest: Array = np.maximum(own - factor * _RATES, (opposite - _RATES) / factor).max(axis=0)

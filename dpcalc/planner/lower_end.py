@@ -67,7 +67,7 @@ class LowerEpsilon(NamedTuple):
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
-    """Return a lower bound that one data set attains; by two outcomes if composition fails or gives 0; None if unknown.
+    """Return a certified lower bound on epsilon that one data set attains; None if no such data set is known.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -97,7 +97,7 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
-    """Return a lower bound on delta, the larger of composed and two outcomes, of the worst known data set; 0 if none.
+    """Return a certified lower bound on delta, that of the worst data set known; 0 if none is known.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -130,7 +130,7 @@ class _WorstRun(NamedTuple):
 
 
 def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | None:
-    """Return the run of largest log moment, with best lengths unless it is tight; None if none, or no noise on sums.
+    """Return the costliest data set that is known, as its step losses; None if none is known.
 
     It is one of the unit that a direction names, or of the costliest one by the moment bound.
     """
@@ -147,7 +147,7 @@ def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | Non
 
 
 def _best_runs(plan: Plan, protected: ProtectedUnit, direction: str, orders: Array) -> "list[tuple[_Candidate, ...]]":
-    """Return, for each order, the candidates of all phases, in one direction, with the largest sum of log moments.
+    """Return, for each order, the data sets of all phases with the largest sum of log moments, in one direction.
 
     All of a run are in one direction. The best ones until the work runs out are returned.
     """
@@ -191,7 +191,7 @@ class _Candidate:
 
 
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
-    """Return how often each loss occurs in all phases together, a candidate of each."""
+    """Return how often each loss occurs in the given data sets of all phases together."""
     counts: Counter[Curve] = Counter()
     for candidate in candidates:
         counts.update(candidate.counts)
@@ -206,7 +206,7 @@ def _log_moments(counts: dict[Curve, int], orders: Array) -> list[float]:
 
 
 def _with_best_lengths(starts: Sequence[tuple[_Candidate, ...]], delta: float) -> dict[Curve, int]:
-    """Return the best start's steps, others' lengths moved while its moment bound gains 0.1 %, as far as work lasts.
+    """Return the costliest run's step losses, after varying what other units contribute to raise its epsilon.
 
     What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
     length below 1 they may tell enough and hide less. One level after the other is moved by a step that is doubled
@@ -241,7 +241,7 @@ def _with_best_lengths(starts: Sequence[tuple[_Candidate, ...]], delta: float) -
 
 
 def _moved_run(run: tuple[_Candidate, ...], place: int, level: int, move: Fraction) -> tuple[_Candidate, ...] | None:
-    """Return a run with `_with_other_length` of the candidate at `place`; None if that is None or has equal counts."""
+    """Return the run with other contributions in one phase; None if that is impossible or changes nothing."""
     moved = _with_other_length(run[place], level, move)
     if moved is None or moved.counts == run[place].counts:
         return None
@@ -249,7 +249,7 @@ def _moved_run(run: tuple[_Candidate, ...], place: int, level: int, move: Fracti
 
 
 def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | None:
-    """Return the data set whose others at a level (from 0) contribute `move` more; None if over 1 or slow to count."""
+    """Return the data set whose other units contribute `move` more at a level; None if over 1 or slow to count."""
     others = [*candidate.others[:level], candidate.others[level] + move, *candidate.others[level + 1 :]]
     if abs(others[level]) > 1:
         return None
@@ -259,7 +259,7 @@ def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Ca
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield each phase's data sets of distinct losses, random siblings last, both ways; if allocated only a named way.
+    """Yield the data sets of each phase that differ in their losses, in both directions, with random siblings last.
 
     With an allocation, whose losses take long, only in the direction that is named, if one is.
     """
@@ -290,7 +290,7 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
 
 
 def _phase_data_sets(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseDataSet, ...]:
-    """Return the data sets of each releasing phase; () if one has too many copies of a unit, or no known data set."""
+    """Return the known data sets of each releasing phase; () if one has none, or too many copies of a unit."""
     phases = releasing_phases(plan)
     paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
     if not all(_is_enumerable(path, lowest) for path, lowest in paths):
@@ -302,7 +302,7 @@ def _phase_data_sets(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseDataSet
 def _steps(
     released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int]:
-    """Return the losses of a data set's repetitions and how often each occurs; without those in which P = Q."""
+    """Return how often each loss of a data set's repetitions occurs; those in which P = Q are left out."""
     counts: Counter[Curve] = Counter()
     for part in phase_set.repetitions:
         p, q = part.pair(contributions)
@@ -314,7 +314,7 @@ def _steps(
 def _steps_if_few(
     phase: Phase, released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int] | None:
-    """Return `_steps`; None for other than Gaussian noise, an allocation, or a distribution of over 200 centers."""
+    """Return `_steps` if it is quick; None for noise that is not Gaussian, an allocation or over 200 centers."""
     if not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocation is not None:
         return None
     sizes = [len(side) for part in phase_set.repetitions for side in part.pair(contributions)]
@@ -322,7 +322,7 @@ def _steps_if_few(
 
 
 def _released_curve(phase: Phase, part: Repetition, pair: Pair, *, is_swapped: bool) -> Curve:
-    """Return the loss of one repetition in D||D' (is_swapped: D'||D); of an allocated pass a lower bound on it."""
+    """Return the loss of one repetition in the given direction; for an allocated pass it is a lower bound."""
     if part.allocated is None:
         return _observed_loss(phase, *(pair[::-1] if is_swapped else pair), part.factor)
     estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
@@ -335,14 +335,14 @@ def _released_curve(phase: Phase, part: Repetition, pair: Pair, *, is_swapped: b
 
 
 def _observed_loss(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCurve:
-    """Return the loss of a noisy observation of (P, Q): noise times the factor if Gaussian; else a lower bound."""
+    """Return the loss of a noisy observation of (P, Q); unless noise is Gaussian, it is a lower bound."""
     if isinstance(phase.mechanism, AdditiveNoise):
         return data_set_atoms(phase.mechanism, p, q)
     return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * noise_factor)
 
 
 def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
-    """Return `allocated_data_set` of a phase with an allocation, else `drawn_data_set`; None if none is known."""
+    """Return the known data set of a phase, with or without an allocation; None if none is known."""
     place = plan.phases.index(phase)
     path, phase_bound = protected.paths[place], protected.choices[place][0]
     if phase.hierarchy.allocation is None:
@@ -362,7 +362,7 @@ def _is_enumerable(path: Path, lowest: int) -> bool:
 
 
 def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...], signs: Contributions) -> bool:
-    """Return True if every pair is the bound's; False for passes, revealed draws, chains and without repetitions."""
+    """Return True if the data set has exactly the pairs of the bound; False also where they cannot be compared."""
     if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not repetitions:
         return False
     if phase_bound.allocation is not None and (phase_bound.is_revealed or phase_bound.links != "-"):
@@ -371,7 +371,7 @@ def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...],
 
 
 def _has_pair(bound: Bound, pair: Pair) -> bool:
-    """Return True if a pair is a step or count bound's both ways, up to `_canonical`; False for other bounds."""
+    """Return True if a pair is, up to `_canonical`, that of a step or count bound; False for other bounds."""
     p, q = pair
     match bound:
         case Average(parts=((chance, one),)) if chance == 1:
@@ -388,7 +388,7 @@ def _has_pair(bound: Bound, pair: Pair) -> bool:
 
 
 def _canonical(pair: Pair) -> tuple[tuple[int, float, float], ...]:
-    """Return a pair of mixtures up to shift, reflection and weights below 2^-60, as (center, p, q) triples."""
+    """Return a pair of mixtures as triples (center, p, q), equal for pairs that differ by a shift or reflection."""
     # Symmetric noise hides as much after a common shift or a reflection of all centers.
     p, q = ({center: float(weight) for center, weight in side.items() if weight > _NEGLIGIBLE_WEIGHT} for side in pair)
     centers = sorted({*p, *q})

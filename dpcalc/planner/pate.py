@@ -46,7 +46,7 @@ class DataDependentResult:
 
 
 def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
-    """Return the guarantee for any votes: optimal composition (LNMax), else one Gaussian, checks too; 0 for no queries.
+    """Return the guarantee for any votes, with an upper bound on epsilon that is 0 for no queries.
 
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
     release of the counts, of which one falls by one and another one rises; the check of Confident-GNMax from one of the
@@ -66,7 +66,7 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
 
 
 def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: float) -> DataDependentResult:
-    """Return the cost given the votes, itself private: by Renyi divergences, or data-independent if that is less.
+    """Return the cost given the votes, which is itself private; it is at most the cost for any votes.
 
     Args:
         aggregation: with its noise.
@@ -114,7 +114,7 @@ def epsilon_by_order(cumulants: Array, orders: Array, *, delta: float) -> Array:
 
 
 def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int:
-    """Return the largest number of queries, up to 1e9, whose data-independent epsilon is within a target; or 0.
+    """Return the largest number of queries, up to 1e9, whose epsilon for any votes is within a target; 0 if none.
 
     Args:
         aggregation: with its noise.
@@ -138,7 +138,7 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
 
 
 def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: float, delta: float) -> int:
-    """Return how many first queries fit a target given the votes, itself private; `max_queries` if that is more.
+    """Return how many of the first queries fit a target, given the votes; this number is itself private.
 
     Args:
         aggregation: with its noise.
@@ -158,7 +158,7 @@ def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: floa
 
 
 def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: float) -> Aggregation:
-    """Return the aggregation with all noise scaled to the least that meets a target for any votes; InputError if none.
+    """Return the aggregation with the least noise that meets a target for any votes; InputError if none does.
 
     Chosen without the votes: noise that was chosen by looking at them would reveal something about them. The two noises
     of Confident-GNMax keep their ratio.
@@ -190,7 +190,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
 
 
 def _enclosing_ends(excess: Callable[[float], float], target: float) -> tuple[float, float]:
-    """Return (low < 0 with excess > 0, high > 0 with excess <= 0), each -1 or 1 doubled; InputError beyond 50."""
+    """Return (low, high) log factors, the first with too little noise, the second with enough; InputError beyond 50."""
     # Epsilon falls as noise grows. With e^50 times the noise no vote counts, with e^-50 there is none.
     low, high = -1.0, 1.0
     while excess(low) <= 0:
@@ -222,7 +222,7 @@ def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
 
 
 def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -> tuple[float, str]:
-    """Return (epsilon, accountant), upper, of the queries' Gaussian releases: closed form, zCDP where floats fail."""
+    """Return (upper bound on epsilon of the queries' Gaussian releases, accountant)."""
     # The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
     # Steinke 2016, 1605.02065v1, Proposition 1.3).
     counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}
@@ -237,7 +237,7 @@ def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -
 
 
 def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:
-    """Return the Guarantee for one teacher's data, replace-one, epsilon an upper bound."""
+    """Return the guarantee with this upper bound on epsilon, for one teacher's data under replace-one."""
     return Guarantee(
         epsilon=epsilon,
         delta=delta,

@@ -106,7 +106,7 @@ def zero_neighbours_pair(
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return an allocated phase's passes, others zero; `times` > 1: sum of all steps, None if not Gaussian or whole.
+    """Return the data set of an allocated phase in which other units contribute zero; None if none is known.
 
     A unit that is replaced by one of zeros is as good as removed.
 
@@ -147,7 +147,7 @@ def _data_set_of_passes(
     *,
     is_gaussian: bool,
 ) -> PhaseDataSet:
-    """Return a phase's allocated passes; of a held choice of bins the first pass alone, incomplete, if not Gaussian."""
+    """Return the passes of an allocated phase; only the first one if bins are held and noise is not Gaussian."""
     # Steps under a choice that is held depend on each other; only a sum of Gaussians is again of the same kind.
     is_cut = isinstance(allocation, BallsInBins) and allocation.is_held and not is_gaussian
     steps = min(phase.steps, allocation.bins) if is_cut and isinstance(allocation, BallsInBins) else phase.steps
@@ -159,7 +159,7 @@ def _data_set_of_passes(
 
 
 def _sum_of_all_steps(pair: Callable[[Contributions], Pair], allocation: RandomAllocation) -> Repetition:
-    """Return the sum of all steps as one observation: centers of `pair` times `times`, noise times sqrt(steps)."""
+    """Return the sum of all steps as one observation, for units that choose several steps of all."""
 
     def sum_of_all(contributions: Contributions) -> Pair:
         p, q = ({center * allocation.times: w for center, w in side.items()} for side in pair(contributions))
@@ -169,7 +169,7 @@ def _sum_of_all_steps(pair: Callable[[Contributions], Pair], allocation: RandomA
 
 
 def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return the data sets of a phase without allocation, of constructed tasks too; None if none is known.
+    """Return the data set of a phase without an allocation; None if none is known.
 
     Args:
         plan: what is protected.
@@ -191,7 +191,7 @@ def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound
 
 
 def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return single steps if not Gaussian or redrawn within a hold; else sums of passes or periods; None if not known.
+    """Return sums of passes or periods, or single steps if not Gaussian or redrawn within a hold; None if not known.
 
     Redrawn within a hold is a level from the clip level down to the last random one that is not held as long as the
     bound's draw: what the unit contributes changes under one draw.
@@ -212,7 +212,7 @@ def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: Ph
 
 
 def _sums_of_periods(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet:
-    """Return `_sum_of_a_period` of all whole periods of the outermost draw, and one of the steps that remain."""
+    """Return sums of the steps under one outermost draw: one for all whole periods, one for the steps that remain."""
     periods = [level.redraw_every for level in phase.hierarchy.levels]
     whole, remaining = divmod(phase.steps, periods[0])
     repetitions = tuple(
@@ -230,7 +230,10 @@ def _has_known_counts(plan: Plan, phase: Phase, drawn: Path, path: Path) -> bool
 
 
 def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
-    """Return the lowest level (from 1) with Poisson rate < 1; at least the unit's, or its children's if they differ."""
+    """Return the lowest level (from 1) with random Poisson draws, or that of the unit if it is lower.
+
+    If children contribute differently, it is at least their level.
+    """
     unit = len(co_sampled.path.counts)
     drawn = (level.scheme for level in hierarchy.levels)
     chances = (scheme.probability if isinstance(scheme, (Poisson, CappedPoisson)) else 1 for scheme in drawn)
@@ -244,7 +247,7 @@ def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _is_cut_irregularly(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if a cut draw is beside a shuffle, or below the clip level over unequal units or Poisson draws.
+    """Return True if a cut draw is combined with a shuffle, or with unequal units or Poisson draws below the clip.
 
     Where the unit is above the clip level, unequal units count from the unit down.
     """
@@ -260,7 +263,7 @@ def _is_cut_irregularly(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _has_uneven_parents(hierarchy: Hierarchy, unit: int) -> bool:
-    """Return True for Poisson draws below any `at_most` draw, or with a shuffle both below the unit."""
+    """Return True if Poisson draws are below an `at_most` draw, or below the unit together with a shuffle."""
     # Smaller units have fewer than an `at_most` draw allows, and the last batches of a shuffle hold fewer.
     schemes = [level.scheme for level in hierarchy.levels]
     limited = next(
@@ -273,7 +276,7 @@ def _has_uneven_parents(hierarchy: Hierarchy, unit: int) -> bool:
 
 
 def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> Repetition:
-    """Return the sum of the steps under one outermost draw as one observation, repeated `count` times.
+    """Return the sum of the steps under one outermost draw as one observation, repeated `number` times.
 
     Args:
         co_sampled: the protected unit and the units drawn beside it.
@@ -289,7 +292,7 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet:
-    """Return a shuffled phase's observations: sums of whole passes if aligned, and of a begun one of a single shuffle.
+    """Return a shuffled phase's observations: sums of whole passes and, where it is known, of the unfinished one.
 
     Complete only if a pass is one step.
     """
@@ -311,14 +314,14 @@ def _sums_of_passes(
 
 
 def _may_be_empty(plan: Plan, phase: Phase, path: Path) -> bool:
-    """Return True if vectors clipped above the unit may lack records: Poisson draws below, or not `_keeps_a_record`."""
+    """Return True if vectors clipped above the unit may lack records, by Poisson draws or by the removal of units."""
     # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
     drawn_below = any(isinstance(level.scheme, Poisson) for level in phase.hierarchy.levels[phase.clip :])
     return phase.clip < plan.unit and (drawn_below or not _keeps_a_record(plan, path, phase.clip))
 
 
 def _drawn_in_begun_pass(co_sampled: CoSampled, path: Path, steps: int) -> CoSampled | None:
-    """Return the units drawn in the first steps of a pass: a fixed number; None for 0 steps, or several shuffles."""
+    """Return the units as a fixed number drawn in the first steps of a pass; None for no steps or several shuffles."""
     ((at, scheme), *others) = ((at, scheme) for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle))
     if not steps or others:
         return None
@@ -328,7 +331,7 @@ def _drawn_in_begun_pass(co_sampled: CoSampled, path: Path, steps: int) -> CoSam
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True if no removal empties a clipped vector: replace-one, others of the parent left, or large draws.
+    """Return True if no removal of the protected units can empty a clipped vector.
 
     Args:
         plan: what is protected, all in one frame.
@@ -372,7 +375,7 @@ def _passes_are_aligned(path: Path) -> bool:
 def _single_steps(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet | None:
-    """Return one step under each outermost draw; None for passes of several steps or unaligned, or counts not known."""
+    """Return single steps, one under each outermost draw; None for passes of several steps, or if not known."""
     # For noise other than Gaussian, and for units whose contributions change while their draw is held.
     if not _passes_are_aligned(path) or steps_of_a_pass(path, Group()) > 1:
         return None
@@ -386,7 +389,7 @@ def _single_steps(
 
 
 def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
-    """Return the units of a parent at the lowest level; where units leave shuffled passes, less one batch.
+    """Return how many units of a parent can be drawn together, one batch less where units leave shuffled passes.
 
     Args:
         drawn: the way to the protected units, a pass taken as one draw.

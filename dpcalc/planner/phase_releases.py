@@ -41,7 +41,9 @@ _MAX_MATES = 512  # draws of a unit's mates that are told apart before they are 
 
 
 def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return a phase's (forward, backward) release; black box: unamplified if out of work; or UnsupportedError.
+    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered.
+
+    A black box that needs too much work counts as not amplified.
 
     Args:
         plan: a training run.
@@ -70,7 +72,7 @@ def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: Phase
 
 
 def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release, upper, of Gaussian noise, allocated or not; UnsupportedError for others.
+    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise.
 
     Args:
         phase: a phase with Gaussian noise.
@@ -81,7 +83,7 @@ def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
-    """Return a group's release of PATE queries, twice; UnsupportedError by `ensemble_refusal`, TypeError for others.
+    """Return a group's release of PATE queries, twice; UnsupportedError if it is not covered, TypeError for others.
 
     Args:
         plan: a training run.
@@ -97,7 +99,7 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a phase under a black box; allocated: group 1, add-remove if `links` has "+"; or TypeError.
+    """Return the steps of a phase whose mechanism is a black box on the batch; TypeError for other mechanisms.
 
     Args:
         plan: a training run.
@@ -124,7 +126,7 @@ def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: P
 
 
 def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
-    """Return the bound of least epsilon of the phase alone, by `_ranking_cost`; the first if not `_is_comparable`.
+    """Return the bound with the least epsilon for the phase alone; the first one if they cannot be compared.
 
     Args:
         choices: valid bounds of the phase, at least one.
@@ -137,7 +139,7 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
 
 
 def _ranking_cost(bound: PhaseBound, phase: Phase, delta: float) -> float:
-    """Return epsilon in the costlier direction by moments, over 1 - MIN_GAIN of joint bounds; by pld if allocated."""
+    """Return the epsilon by which bounds are ranked, in the costlier direction; joint bounds must gain something."""
     steps = [each for release in _noise_releases(phase, bound) if (each := step_counts(release))]
     if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
         return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
@@ -147,14 +149,14 @@ def _ranking_cost(bound: PhaseBound, phase: Phase, delta: float) -> float:
 
 
 def _is_comparable(first: PhaseBound, phase: Phase) -> bool:
-    """Return False if noiseless, without steps, PATE, or other than Gaussian noise on passes or squared distances."""
+    """Return True if epsilon can rank the bounds of a phase; False without noise or steps, and for PATE."""
     if not phase.noise_multiplier or not phase.steps or isinstance(phase.mechanism, PateMechanism):
         return False
     return isinstance(phase.mechanism, Gaussian) or not (first.steps_of_a_pass > 1 or first.squared > 1)
 
 
 def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bounds that hold: all if Gaussian, by `_valid_allocated_bounds` if allocated, else unsquared or first.
+    """Return the bounds that hold for the mechanism of a phase; all of them if it is Gaussian.
 
     Args:
         phase: one of a plan's phases.
@@ -173,14 +175,14 @@ def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBo
 
 
 def _valid_allocated_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the first bound, which hides the choice of steps, unless RDP only or randomized response; and revealed."""
+    """Return the bound that hides the choice of steps, if the mechanism allows it, and the one that reveals it."""
     # The hidden choice needs a mechanism that knows its losses and what a missing unit does.
     first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else choices[:1]
     return tuple(dict.fromkeys((*first, next(bound for bound in choices if bound.is_revealed))))
 
 
 def _noise_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release of a phase with noise on a sum or a black box, upper; TypeError for PATE."""
+    """Return the upper releases (forward, backward) of noise on a sum or a black box; TypeError for PATE."""
     if isinstance(phase.mechanism, Gaussian):
         return gaussian_releases(phase, bound)
     if not isinstance(phase.mechanism, BlackBox):

@@ -56,7 +56,7 @@ class Phase:
     part: str = ""
 
     def __post_init__(self) -> None:
-        """Raise InputError for a clipping level that does not exist, steps < 0, or more than an allocation has."""
+        """Raise InputError for a clipping level that does not exist, or a number of steps out of range."""
         if not 0 <= self.clip <= self.hierarchy.depth:
             raise InputError(f"clip: expected a level from 0 to {self.hierarchy.depth}, got {self.clip}")
         if self.steps < 0:
@@ -101,7 +101,7 @@ class Phase:
         return self.mechanism.is_correlated
 
     def independent(self, *, attained: bool) -> "Phase":
-        """Return itself, or if steps are tied independent ones that bound their cost; KeyedInputError if unproved.
+        """Return the phase with independent steps that bound its cost, or itself; KeyedInputError if not proved.
 
         Args:
             attained: True for one that costs at most what an actual data set costs, False for an upper bound.
@@ -190,7 +190,7 @@ class Plan:
             self._refuse_parts()
 
     def _refuse_parts(self) -> None:
-        """Raise InputError: unknown part, group, tuning, over 16 parts if outermost units are replaced, bad phase."""
+        """Raise InputError for a part that does not exist, or if a run on parts of the data is not covered."""
         names = () if self.partition is None else self.partition.parts
         unknown = next((part for part in self.parts if part not in names), None)
         if unknown is not None:
@@ -223,7 +223,7 @@ class Plan:
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
-        """Return itself, or if steps are tied with each phase `independent`; UnsupportedError then if a group may part.
+        """Return the plan with independent steps that bound its cost, or itself; UnsupportedError if a group may part.
 
         Args:
             attained: as for `Phase.independent`.
@@ -238,7 +238,7 @@ class Plan:
 
     @property
     def parting(self) -> str:
-        """Why a group may part ("with scheme ..."): cyclic draws, overlapping bins, any-order and clip batch; or ""."""
+        """Reason why the members of a group may part, as words that begin with "with"; "" if they stay together."""
         for phase in self.phases:
             scheme = phase.hierarchy.allocation or phase.hierarchy.level(1).scheme
             if isinstance(scheme, CyclicPoisson):
@@ -283,7 +283,7 @@ class Plan:
 
 
 def _refuse_beside_parts(phase: Phase, *, is_moved: bool) -> None:
-    """Raise InputError for unequal sizes; on a part for its outermost draw; if units move, for its mechanism too.
+    """Raise InputError unless a run on parts of the data covers the phase: its sizes, its draw and its mechanism.
 
     A replaced unit can move to another part (`is_moved`): then fewer draws are covered, and noise on sums alone.
     """
@@ -329,7 +329,7 @@ Compose = Callable[[Plan], Mapping[str, "StepCounts"]]
 
 
 def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
-    """Return upper step counts by direction and part, for moved units by pair too; UnsupportedError if costs vary.
+    """Return upper counts of step losses by direction and part; UnsupportedError if units differ in cost.
 
     Args:
         plan: a plan with phases on parts.
@@ -359,7 +359,7 @@ def _moved_steps(
     own: dict[str, tuple[Phase, ...]],
     whole: "tuple[StepCounts, StepCounts]",
 ) -> "dict[str, StepCounts]":
-    """Return {"DIRECTION, pair": counts} of a unit removed from one part (or none), one added to another, plus `whole`.
+    """Return the counts of step losses if a unit of one part is replaced by one of another, by direction and words.
 
     `own` has the phases of each part, `whole` the counts in both directions of the phases on all data.
     """
@@ -375,7 +375,7 @@ def _moved_steps(
 
 
 def _both_directions(plan: Plan, compose: Compose, phases: tuple[Phase, ...]) -> "tuple[StepCounts, StepCounts]":
-    """Return both directions' counts of phases as if on all data, ({}, {}) for none; UnsupportedError if costs vary."""
+    """Return both directions' step counts of phases, as if on all data; UnsupportedError if units differ in cost."""
     if not phases:
         return {}, {}
     alone = tuple(replace(phase, part="") for phase in phases)

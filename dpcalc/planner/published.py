@@ -47,7 +47,7 @@ INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 
 
 def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Row | None:
-    """Return the row of Theorem 3 of Tombs et al. 2022, valid where it equals (K); None unless add-remove and plain.
+    """Return the row of Theorem 3 of Tombs et al. 2022, valid where it is the one-step bound, or None.
 
     Args:
         plan: a training run.
@@ -82,7 +82,7 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
 
 
 def _is_theorem_3(bound: StepBound) -> bool:
-    """Return True if (K) is the pair of Theorem 3 in both directions: then, and only then, the formula is a bound."""
+    """Return True if the one-step bound (K) is the pair of Theorem 3 in both directions, so that its formula holds."""
     return bound_mixtures(bound, bound.distances) == flat_pair(
         bound.inclusion, bound.shift, at=bound.shift
     ) and bound_mixtures(bound, bound.distances_swapped) == flat_pair(bound.inclusion, bound.shift, at=0)
@@ -95,7 +95,7 @@ def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) ->
 
 
 def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) -> Row:
-    """Return the row of flat Poisson draws, valid if that is (K); epsilon None, and why, if correlated or not Gaussian.
+    """Return the row of flat Poisson draws, valid if they give the one-step bound; epsilon None if they do not apply.
 
     Args:
         plan: a training run.
@@ -128,7 +128,7 @@ def _refused_note(composition: Composition) -> str:
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
-    """Return Abadi et al.'s row of strong composition of (q e, q d)-DP steps, never valid; None if steps differ.
+    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if steps differ.
 
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
     them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
@@ -161,7 +161,7 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
 
 
 def _strong_composition(q: float, sigma: float, k: int, delta: float) -> float:
-    """Return the published epsilon of k Gaussian steps of rate q, the split of delta optimised: no bound."""
+    """Return the published epsilon of k sampled Gaussian steps at the best split of delta; it is no bound."""
 
     def epsilon_of_split(fraction: float) -> float:
         share = min(1.0, delta * (1 - fraction) / (k * q))
@@ -172,7 +172,7 @@ def _strong_composition(q: float, sigma: float, k: int, delta: float) -> float:
 
 
 def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
-    """Return (P, Q) of one flat draw: weight `rate` at 0 in P and at `shift` in Q, the rest at `at` in both.
+    """Return (P, Q) of one flat draw: a unit drawn with probability `rate` is at 0 in P and at `shift` in Q.
 
     Args:
         rate: probability that the unit is drawn, in [0, 1].
@@ -222,7 +222,7 @@ GROUP_AS_ONE = "group as one"
 
 
 def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return rows of a group's mixture and of all k as one, valid if Poisson, not replace-one; () if not flat Gaussian.
+    """Return the two published rows of a group, valid for Poisson draws unless replace-one; () if they do not apply.
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
@@ -262,7 +262,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
 
 def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribution, float, int]] | None:
-    """Return (law of members in a batch, noise, steps) of each phase; None for one unit, levels above, or no `_law`."""
+    """Return (distribution of members in a batch, noise, steps) of each phase; None unless a group is drawn flat."""
     flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
     if plan.group_size == 1 or not flat:
         return None
@@ -274,7 +274,7 @@ def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribu
 
 
 def _distribution_of_members(phase: Phase, members: int) -> CountDistribution | None:
-    """Return the law of the group's members in a batch; None unless drawn fixed or Poisson, and anew in every step."""
+    """Return the distribution of the group's members in a batch; None unless steps draw Poisson or a fixed size."""
     level = phase.hierarchy.level(1)
     match level.scheme:
         case Fixed(size=size) if level.redraw_every == 1:
@@ -320,7 +320,7 @@ class PublishedRdpBound:
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return Renyi bounds, upper then lower, of one flat phase with fixed or Poisson (not replace-one) draws; else ().
+    """Return the published Renyi bounds of a plan with one flat phase, upper ones first; () if none applies.
 
     Returns:
         For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3
@@ -339,7 +339,7 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
 
 
 def _flat_phase(plan: Plan) -> Phase | None:
-    """Return the only releasing phase of one level, clipped and redrawn each step, if it protects one unit; or None."""
+    """Return the only releasing phase if it draws single units of one level afresh in each step; else None."""
     phases = releasing_phases(plan)
     if len(phases) != 1 or plan.unit != 1 or plan.group_size != 1:
         return None
@@ -358,7 +358,7 @@ class _Theorem(NamedTuple):
 
 
 def _theorems(phase: Phase, adjacency: Adjacency) -> list[_Theorem]:
-    """Return theorems on fixed (UPPER if replace-one) or Poisson (not replace-one) draws; no lower one for RdpOnly."""
+    """Return the published theorems that apply to the draws of a phase; no lower one if only upper bounds are known."""
     match phase.hierarchy.level(1).scheme:
         case Fixed(at_most=False):
             kind = Kind.UPPER if adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
@@ -384,7 +384,7 @@ def _signs_known(mechanism: Mechanism) -> bool:
 
 
 def _published(phase: Phase, theorem: _Theorem) -> PublishedRdpBound | None:
-    """Return a theorem's bound for a phase, >= 0; without sampling at rate 1 or if that is inf; None if unknown."""
+    """Return the bound of a published theorem for a phase; None if the mechanism's divergences are not known."""
     rate, base = float(phase.hierarchy.level(1).rate), phase.mechanism.batch_rdp(theorem.shift)
     if base is None:
         return None

@@ -73,7 +73,7 @@ class Profiles:
         )
 
     def _max_detected(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return the least over epsilons of `_by_own_profile` and 1 - `_by_opposite_profile`, clipped to [rate, 1]."""
+        """Return upper bounds on true positive rates, the least that both profiles prove at any epsilon."""
         a = rates[:, None]
         ahead, back = self._by_own_profile(a, own).min(axis=1), 1 - self._by_opposite_profile(a, other).max(axis=1)
         lowest: Array = np.clip(np.minimum(ahead, back), rates, 1.0)
@@ -93,7 +93,7 @@ class Profiles:
         )
 
     def _min_missed(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return the most over epsilons of 1 - `_by_own_profile` and `_by_opposite_profile`, within [0, 1 - rate]."""
+        """Return lower bounds on false negative rates, the largest that both profiles prove at any epsilon."""
         a = rates[:, None]
         ahead = 1 - self._by_own_profile(a, own).min(axis=1) - 4 * UNIT_ROUNDOFF
         missed: Array = np.clip(np.maximum(ahead, self._by_opposite_profile(a, other).max(axis=1)), 0.0, 1 - rates)
@@ -105,13 +105,13 @@ class Profiles:
         return detected
 
     def _by_opposite_profile(self, rates: Array, other: Array) -> Array:
-        """Return e^-epsilon max(0, 1 - a - other) for each rate a, rounded down; `other` is the opposite delta."""
+        """Return the lower bounds on false negative rates that the opposite profile proves at each epsilon."""
         # Rounded down, since it is taken from 1 where an upper bound is asked.
         remaining: Array = np.exp(-self.epsilons) * np.maximum(1 - rates - other - 4 * UNIT_ROUNDOFF, 0.0)
         return remaining * (1 - 8 * UNIT_ROUNDOFF)
 
     def deciding_epsilon(self, rate: float, *, forward: bool) -> float:
-        """Return the epsilon with the largest e^-epsilon (1 - rate - delta): it decides the false negative rate.
+        """Return the epsilon at which the opposite profile proves the largest false negative rate.
 
         Args:
             rate: false positive rate, in (0, 1).
@@ -124,7 +124,7 @@ class Profiles:
 def both_profiles(
     plan: Plan | Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
 ) -> tuple[Profiles, ...]:
-    """Return upper profiles, tight near rates and deltas, of each unit that is not proved to cost no more than others.
+    """Return both directions' upper profiles, sharp near the rates and deltas, of each unit that may cost most.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -151,7 +151,7 @@ def both_profiles(
 
 
 def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywhere: bool) -> bool:
-    """Return True if `known` detects at least what `cheap` does at the rates and, if `everywhere`, in all deltas."""
+    """Return True if `known` costs at least as much as `cheap` at the rates and, if `everywhere`, in all deltas."""
     pairs = zip(known.true_positive_rates(rates), cheap.true_positive_rates(rates), strict=True)
     if not all(bool(np.all(own_rates <= other_rates)) for other_rates, own_rates in pairs):
         return False
@@ -167,7 +167,7 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
 def _moment_profiles(
     pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return profiles by moments up to epsilon at the least of rate / 1000 and delta / 10; rough if out of work."""
+    """Return both directions' profiles by moments; in closed form, marked rough, if moments need too much work."""
     # Where quadrature needs too much work, the moments are those in closed form.
     smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
     try:
@@ -185,7 +185,7 @@ def _moment_profiles(
 
 
 def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
-    """Return 3000 epsilons from 0 to max(20, -log of the least rate), 1000 beyond; none above `last` and above 700."""
+    """Return the grid of epsilons from 0 to `last`, at most 700; it is dense up to 20 or -log of the least rate."""
     last = min(last, _LARGEST_EPSILON)
     end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
     epsilons = np.linspace(0.0, end, _DENSE_EPSILONS)
@@ -197,7 +197,7 @@ def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
 def _composed_profiles(
     cheap: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return `cheap` lowered by compositions at `_anchor_epsilons`, then for few misses; rough if out of work."""
+    """Return the profiles lowered by compositions, each sharp near one epsilon; marked rough if work runs out."""
     sides, is_rough = [], cheap.is_rough
     for counts, side in zip(pair, (cheap.forward, cheap.backward), strict=True):
         lowest = side
@@ -214,7 +214,7 @@ def _composed_profiles(
 
 
 def _sharp_for_few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
-    """Return `known`, `_sharp_at` the smallest and the largest rate in each direction that misses under 1 % there."""
+    """Return the profiles, made sharper at the least and largest rate where attackers miss under 1 %."""
     some = {min(rates), max(rates)}
     for rate, (forward, counts) in product(some, ((True, pair[1]), (False, pair[0]))):
         missed = known.false_negative_rates(np.array([rate]))[not forward][0]
@@ -224,7 +224,7 @@ def _sharp_for_few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], 
 
 
 def _sharp_at(rate: float, known: Profiles, opposite: StepCounts, *, forward: bool) -> Profiles:
-    """Return `known`, opposite side lowered by 3 compositions at `deciding_epsilon`; ends if it stays or one fails."""
+    """Return the profiles, the opposite one lowered by compositions that are sharp where it decides at a rate."""
     last = -1.0
     for _ in range(_MISS_ROUNDS):
         around = known.deciding_epsilon(rate, forward=forward)
@@ -242,7 +242,7 @@ def _sharp_at(rate: float, known: Profiles, opposite: StepCounts, *, forward: bo
 
 
 def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
-    """Return where e^epsilon rate + side is least (of 3 rates at most), side first <= delta, and 0 unless one rate."""
+    """Return the epsilons near which compositions should be sharp, those that decide at the rates and deltas."""
     # A composition is sharp near one epsilon, the one that its tilt suits.
     some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
     at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in some]
@@ -323,7 +323,7 @@ class Risk(Result):
 def attack_bounds(
     plan: Plan | Composition, *, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
 ) -> AttackBounds:
-    """Return upper bounds on advantage and true positive rates, 1 without noise; InputError for rates out of range.
+    """Return upper bounds on advantage and true positive rates, 1 without noise; InputError outside (0, 1).
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -347,7 +347,7 @@ def risk(
     false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES,
     baselines: tuple[float, ...] = (),
 ) -> Risk:
-    """Return bounds on membership inference and reconstruction, and mu; InputError for probabilities outside (0, 1).
+    """Return bounds on the success of membership inference and reconstruction; InputError outside (0, 1).
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -381,7 +381,7 @@ def risk(
 
 
 def _detections(profiles: tuple[Profiles, ...], rates: tuple[float, ...], prior: float) -> tuple[Detection, ...]:
-    """Return a Detection for each false positive rate, its posterior by Bayes from the prior and both rates."""
+    """Return the bounds at each false positive rate, with the posterior by Bayes' theorem."""
     bounds = zip(rates, *_detected(profiles, rates), *_missed(profiles, rates), strict=True)
     return tuple(
         Detection(
@@ -397,7 +397,7 @@ def _detections(profiles: tuple[Profiles, ...], rates: tuple[float, ...], prior:
 
 
 def _largest_belief(profiles: tuple[Profiles, ...], prior: float, exception: float) -> float:
-    """Return the largest posterior of the truth from a prior, exceeded with chance `exception`; 1 without profiles."""
+    """Return the largest posterior of the truth, exceeded with probability `exception` at most; 1 without profiles."""
     # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
     # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
     growth = max((_max_log_odds_growth(sides, exception) for sides in profiles), default=math.inf)
@@ -410,7 +410,7 @@ def advantage(plan: Plan | Composition) -> float:
 
 
 def _advantage(composition: Composition) -> tuple[float, bool]:
-    """Return (largest delta(0) of a direction, 1 without noise; True if work for it ran out: a bound by moments)."""
+    """Return (upper bound on the advantage, 1 without noise; True if it is rough because work ran out)."""
     if is_noiseless(composition.plan):
         return 1.0, False
     try:
@@ -424,7 +424,7 @@ def _advantage(composition: Composition) -> tuple[float, bool]:
 
 
 def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the largest true positive rates (in the data, not in it), 1 without noise; InputError outside (0, 1).
+    """Return upper bounds on true positive rates for units in the data and not in it; InputError outside (0, 1).
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -434,7 +434,7 @@ def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> t
 
 
 def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the smallest false negative rates (in the data, not in it), 0 without noise; InputError outside (0, 1).
+    """Return lower bounds on false negative rates for units in the data and not in it; InputError outside (0, 1).
 
     Args:
         plan: a training run.
@@ -450,7 +450,7 @@ def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> 
 def _profiles_at(
     plan: Plan | Composition, rates: tuple[float, ...], *, name: str = "false positive rate"
 ) -> tuple[Profiles, ...]:
-    """Return `both_profiles` at false positive rates, () without noise; InputError, with `name`, outside (0, 1)."""
+    """Return the profiles sharp at false positive rates, () without noise; InputError for rates outside (0, 1)."""
     for rate in rates:
         if not 0 < rate < 1:
             expected = "expected a number between 0 and 1, both excluded"
@@ -472,7 +472,7 @@ def _missed(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[A
 
 
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
-    """Return the least epsilon - log(1 - delta / exception) of delta < exception, the larger of both sides; or inf."""
+    """Return a bound on the growth of log odds, exceeded with probability `exception` at most; inf if none holds."""
     # The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
     # definition of delta as the mean of (1 - e^{epsilon - loss})_+; so x = epsilon - log(1 - delta(epsilon) / p) will
     # do.
@@ -485,7 +485,7 @@ def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
 
 
 def _delta_at_zero(counts: StepCounts) -> tuple[float, bool]:
-    """Return (upper bound on delta at epsilon 0, by moments where composition fails; True if it fails for work)."""
+    """Return (upper bound on delta at epsilon 0, True if it is by moments because composition takes too much work)."""
     try:
         with allowance(_COMPOSITION_WORK):
             return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0], False

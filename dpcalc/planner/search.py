@@ -100,7 +100,7 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return epsilon in closed form, else by inversion (change to `nearby`); certified if not pld; inf if noiseless.
+    """Return the epsilon of a plan in closed form or by inversion, else a certified bound; infinite without noise.
 
     Plans that ask for another accountant than pld get that one's certified bound.
 
@@ -133,14 +133,14 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
 
 
 def _closed_form_estimate(steps: Mapping[str, StepCounts], delta: float) -> Estimate | None:
-    """Return the largest closed-form epsilon of any direction, 0 for no directions; None if one has no closed form."""
+    """Return the largest closed-form epsilon of all directions; None if one of them has no closed form."""
     exact = {name: closed_form_epsilon(counts, delta=delta, is_upper=True) for name, counts in steps.items()}
     known = [Estimate(epsilon, name) for name, epsilon in exact.items() if epsilon is not None]
     return max(known, key=attrgetter("value"), default=Estimate(0.0)) if len(known) == len(exact) else None
 
 
 def _certified(counts: StepCounts, delta: float) -> float:
-    """Return an upper bound on epsilon of one direction by pld; by rdp on any ConvergenceError, too much work too."""
+    """Return an upper bound on epsilon of one direction by pld, or by rdp if that fails."""
     try:
         return epsilon_bounds(counts, delta=delta, sides=(UPPER,))[0]
     except ConvergenceError:
@@ -186,7 +186,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
 
 
 def _enclosing(fails: Callable[[int], bool], near: int, ends: tuple[int, int]) -> tuple[int, int]:
-    """Return (a number that does not fail, a larger one that does or the upper end + 1), in doubling steps from `near`.
+    """Return (a number that does not fail, a larger one that does or the upper end + 1), searched from `near`.
 
     The lower end is taken not to fail.
     """
@@ -205,7 +205,7 @@ def _enclosing(fails: Callable[[int], bool], near: int, ends: tuple[int, int]) -
 
 
 def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
-    """Return the largest whole number of rising estimate within a limit, by bracketing; lower end untested if none."""
+    """Return the largest whole number whose estimate is within a limit; the lower end, untested, if there is none."""
     lowest, highest = ends
     low, high = lowest, max(lowest, 1)
     while high < highest and estimate(high) <= limit:

@@ -109,7 +109,9 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the least sigma or most steps, rate, batch, group in a goal; auto for epsilon turns to rdp if out of work.
+    """Return the least noise, or the largest steps, rate, batch or group, that meets a goal.
+
+    If the allowed work runs out, a search for epsilon by auto goes on by rdp, with a note.
 
     Args:
         plan: everything else.
@@ -142,7 +144,7 @@ def solve(
 
 
 def _search_of(quantity: str, epochs: Fraction | None) -> "_Search":
-    """Return the search for a quantity; InputError for an unknown one, or for epochs beside any but rate and batch."""
+    """Return the search for a quantity; InputError if it is unknown, or cannot be sought at given `epochs`."""
     if quantity not in SOLVABLES:
         raise InputError(f"quantity: expected one of {', '.join(SOLVABLES)}, got {quantity!r}")
     if epochs is None:
@@ -155,7 +157,7 @@ def _search_of(quantity: str, epochs: Fraction | None) -> "_Search":
 
 
 def _methods(plan: Plan, goal: Goal) -> list[tuple[str, float]]:
-    """Return (method, units of work): the plan's own, after auto for an epsilon goal also rdp and its closed form."""
+    """Return the methods to search by, in turn, each with its units of work."""
     methods = [(plan.method, _SEARCH_WORK)]
     if plan.method == "auto" and isinstance(goal, EpsilonGoal):
         methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, _LAST_SEARCH_WORK)]
@@ -182,7 +184,7 @@ class _NoiseSetting(NamedTuple):
 
 
 def _noise_setting(plan: Plan, phase: str | None) -> _NoiseSetting:
-    """Return the noise of the phase named, or the only one, else a factor on all; UnsupportedError if there is none."""
+    """Return the noise to solve for: that of one phase, or a factor on all; UnsupportedError if there is none."""
     if phase is None and len(plan.phases) > 1:
         if all(each.noise_multiplier is None for each in plan.phases):
             plan.phases[0].with_noise(1.0)  # says what is missing
@@ -212,7 +214,7 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
 def _noise_ends(
     with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, name: str
 ) -> tuple[float, float, Measure]:
-    """Return (noise above the estimate's root that meets a goal, one at or below it that fails, measure of the first).
+    """Return (noise that meets a goal, a little less that fails, measure of the first), close above the root.
 
     A direction that costs more there than those searched is searched too. ConvergenceError at a fifth above the root.
     """
@@ -237,7 +239,7 @@ def _noise_ends(
 def _noise_root(
     with_value: Callable[[float], Composition], start: float, goal: Goal, name: str, direction: str = ""
 ) -> tuple[float, str]:
-    """Return (noise whose estimate is the limit, >= 1e-6; the direction that decides at the start); or NoSolution.
+    """Return (noise whose estimate is the goal's limit, direction that decided at the start); NoSolution if none.
 
     Args:
         with_value: returns the plan with a noise.
@@ -265,7 +267,7 @@ def _noise_root(
 
 
 def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the most steps of one phase that meet a goal and are covered; UnsupportedError where cost may fall."""
+    """Return the most steps of one phase that meet a goal; UnsupportedError if more steps may cost less."""
     plan = base.stated
     chosen = select_phase(plan, phase, "steps")
     ends = (fewest := _shortest_run(chosen)), longest_run(plan, chosen, (fewest, _MAX_STEPS))
@@ -278,7 +280,7 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
 
 
 def _shortest_run(phase: Phase) -> int:
-    """Return the fewest steps to try: 1, or (times - 1) separation + 1 of limits; UnsupportedError if cost may fall."""
+    """Return the fewest steps to try, as stated limits demand them; UnsupportedError if more steps may cost less."""
     _refuse_falling_cost(phase)
     if not isinstance(phase.mechanism, MatrixFactorization):
         return 1
@@ -287,7 +289,7 @@ def _shortest_run(phase: Phase) -> int:
 
 
 def _refuse_falling_cost(phase: Phase) -> None:
-    """Raise UnsupportedError for random-allocation, and unproved strategies under any-order or with a last step."""
+    """Raise UnsupportedError for a phase whose cost may fall with more steps, or is not proved to rise."""
     if isinstance(phase.hierarchy.allocation, RandomAllocation):
         what = f"steps: expected a scheme under which more of them cost more in {phase.name}, got random-allocation"
         raise UnsupportedError(f"{what}; solve for sigma or rate (the most times)")
@@ -302,7 +304,7 @@ def _refuse_falling_cost(phase: Phase) -> None:
 
 
 def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
-    """Return the largest rate, size or times, or fewest bins, of the outermost sampled level within a goal."""
+    """Return the largest rate, size or times, or the fewest bins, of the outermost sampled level within a goal."""
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
@@ -324,7 +326,7 @@ def _drawn_solution(solved: SolvedDraw, goal: Goal) -> Solution:
 
 
 def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
-    """Return the largest batch, fixed or expected, in a goal; InputError for allocations, unequal or assumed counts."""
+    """Return the largest batch, fixed or expected, that meets a goal; InputError if it has no single size."""
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
@@ -350,7 +352,7 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
 
 
 def _sampled_level(plan: Plan, phase: str | None) -> tuple[Phase, int]:
-    """Return (phase to change, index from 0 of its outermost level that is not `all`); InputError if there is none."""
+    """Return (phase to change, index of its outermost level that is sampled); InputError if there is none."""
     chosen = select_phase(plan, phase, "rate")
     for place, level in enumerate(chosen.hierarchy.levels):
         if not isinstance(level.scheme, All):
@@ -371,7 +373,7 @@ def _scheme_setter(plan: Plan, chosen: Phase, place: int, epochs: Fraction | Non
 
 
 def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the largest proved group in a goal; InputError for a named phase, or if an assumed count limits it."""
+    """Return the largest group that meets a goal; InputError for a named phase, or if an assumed count limits it."""
     if phase is not None:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
 
@@ -393,7 +395,7 @@ def _refuse_assumed(level: Level, what: str) -> None:
 
 
 def _exceeds(composition: Composition, goal: Goal, direction: str) -> bool:
-    """Return True if the measure is above the limit; auto and pld try `direction` ("": none) alone first."""
+    """Return True if the measure is above the goal's limit; a given direction is tried first, where that is cheaper."""
     plan = composition.plan
     if isinstance(goal, EpsilonGoal) and plan.method in {"auto", "pld"} and direction:
         counts = composition.steps.get(direction)
@@ -421,7 +423,7 @@ def _solution(
     goal: Goal,
     measure: Measure | None = None,
 ) -> Solution:
-    """Return the Solution of these ends and (name, key); the measure of `solved` is computed if it is not given."""
+    """Return the solution with these ends and names; its measure is computed if it is not given."""
     reached, main = measure or certified_measure(solved, goal)
     return Solution(
         name=names[0],

@@ -49,7 +49,7 @@ _ESTIMATE_ERROR = 1e-6  # what the estimate may be too low by
 
 
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return `size` times the epsilon of a link at the delta left for it, upper; inf if none fits, None if unproved.
+    """Return a bound on a group's epsilon by a chain of `size` units; inf if none was found, None if not proved.
 
     Args:
         plan: a training run with a finite guarantee for one unit, or its composition; its group size does not matter.
@@ -72,7 +72,7 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
 
 
 def _log_delta_of_link(link: Composition, size: int, delta: float) -> float | None:
-    """Return log of the largest delta of a link so that the chain, by estimate, keeps to `delta`; None below -600."""
+    """Return the log of the largest delta per link at which the chain keeps to `delta`, by estimate; or None."""
 
     def spent(log_delta: float) -> float:
         """Log of the delta that the chain needs when each link has its own, by the estimate."""
@@ -89,7 +89,7 @@ def _log_delta_of_link(link: Composition, size: int, delta: float) -> float | No
 
 
 def _certified(link: Composition, log_delta: float, size: int, delta: float) -> float:
-    """Return `size` times the certified epsilon of a link, its delta over 1 to e in 4 attempts to fit; else inf."""
+    """Return `size` times the certified epsilon of a link, its delta lowered until the chain fits; else inf."""
     # The estimate may be a little low: a smaller delta for each link then leaves room.
     for less in (0.0, 0.01, 0.1, 1.0):
         epsilon = guarantee(_with_delta(link, log_delta - less), method="auto").epsilon
@@ -111,7 +111,7 @@ def _log_links(size: int, epsilon: float) -> float:
 
 
 def _link(plan: Plan, size: int) -> Plan | None:
-    """Return the plan that bounds each link: itself; for fixed draws of add-remove one over fewer units; or None."""
+    """Return the plan that bounds each link of the chain, over fewer units for fixed draws; None if not proved."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
     hierarchies = [phase.hierarchy for phase in plan.phases]
@@ -124,7 +124,7 @@ def _link(plan: Plan, size: int) -> Plan | None:
 
 
 def _over_fewer_units(plan: Plan, size: int) -> Plan | None:
-    """Return the plan over size - 1 units less; None unless every step draws a fixed size from equal, large counts."""
+    """Return the plan over `size` - 1 fewer units; None unless each step draws a fixed size from equal counts."""
     hierarchies = [phase.hierarchy for phase in plan.phases]
     if any(level.redraw_every > 1 for hierarchy in hierarchies for level in hierarchy.levels):
         return None
@@ -138,7 +138,7 @@ def _over_fewer_units(plan: Plan, size: int) -> Plan | None:
 
 
 def _smaller(phase: Phase, unit: int, fewer: int) -> Phase:
-    """Return a phase over data with `fewer` units of the protected level less under each parent, of equal sizes."""
+    """Return a phase over data with `fewer` units less under each parent at the protected level."""
     levels = list(phase.hierarchy.levels)
     level = levels[unit - 1]
     levels[unit - 1] = replace(level, count=level.count - fewer, min_count=level.count - fewer)
@@ -172,7 +172,7 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return `_tuned_statement` of several runs; of one, all numbers: groups inf if not finite, failed parts as notes.
+    """Return the numbers of a privacy statement on a plan; those that fail are missing, with a note.
 
     Args:
         plan: a training run.
@@ -214,7 +214,7 @@ def _tuned_statement(evaluation: Evaluation, delta: float) -> Statement:
 
 
 def _group_bounds(composition: Composition) -> tuple[list[tuple[int, float | None]], list[str]]:
-    """Return ([(size, `group_epsilon`)] for `GROUP_SIZES`, notes on failures), in limited work; None if it failed."""
+    """Return ([(group size, upper bound on its epsilon)], notes on failures); a bound that failed is None."""
     groups: list[tuple[int, float | None]] = []
     notes = []
     with allowance(_GROUPS_WORK):
@@ -245,7 +245,7 @@ def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
 
 
 def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return the least of `chain_epsilon` and a group's guarantee (level 1 or size <= 5; failures left out); or None.
+    """Return the smaller bound on a group's epsilon, by a chain of units or as a group; None if neither is known.
 
     Args:
         plan: a training run, or its composition, with a finite guarantee.
@@ -261,7 +261,7 @@ def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
 
 
 def unsampled_epsilon(plan: Plan | Composition) -> float:
-    """Return an upper bound on epsilon if all knew that each draw took the unit: not amplified; inf without noise.
+    """Return an upper bound on epsilon without amplification by sampling; infinite without noise.
 
     A draw is that of a step, or of a whole pass of a shuffle.
 
@@ -285,7 +285,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
-    """Return (forward, backward) of phase `place` (from 0) with the unit in every step, by its first valid bound."""
+    """Return the releases (forward, backward) of a phase as if every step drew the unit."""
     phase = plan.phases[place]
     own = valid_bounds(phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):

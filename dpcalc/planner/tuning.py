@@ -91,7 +91,7 @@ class TruncatedNegativeBinomial:
 
     @property
     def gamma(self) -> float:
-        """Parameter gamma in (0, 1) with this mean, rounded down, which costs more; InputError if none has it."""
+        """Parameter gamma in (0, 1) that gives this mean, rounded down to the safe side; InputError if none does."""
         # The mean rises as gamma falls to 0; some shapes have a largest one.
         low = -1.0
         while self._mean(low) < self.mean:
@@ -101,7 +101,7 @@ class TruncatedNegativeBinomial:
         return math.exp(bracket_root(lambda x: self._mean(x) - self.mean, low, 0.0, tolerance=1e-12)[0])
 
     def _mean(self, log_gamma: float) -> float:
-        """Return the mean number of runs, shape (1/gamma - 1) / (1 - gamma^shape); its limits at shape 0, gamma 1."""
+        """Return the mean number of runs for a value of log(gamma)."""
         if log_gamma > -1e-9:
             return 1.0
         more = math.expm1(-log_gamma)
@@ -110,7 +110,7 @@ class TruncatedNegativeBinomial:
         return self.shape * more / -math.expm1(self.shape * log_gamma)
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound >= 0 on epsilon of the best run, over units and directions; infinite losses raise it.
+        """Return an upper bound on epsilon of the best run, over all units and directions; infinite losses raise it.
 
         Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
         first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
@@ -162,7 +162,7 @@ class Poisson:
         return math.inf
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound >= 0 on epsilon of the best run; inf if mean times the infinity mass reaches delta.
+        """Return an upper bound on epsilon of the best run; infinite if infinite losses use up delta.
 
         Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
         Infinite losses count in delta_a, and mean times their mass is taken from delta.
@@ -190,7 +190,7 @@ Repetitions = TruncatedNegativeBinomial | Poisson
 
 
 def _delta_beyond(z: Array, known: Known, infinity_mass: float) -> Array:
-    """Return upper bounds, at most 1, on delta of a run at each epsilon log(1 + 1/z), by the (orders, K) of `known`."""
+    """Return upper bounds on delta of one run at each epsilon log(1 + 1/z), by moments of known orders."""
     # Markov's inequality for moments: delta(epsilon) <= exp(K(order) - order epsilon) times a peak, at the best order.
     orders, moments = known
     log_finite = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
@@ -203,7 +203,7 @@ def _infinity_mass(runs: Runs) -> float:
 
 
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
-    """Return the least value of a bound at z from .02 to 32; widen the range, to over 1e6, while its top is best.
+    """Return the least value of a bound over orders z, in a range that is widened while its largest order is best.
 
     Args:
         runs: what one run composes.
@@ -222,7 +222,7 @@ def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Arr
 def _min_up_to(
     max_order: float, runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]
 ) -> tuple[float, bool]:
-    """Return (least bound at z from .02 to `max_order`, K(z) that of the costliest run; True if it is at the top z)."""
+    """Return (least bound at orders z up to `max_order`, True if it is at the largest of them)."""
     cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
 
     def largest(orders: Array) -> Array:

@@ -14,7 +14,7 @@ from dpcalc.sampling.schemes import AnyOrder, Shuffle
 
 
 def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
-    """Return the phase with a name (None: the only one); InputError for a name that none has, or None of several.
+    """Return the phase with a name, or the only phase for None; InputError if there is no such one phase.
 
     Args:
         plan: a training run.
@@ -44,7 +44,7 @@ def replace_phase(plan: Plan, old: Phase, new: Phase) -> Plan:
 
 
 def first_steps(plan: Plan, steps: int) -> Plan:
-    """Return the plan of its first `steps` steps, phases after the cut one dropped; InputError outside 0 to all steps.
+    """Return the plan that ends after its first `steps` steps; InputError if it has fewer.
 
     Args:
         plan: a training run.
@@ -67,7 +67,7 @@ def first_steps(plan: Plan, steps: int) -> Plan:
 
 
 def with_total_steps(plan: Plan, steps: int) -> Plan:
-    """Return the plan with `steps` steps in all: cut from the end, phases left with 0, or the last phase lengthened.
+    """Return the plan with `steps` steps in all, cut at the end or with its last phase longer; no phase is dropped.
 
     Args:
         plan: the plan.
@@ -121,7 +121,7 @@ def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
 
 
 def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
-    """Return the plan whose phase `number` makes `epochs` passes, by the mean share that a step draws, rounded up.
+    """Return the plan with one phase as long as `epochs` passes over the data, rounded up to whole steps.
 
     Args:
         plan: a training run.
@@ -133,7 +133,7 @@ def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
 
 
 def largest_group(plan: Plan) -> int:
-    """Return 1 if `parting`, else the largest placed group that is not refused for a shuffle (by bisection), or 1."""
+    """Return the largest group size that some bound covers; at least 1."""
     if plan.parting:
         return 1
     largest = _largest_placed_group(plan)
@@ -146,7 +146,7 @@ def largest_group(plan: Plan) -> int:
 
 
 def _largest_placed_group(plan: Plan) -> int:
-    """Return `max_group_size`, >= 1, unless `group_refusal`: then the most of `MAX_PLACED_MEMBERS` without refusal."""
+    """Return the largest group size whose placements some bound covers; at least 1."""
     hierarchies = [phase.hierarchy for phase in plan.phases]
     largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
     if not group_refusal(largest, hierarchies, unit=plan.unit):
@@ -165,7 +165,7 @@ def is_covered(plan: Plan) -> bool:
 
 
 def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
-    """Return the upper end; of correlated noise, except in any-order, the most steps covered, at least the lower end.
+    """Return the most steps within the ends for which the noise of a phase is covered.
 
     Args:
         plan: a training run.
@@ -186,7 +186,7 @@ def is_refused(plan: Plan | Composition) -> bool:
 
 
 def refusal(plan: Plan | Composition) -> InputError | None:
-    """Return the InputError of a plan's bounds if it shuffles the protected level; None without shuffle or error."""
+    """Return the error with which a shuffle of the protected level is refused; None if it is covered or absent."""
     composition = composed(plan)
     run = composition.plan
     if all(not isinstance(phase.hierarchy.level(run.unit).scheme, Shuffle) for phase in run.phases):

@@ -40,7 +40,7 @@ _COUNT = re.compile(
 
 
 def with_thousands_separators(text: str) -> str:
-    """Return a text with separators in whole numbers of four digits or more; not in `code` and years after "et al.".
+    """Return a text with thousands separators in its whole numbers, except in `code` and in years of papers.
 
     Example:
         >>> with_thousands_separators("10000 of 10000000, noise 1.12345, v1.20000")
@@ -50,7 +50,7 @@ def with_thousands_separators(text: str) -> str:
 
 
 def sampling_text(phase: Phase) -> str:
-    """Return the draws of a step, "LEVEL, held for N steps; then LEVEL", with participation; or how tasks are built."""
+    """Return a description of the draws of a step, level by level, or of how its tasks are built."""
     levels, built = phase.hierarchy.levels, phase.hierarchy.episodes
     if built is not None:
         classes, records = levels
@@ -73,7 +73,7 @@ def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
 
 
 def _participation_text(phase: Phase) -> str:
-    """Return ", a unit in at most N steps, ..." (apart, or by epoch) of correlated noise under `any-order`; else ""."""
+    """Return words on how often a unit takes part in a run with correlated noise under `any-order`; else ""."""
     mechanism = _correlated(phase.mechanism)
     if mechanism is None or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
         return ""
@@ -86,7 +86,7 @@ def _participation_text(phase: Phase) -> str:
 
 
 def mechanism_text(phase: Phase) -> str:
-    """Return "NAME, key value, ..." or "NAME, words", with other sums of a Gaussian; no clip norm, no infinity."""
+    """Return a mechanism's name and parameters in words, with the other sums of a Gaussian step."""
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
@@ -108,7 +108,7 @@ def other_sums_text(mechanism: Mechanism) -> str | None:
 
 
 def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
-    """Return the draw by its scheme, as "4 of 10 (user) expected, Poisson", its rate if counts vary; no period."""
+    """Return the draw of one level in words, such as "4 of 10 (user) expected, Poisson"."""
     match level.scheme:
         case Fixed(size=size, at_most=at_most):
             return f"{'up to ' if at_most else ''}{size} of {_count_text(level)} ({level.name}), fixed size"
@@ -150,7 +150,7 @@ def _number_text(value: Fraction) -> str:
 
 
 def _redraw_text(plan: Plan) -> str:
-    """Return "in every step", "in every pass, ..." (shuffle, allocation) or "whenever a level is redrawn"."""
+    """Return words on when units are drawn anew, such as "in every step"."""
     levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
     if any(isinstance(level.scheme, Shuffle) for level in levels):
         return "in every pass, and nothing is claimed for not knowing the order of a shuffle"
@@ -160,7 +160,7 @@ def _redraw_text(plan: Plan) -> str:
 
 
 def _other_uses_text(plan: Plan) -> str:
-    """Return the assumption on tuning: how the run is repeated, or that it and other runs are not covered."""
+    """Return the assumption on other uses of the data: how the run is repeated, or that this is not covered."""
     if plan.tuning is None:
         return "tuning and other runs on the same data are not covered"
     return (
@@ -196,7 +196,7 @@ def _partition_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _exchange_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield that a black box covers batches that mix parents, if a level above the unit is drawn; none for groups."""
+    """Yield the assumption that a black box covers batches that mix parents, if a level above the unit is sampled."""
     counting = [phase for phase in plan.phases if isinstance(phase.mechanism, PairOnly | RdpOnly)]
     above = [level for phase in counting for level in phase.hierarchy.levels[: plan.unit - 1] if not level.is_whole]
     if above and plan.group_size == 1:
@@ -208,7 +208,7 @@ def _exchange_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _any_order_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield, under `any-order`, that units take part in the steps stated and others in the same ones without them."""
+    """Yield the assumption on the steps in which units take part under `any-order`."""
     if any(isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases):
         adds_or_removes = plan.adjacency is Adjacency.ADD_REMOVE
         cut = " (not so where batches are cut from one order: state zero-out for them)" if adds_or_removes else ""
@@ -219,7 +219,7 @@ def _any_order_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _cyclic_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield how `cyclic-poisson` forms groups: fixed beforehand; by hash (add-remove); kept if replaced; limited."""
+    """Yield the assumption on how the groups of `cyclic-poisson` are formed."""
     schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
     if any(isinstance(scheme, CyclicPoisson) for scheme in schemes):
         alone = ", for each unit by itself such as by a hash" if plan.adjacency is Adjacency.ADD_REMOVE else ""
@@ -255,7 +255,7 @@ def _may_be_empty(plan: Plan, phase: Phase) -> bool:
 
 
 def _may_lack_units(plan: Plan, phase: Phase) -> bool:
-    """Return True if removing a group of 2 or more (add-remove) can leave too few for a fixed or replacing draw."""
+    """Return True if removing a group of units can leave fewer than a draw takes."""
     level = phase.hierarchy.level(plan.unit)
     if plan.group_size == 1 or plan.adjacency is not Adjacency.ADD_REMOVE or phase.hierarchy.episodes is not None:
         return False
@@ -269,7 +269,7 @@ def _may_lack_units(plan: Plan, phase: Phase) -> bool:
 
 
 def assumptions(plan: Plan) -> tuple[str, ...]:
-    """Return the assumptions of the guarantee, one sentence each: draws, counts, mechanisms, `FIXED`, other uses."""
+    """Return the assumptions of the guarantee, one sentence each."""
     is_sampled = any(not isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases)
     drawn = "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan)
     counts_units = any(isinstance(phase.mechanism, PairOnly | RdpOnly) for phase in plan.phases)
@@ -290,7 +290,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
 
 
 def _count_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield assumptions on passes, batch sizes, draws that take all units left, empty units, and parents that stay."""
+    """Yield the assumptions on counts: of passes and batches, and where units are missing or empty."""
     yield from _pass_assumptions(plan)
     yield from _batch_assumptions(plan)
     if any(_may_lack_units(plan, phase) for phase in plan.phases):
@@ -302,7 +302,7 @@ def _count_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _pass_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield how nested passes go on, if two levels are shuffled; exact counts, if add-remove shuffles the unit."""
+    """Yield the assumptions on passes: how nested ones go on, and that counts are exact for add-remove."""
     if any(sum(isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels) > 1 for phase in plan.phases):
         yield _NESTED
     if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
@@ -310,7 +310,7 @@ def _pass_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _batch_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield constant caps, if batches are cut; counts are of the larger data set, if they are cut or of fixed size."""
+    """Yield the assumptions on batch sizes: that caps are constant, and that counts are of the larger data set."""
     schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
     is_cut = any(getattr(scheme, "max_batch_size", None) is not None for scheme in schemes)
     if is_cut:
@@ -370,7 +370,7 @@ class PhaseSummary:
 
 
 def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSummary, ...]:
-    """Return the summary of each phase for the unit that a direction names, for any other text the likeliest unit.
+    """Return a summary of each phase for the unit that a direction names, else for the likeliest unit.
 
     Args:
         composition: of the plan.
@@ -384,7 +384,7 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
 
 
 def _chain_text(phase_bound: PhaseBound) -> str:
-    """Return "; the chosen steps ... known" of an allocation, if so, "; ... N removals and M additions", if above 1."""
+    """Return words on the bound of an allocation: if steps count as known, and how long its chain is; else ""."""
     if phase_bound.allocation is None:
         return ""
     known = "; the chosen steps count as known" if phase_bound.is_revealed else ""
@@ -395,7 +395,7 @@ def _chain_text(phase_bound: PhaseBound) -> str:
 
 
 def _hidden_bins_text(phase: Phase, composed: Phase) -> str:
-    """Return "; bounded as one of N, ..." if the bound hides the unit among fewer bins than stated; else ""."""
+    """Return words on the number of bins among which the bound hides the unit, if it is not the stated one; else ""."""
     stated, hidden = phase.hierarchy.allocation, composed.hierarchy.allocation
     if not isinstance(stated, BallsInBins) or not isinstance(hidden, BallsInBins) or stated.bins == hidden.bins:
         return ""
@@ -403,7 +403,7 @@ def _hidden_bins_text(phase: Phase, composed: Phase) -> str:
 
 
 def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str) -> PhaseSummary:
-    """Return the summary of a phase as stated, `where` in its sampling; `composed` tells distances and hidden bins."""
+    """Return the summary of a phase; `composed` is the phase of independent steps that bounds it."""
     bound, mechanism = phase_bound.bound, phase.mechanism
     is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
     chosen = phase_bound.allocation.rate if isinstance(phase_bound.allocation, CheckIn) else phase.hierarchy.chosen_rate
@@ -432,7 +432,7 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str)
 
 
 def _joint_noise_multiplier(mechanism: Mechanism) -> float | None:
-    """Return the noise multiplier of all sums of a step as one, of Gaussian or correlated noise; None for others."""
+    """Return the noise multiplier of all sums of a step as one; None unless noise is Gaussian or correlated."""
     if isinstance(mechanism, Gaussian):
         return mechanism.joint.noise_multiplier
     correlated = _correlated(mechanism)
@@ -455,7 +455,7 @@ CLAIM = ("unit", "adjacency", "delta")
 
 
 def facts(plan: Plan) -> dict[str, str]:
-    """Return {name: words}: unit, adjacency, delta, sampling (of several phases their number), noise, length."""
+    """Return short words on a run, by name: unit, adjacency, delta, sampling, noise and length."""
     several = len(plan.phases) > 1
     together = "" if plan.group_size == 1 else f"{plan.group_size} together"
     sampling = f"{len(plan.phases)} phases" if several else with_thousands_separators(sampling_text(plan.phases[0]))
@@ -484,7 +484,7 @@ def shared_facts(plans: Sequence[Plan], *, without: Collection[str] = ()) -> str
 
 
 def differing_facts(plan: Plan, plans: Sequence[Plan], *, without: Collection[str] = ()) -> str:
-    """Return those of unit, adjacency and delta in which any plan differs from this one, joined by ", "; "" if none.
+    """Return the unit, adjacency and delta of a plan, each only if another plan differs in it, joined by ", ".
 
     Args:
         plan: one of the runs.

@@ -73,7 +73,7 @@ class SkippedPlaces:
     first: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, kind: str, place: str) -> None:
-        """Count one more place of a kind, and store it, escaped for print, if it is among the first three of its kind.
+        """Count a place of a kind, and store it for display if it is among the first three of its kind.
 
         Args:
             kind: one of the constants above.
@@ -115,7 +115,7 @@ class Walk:
     depths: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     def folder(self, place: str = "", depth: int = 1, done: float = 0.0, share: float = 1.0) -> Folder:
-        """Return a folder with all below; note files by depth, and unreadable ones as skipped; InputError if too deep.
+        """Return a folder with all below it; unreadable folders are noted as skipped, InputError if nested too deep.
 
         Args:
             place: path of the folder from the top.
@@ -149,7 +149,7 @@ class Walk:
         return Folder(place=place, files=len(files), folders=tuple(folders))
 
     def _entries(self, path: str, place: str) -> tuple[list[str], list[str]]:
-        """Return the names of (files to count, linked ones too; sorted folders); all other entries go to `skipped`."""
+        """Return (names of files to count, sorted names of folders); all other entries are noted as skipped."""
         files, folders, others = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -176,7 +176,7 @@ class Walk:
         return files, sorted(folders)
 
     def _other_kind(self, entry: os.DirEntry[str]) -> str:
-        """Return LINK for a link to a folder in or above this tree, OUTSIDE for one elsewhere, NO_FILE for all else."""
+        """Return the kind of an entry that is not counted: a link within the tree, a link out of it, or no file."""
         if not os.path.isdir(entry.path):  # noqa: PTH112
             return NO_FILE
         # With a separator at the end, so that /data/a is not taken for a folder above /data/ab.
@@ -186,7 +186,7 @@ class Walk:
 
 
 def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts, tuple[str, ...] | None]:
-    """Walk and return (nested counts, names without `-`); InputError unless all files are readable, at one depth.
+    """Return (nested counts of a folder, level names without `-`); InputError if it cannot be counted completely.
 
     Args:
         walk: walk over the folder; its `skipped` and `depths` are filled.
@@ -212,7 +212,7 @@ def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts
 
 
 def _check_walk(walk: Walk) -> None:
-    """Raise InputError, naming the places, if a walk met unreadable or outside folders, or no file to count."""
+    """Raise InputError, naming places, if a walk met something that it could not count, or no file at all."""
     faults = walk.skipped.lines(faults=True)
     if faults:
         lines = "".join(f"\n  {line}" for line in faults)
@@ -223,7 +223,7 @@ def _check_walk(walk: Walk) -> None:
 
 
 def _depths_message(walk: Walk, depth: int | None) -> str:
-    """Return the error that lists the files by depth and asks for all at `depth`; at any single one if it is None."""
+    """Return the message that files lie at several depths, or not at the depth of the levels."""
     files = (f"{count} at depth {at} ({visible(first)})" for at, (count, first) in sorted(walk.depths.items()))
     expected = "at one depth" if depth is None else f"at depth {depth}, one for each name of --levels"
     return (
@@ -233,7 +233,7 @@ def _depths_message(walk: Walk, depth: int | None) -> str:
 
 
 def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces) -> NestedCounts:
-    """Return the files of each unit, nested by level; `-` levels are merged, empty units only noted in `skipped`.
+    """Return the number of files of each unit, nested by level; empty units are left out and noted as skipped.
 
     Args:
         folder: the folder.
@@ -343,7 +343,7 @@ def scan(source: ScanRequest, *, on_progress: Callable[[float], None]) -> Scan:
 
 
 def is_folder(path: str) -> bool:
-    """Return True for a folder, False for a path, existing or not, with a manifest's ending; InputError for others.
+    """Return True for a folder, False for a name with a manifest's ending; InputError for any other path.
 
     Raises:
         InputError: the path is neither.
@@ -356,7 +356,7 @@ def is_folder(path: str) -> bool:
 
 
 def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Return the sizes of a folder tree without the output file and other endings; InputError if columns are given."""
+    """Return the sizes of a folder tree; InputError if columns are named."""
     if source.columns:
         raise InputError("--columns: expected with a CSV or JSONL file, got a folder; --levels names its levels")
     endings = tuple(f".{ending.lower().removeprefix('.')}" for ending in source.endings)
@@ -368,7 +368,7 @@ def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> 
 
 
 def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Return the sizes of a manifest; equal rows are one record if records have a column; InputError for endings."""
+    """Return the sizes counted from the rows of a manifest; InputError if file endings are named."""
     if source.endings:
         raise InputError("--suffix: expected with a folder, got a file of rows")
     levels, columns = _levels_and_columns(source)
@@ -377,7 +377,7 @@ def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) ->
 
 
 def _levels_and_columns(source: ScanRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (levels, columns) of a manifest, either made from the other; InputError for none or a wrong number."""
+    """Return (levels, columns) of a manifest, either made from the other; InputError if they do not match."""
     levels = source.levels or ((*source.columns, RECORD) if source.columns else ())
     columns = source.columns or levels[:-1]
     if not columns:
@@ -390,7 +390,7 @@ def _levels_and_columns(source: ScanRequest) -> tuple[tuple[str, ...], tuple[str
 
 
 def _scan_of(counts: NestedCounts, names: Sequence[str] | None, remarks: tuple[str, ...]) -> Scan:
-    """Return the Scan of counts (a number: one level), `names` unchecked; None names the levels and adds a remark."""
+    """Return the sizes in nested counts; levels without names get default ones, with a remark."""
     if names is None:
         depth = _depth(counts)
         names = (*(f"level_{number}" for number in range(1, depth)), RECORD)
@@ -459,7 +459,7 @@ def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
 
 
 def data_section(names: Sequence[str], ends: Sequence[tuple[int, int]], *, file: str) -> str:
-    """Return a config's `data:` section in YAML: names with counts if each level's sizes are equal, else a tree file.
+    """Return a config's `data:` section in YAML, with counts if each level's sizes are equal, else with a tree file.
 
     Args:
         names: names of the levels, outermost first.
@@ -475,7 +475,7 @@ def data_section(names: Sequence[str], ends: Sequence[tuple[int, int]], *, file:
 
 
 def scan_output(scan: Scan, *, output: str | None, section: str) -> Output:
-    """Return the result of `scan`, all for JSON only: sizes of the levels, tree file, `data:` section, remarks.
+    """Return the output of `scan` for JSON: sizes of the levels, tree file, `data:` section and remarks.
 
     Args:
         scan: the counted sizes.

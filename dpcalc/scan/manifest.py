@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return the rows of each unit, nested by column, or its different last values if `distinct`; InputError if none.
+    """Return the number of records of each unit in a manifest, nested by column; InputError if there are none.
 
     Args:
         path: a file whose name ends in one of ENDINGS.
@@ -98,7 +98,7 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
 
 
 def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple[str, list[str]]:
-    """Return (delimiter, names): the first of , ; tab | that yields all columns; InputError if none, or repeated."""
+    """Return (delimiter, column names) of a header; InputError unless it has each of the columns once."""
     # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
     headers = ((delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in DELIMITERS)
     fitting = [(delimiter, header) for delimiter, header in headers if set(columns) <= set(header)]
@@ -112,7 +112,7 @@ def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple
 
 
 def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield the columns' values of the JSON object in each line as texts; InputError if not words or whole numbers."""
+    """Yield the columns' values of each JSON line as texts; InputError unless they are words or whole numbers."""
     for number, line in enumerate(_lines(path, stream), start=1):
         if not line.strip():
             continue
@@ -137,7 +137,7 @@ def _no_value_error(path: str, line: int, column: str, value: object = "") -> In
 
 
 def _lines(path: str, stream: BinaryIO) -> Iterator[str]:
-    """Yield the decoded lines with their ends, without byte order mark; InputError for 16 MiB lines or bad UTF-8."""
+    """Yield the lines of a file as text with their ends; InputError for one that is too long or not UTF-8."""
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
         if len(line) == MAX_LINE:
             raise InputError(f"{path}:{number}: expected at most {MAX_LINE} characters in a line, got more")

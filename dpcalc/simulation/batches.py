@@ -88,7 +88,7 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) 
 
 
 def _lone_unit_distribution(hierarchy: Hierarchy, frame_sizes: Sequence[int]) -> MemberDistribution:
-    """Return the exact distribution {1: product of the rates} of one unit's draws; `in_round` None for a shuffle.
+    """Return the exact distribution of one unit's draws in a step, or in a pass if some level is shuffled.
 
     Args:
         hierarchy: levels and schemes, none with replacement on the path.
@@ -110,7 +110,7 @@ def _has_shuffle(hierarchy: Hierarchy) -> bool:
 
 
 def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> Path:
-    """Return the protected path of a phase, an allocated level on it replaced by Poisson at its rate in one step."""
+    """Return the protected path in one step; an allocated level on it counts as Poisson draws at its rate."""
     hierarchy, path = plan.phases[phase_index].hierarchy, protected.paths[phase_index]
     if not 0 < hierarchy.allocated <= len(path.schemes):
         return path
@@ -120,7 +120,7 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> P
 
 
 def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
-    """Return (distribution of the members drawn, True if it is exact for equal frames); else it is an upper bound."""
+    """Return (distribution of the group's members in a batch, True if it is exact and no upper bound)."""
     # Where a group has too many placements one bound holds for all of them; else what a step reveals is enumerated.
     placement, path = _placement(plan, protected), one_pass(path)
     if placement is None:
@@ -148,7 +148,7 @@ def _mixed(mixture: Sequence[tuple[Fraction, CountDistribution]]) -> CountDistri
 
 
 def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tuple[int, ...]:
-    """Return the numbers, from 0, of the units to watch: the one on the path; a group's by placement or else the first.
+    """Return the numbers, from 0, of the protected units whose draws are watched.
 
     Args:
         plan: a training run.
@@ -221,7 +221,7 @@ def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
 
 
 def _pass_inclusion(hierarchy: Hierarchy, allocation: Allocation, rates: Sequence[Fraction]) -> float:
-    """Return the probability that some visit of a pass draws the unit; 0 for a unit above the allocated level."""
+    """Return the probability that some step of a pass draws the unit; 0 for a unit above the allocated level."""
     # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
     in_step = math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate if hierarchy.allocated <= len(rates) else 0
     visits = allocation.visits(allocation.steps_of_a_pass)
@@ -229,7 +229,7 @@ def _pass_inclusion(hierarchy: Hierarchy, allocation: Allocation, rates: Sequenc
 
 
 def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> CountDistribution:
-    """Return the distribution of a step's draws of `members` classes (unit 1) or a record; LookupError if no tasks."""
+    """Return the distribution of draws of the protected classes or record in a step; LookupError without tasks."""
     episodes = hierarchy.episodes
     if episodes is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -282,7 +282,7 @@ class _Phase:
 
 
 def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source: RandomSource) -> Iterator[Check]:
-    """Draw rounds of a phase and yield checks of the protected units' inclusion, each level's draws, the batch size.
+    """Draw rounds of a phase and yield checks of the protected units, of each level's draws and of the batch size.
 
     Args:
         plan: a training run.
@@ -320,7 +320,7 @@ def _rounds_to_draw(hierarchy: Hierarchy, draws: int | None) -> int:
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks of Pr[k or more protected draws], k = 1 to 4 while expected to occur, and of any in a round."""
+    """Yield checks of how often protected units are drawn, alone and several at once, in a step, pass or round."""
     rounds, steps = phase.counts.members.shape
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
@@ -342,7 +342,7 @@ def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistributio
 
 
 def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return the check of a level: share of units drawn if it is Poisson and reached, else mean draws of a frame."""
+    """Return the check of one level: the share of units drawn if it is Poisson, else the mean draws from a frame."""
     if isinstance(scheme, Poisson) and count.offered:
         rate, observed = float(scheme.probability), count.drawn / count.offered
         interval = mean_interval(observed, count.offered, miss_probability=MISS_PROBABILITY)
@@ -351,7 +351,7 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
 
 
 def _mean_draws_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return the check of a frame's mean draws, at a time or in a pass; the interval is a point unless a cap cuts."""
+    """Return the check of the mean number of draws from a frame, at a time or in a pass."""
     parents = max(count.parents, 1)
     frame_size = count.offered / parents
     of_frames = isinstance(scheme, Fixed | CappedPoisson)
@@ -376,7 +376,7 @@ def _steps_of_draw(scheme: Scheme, count: int) -> int:
 
 
 def _batch_size_check(phase: _Phase, depth: int) -> Check:
-    """Return the check of the mean number of units of level `depth` (from 1) in a step, its range in the note."""
+    """Return the check of the mean batch size, in units of level `depth` (from 1), with its range in the note."""
     hierarchy, count = phase.hierarchy, phase.counts.levels[depth - 1]
     expected = _expected_batch(hierarchy, depth)
     quantity, note = f"batch size ({hierarchy.level(depth).name})", f"from {count.min_batch} to {count.max_batch}"
@@ -399,7 +399,7 @@ def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
 
 
 def _draws_by_declared_sizes(level: Level, scheme: Scheme, parent_draws: Array) -> Array:
-    """Return expected draws of (the first unit, all others), whose first parent has `min_count` units, others `count`.
+    """Return the expected draws of (the first unit, all others) of a level whose sizes are only declared.
 
     Args:
         level: of the units.
@@ -419,7 +419,7 @@ def _draws_by_tree_sizes(sizes: Sequence[int], scheme: Scheme, parent_draws: Arr
 
 
 def _batch_interval(phase: _Phase, depth: int) -> Ends:
-    """Return an interval of the mean batch: a product over levels or, if frames differ, Hoeffding's over the rounds."""
+    """Return a confidence interval of the mean batch size, from those of its levels or directly from the rounds."""
     copies, schemes = draws_of_step(phase.hierarchy)
     levels = phase.hierarchy.levels[:depth]
     counts = phase.counts.levels[:depth]
@@ -437,7 +437,7 @@ def _batch_interval(phase: _Phase, depth: int) -> Ends:
 
 
 def _product_of_levels(phase: _Phase, depth: int) -> Ends:
-    """Return the interval of the mean batch at `depth`: draws in a step times each level's interval."""
+    """Return the interval of the mean batch as a product of the intervals of its levels and the draws in a step."""
     # Each level multiplies the batch by a number of draws or, of Poisson draws, by the share of a frame's units.
     copies, schemes = draws_of_step(phase.hierarchy)
     low = high = float(copies)

@@ -17,7 +17,7 @@ Ends = tuple[float, float]
 
 
 def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
-    """Return (lower, upper) end of Hoeffding's KL confidence interval for the expectation of numbers in [0, 1].
+    """Return Hoeffding's confidence interval for the expectation of numbers in [0, 1], rounded outwards.
 
     All m with trials * kl(mean, m) <= log(2 / miss_probability), kl(a, m) = a log(a / m) + (1 - a) log((1 - a) /
     (1 - m)): by Hoeffding 1963 (J. Amer. Statist. Assoc. 58, 13-30), Theorem 1, the mean of independent numbers in

@@ -81,7 +81,7 @@ class TiltedStep:
     cumulative: Array
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Return, for each run i, the sum of copies[i] tilted losses, drawn until so many are accepted; shape (runs,).
+        """Return the sum of copies[i] tilted losses for each run i, drawn by rejection sampling; shape (runs,).
 
         Args:
             copies: number of losses of each run, >= 0, shape (runs,).
@@ -99,7 +99,7 @@ class TiltedStep:
         return sums
 
     def _accepted_losses(self, number: int, rng: Generator) -> Array:
-        """Draw `number` points for rejection sampling; return the tilted losses of the accepted ones, perhaps none."""
+        """Draw `number` points by rejection sampling and return the tilted losses of those accepted, perhaps none."""
         # A cell or an atom by its share of the mass under the ceilings, then a point in the cell, then acceptance.
         drawn = np.searchsorted(self.cumulative, rng.random(number), side="right")
         is_atom = drawn >= self.low.size
@@ -136,7 +136,7 @@ class TiltedSubsample:
     steps: "tuple[tuple[TiltedStep | TiltedSubsample, int], ...]"
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Return, for each run i, the tilted losses summed over copies[i] draws: of all steps if a draw hits, else 0.
+        """Return the sum of tilted losses over copies[i] draws for each run i; a draw that misses adds 0.
 
         Args:
             copies: number of draws of each run, >= 0, shape (runs,).
@@ -153,7 +153,7 @@ Tilted = TiltedStep | TiltedSubsample
 
 
 def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
-    """Return a step, or a revealed draw of steps, under a tilt z > 0, ready to draw; UnsupportedError for an RdpCurve.
+    """Return a step, or a revealed draw of steps, ready to be drawn under a tilt; UnsupportedError for an RdpCurve.
 
     Args:
         curve: its privacy loss.
@@ -187,7 +187,7 @@ def any_infinite(steps: Iterable[tuple[Tilted, int]]) -> float:
 
 
 def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> TiltedStep:
-    """Return a step ready for rejection sampling: cells with ceilings on the tilted density, atoms, masses left out."""
+    """Return a step that is ready for rejection sampling of its losses under a tilt."""
     segments, edges = _cut_segments(curve, tilt, truncated_mass)
     atoms, log_masses = _tilted_atoms(curve, tilt)
     empty = [np.zeros(0)]
@@ -213,7 +213,7 @@ def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> Tilted
 
 
 def _cut_segments(curve: LossCurve, tilt: float, truncated_mass: float) -> tuple[tuple[Segment, ...], list[Array]]:
-    """Return (segments, cell edges of each), of those segments that hold more than `truncated_mass` and have cells."""
+    """Return (segments that hold more than `truncated_mass`, edges of the cells of each)."""
     cuts = [
         (segment, _cell_edges(segment, tilt, truncated_mass))
         for segment in curve.segments
@@ -223,7 +223,7 @@ def _cut_segments(curve: LossCurve, tilt: float, truncated_mass: float) -> tuple
 
 
 def _tilted_atoms(curve: LossCurve, tilt: float) -> tuple[Array, Array]:
-    """Return (losses of the atoms, 0 last; log of each mass times e^{z L}, -inf where there is no mass at loss 0)."""
+    """Return (losses of the atoms, logs of their tilted masses), each with loss 0 at the end."""
     values, logs = curve.atoms
     atoms = np.array([*values, 0.0])
     with np.errstate(divide="ignore"):
@@ -251,7 +251,7 @@ def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Arr
 
 
 def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
-    """Return edges of equally wide cells where a segment's tilted density matters; none if all of it is truncated."""
+    """Return edges of equally wide cells where a segment's tilted density matters; none if all is truncated."""
     pair = segment.pair
     low, high = _range_to_cover(segment, tilt, truncated_mass)
     if low >= high:
@@ -272,7 +272,7 @@ def _dense_part(segment: Segment, ends: Ends, tilt: float) -> Ends:
 
 
 def _range_to_cover(segment: Segment, tilt: float, truncated_mass: float) -> Ends:
-    """Return (low, high) that the tilt can reach, less `truncated_mass` at each end; low >= high if nothing is left."""
+    """Return the range (low, high) that a tilt can reach without the truncated tails; low >= high if none is left."""
     pair = segment.pair
     reach = tilt * pair.span + 12 * pair.deviation
     low, high = pair.centers[0] - reach, min(pair.centers[-1] + reach, segment.high)
@@ -393,7 +393,7 @@ class _TiltedRun:
         return self.log_norm - tilt * self.epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
 
     def mean_weight(self, runs: int, source: RandomSource) -> float:
-        """Return the mean weight, divided by the largest, of `runs` drawn sums of losses; sums up to epsilon weigh 0.
+        """Return the mean weight of `runs` drawn sums of losses, as a share of the largest possible weight.
 
         Args:
             runs: number of sums.
@@ -414,7 +414,7 @@ class _TiltedRun:
         return total / runs
 
     def drawn_delta(self, runs: int, source: RandomSource) -> tuple[float, Ends]:
-        """Return (delta estimated from `runs` drawn sums, its confidence interval, wider above by the truncated mass).
+        """Return (delta estimated from drawn sums of losses, its confidence interval with the truncated mass).
 
         Args:
             runs: number of sums.
@@ -432,7 +432,7 @@ class _TiltedRun:
 
 
 def _tilted_run(counts: dict[Curve, int], delta: float, epsilon: float) -> _TiltedRun:
-    """Return the run under the tilt whose RDP bound on delta at `epsilon` is smallest; tails of 1e-4 delta are cut."""
+    """Return the run under the tilt that gives the smallest RDP bound on delta at `epsilon`, its far tails cut."""
     truncated_mass = _TRUNCATED_SHARE * delta / segment_ends(counts.items())
     # At the best order z the tilted sum has the mean K'(z) = epsilon + log(1 + 1/z): losses above epsilon are common.
     tilt = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
@@ -444,7 +444,7 @@ def _tilted_run(counts: dict[Curve, int], delta: float, epsilon: float) -> _Tilt
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return the check of one direction: certified and drawn delta at the epsilon of `pld`; UnsupportedError if inf."""
+    """Return the check of delta in one direction at the epsilon of `pld`; UnsupportedError if that is infinite."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     with _certified_work():
@@ -467,7 +467,7 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
 
 
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (steps of each curve, runs) to draw: as given, or for None what takes seconds, fewer steps if need be."""
+    """Return (steps of each curve, runs) to draw: as given, or for None as many as take some seconds."""
     if runs is not None:
         return counts, runs
     run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
@@ -479,7 +479,7 @@ def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve,
 
 
 def _loss_cost(curve: Curve) -> float:
-    """Return the relative time of drawing a loss: centers / 2; of a revealed draw 1 + rate * that of all its steps."""
+    """Return the relative time that it takes to draw a loss of a curve."""
     if isinstance(curve, RevealedSubsample):
         return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
     if isinstance(curve, RdpCurve):

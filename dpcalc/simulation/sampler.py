@@ -41,7 +41,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Draw units, as (frame, index in it), by a scheme; a shuffle gives all in random order, an allocation TypeError.
+    """Draw units by a scheme, as (frame, index in it); TypeError for an allocation.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -75,7 +75,7 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
 
 
 def is_dense(scheme: Fixed, count: int) -> bool:
-    """Return True if count <= 64 * scheme.size: then a random order of the frame is cheaper than picking units.
+    """Return True if a frame is so small that a random order of it is cheaper than picking single units.
 
     Args:
         scheme: a draw of a fixed size.
@@ -95,7 +95,7 @@ def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
 
 
 def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Draw `scheme.size` distinct units of each frame, or all of a smaller one: by random keys, or picked if sparse."""
+    """Draw a fixed number of distinct units from each frame, or all units of a smaller frame."""
     # Small frames are put in random order, of large ones a few units are picked.
     taken = np.minimum(scheme.size, sizes)
     frames = np.repeat(np.arange(sizes.size), taken)
@@ -266,7 +266,7 @@ def draw_rounds(
 
 
 def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
-    """Return (draws in a step, scheme of each level): 1 and those declared; for episodes the tasks, and fixed sizes."""
+    """Return (draws in a step, scheme of each level); constructed tasks count as draws of fixed sizes."""
     episodes = hierarchy.episodes
     if episodes is not None:
         return episodes.tasks, (Fixed(size=episodes.ways), Fixed(size=episodes.records))
@@ -274,7 +274,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return steps until all is drawn afresh: a pass, or level 1's period; UnsupportedError: two or unequal shuffles.
+    """Return the steps until everything is drawn afresh; UnsupportedError if passes do not end together.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -293,7 +293,7 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
 
 
 def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple[IntArray, IntArray]:
-    """Draw the steps of each unit in a pass, one bin or `times` distinct steps; return rows (unit, step), from 0.
+    """Draw the steps that each unit chooses in a pass; return rows (unit, step), from 0.
 
     Args:
         allocation: how units choose their steps.
@@ -306,7 +306,7 @@ def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple
 
 
 def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices:
-    """Return (first child's number, number of children) of parents; without a tree 0 has `min_count`, others `count`.
+    """Return (first child's number, number of children) of parents, in a data set of the declared sizes.
 
     Args:
         hierarchy: levels and sizes.
@@ -322,7 +322,7 @@ def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices
 
 
 def round_cost(hierarchy: Hierarchy) -> float:
-    """Return the estimated time of drawing one round, in units looked at, at least 1; raise InputError above 2e7.
+    """Return the estimated time of drawing one round, in units looked at, at least 1; InputError if it is too long.
 
     Raises:
         InputError: more units than can be drawn.
@@ -350,7 +350,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
-    """Return the expected draws from a frame in a step with repetitions, a mean over a shuffle's pass; all if cyclic.
+    """Return the expected number of draws from a frame in a step, repetitions included.
 
     Args:
         scheme: of the frame.
@@ -372,7 +372,7 @@ def expected_draws(scheme: Scheme, count: float) -> float:
 
 
 def _merge(parts: Sequence[LevelCount]) -> LevelCount:
-    """Return one level's counts over the rounds of all parts: sums, extremes of the batch, batches joined in order."""
+    """Return one level's counts over the rounds of all parts together."""
     return LevelCount(
         parents=sum(part.parents for part in parts),
         offered=sum(part.offered for part in parts),
@@ -385,7 +385,7 @@ def _merge(parts: Sequence[LevelCount]) -> LevelCount:
 
 
 def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: Generator) -> DrawCounts:
-    """Draw `rounds` rounds at once, from the outermost level inwards; return totals by level, watched draws by step."""
+    """Draw `rounds` rounds at once, level by level from the outermost, and return their counts."""
     length = steps_per_round(hierarchy)
     copies, schemes = draws_of_step(hierarchy)
     steps = np.repeat(np.arange(rounds) * length, copies)
@@ -403,7 +403,7 @@ def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: G
 
 
 def _level_count(scheme: Scheme, sizes: IntArray, batches: IntArray) -> LevelCount:
-    """Return the totals of one level from its frames' sizes and its batches, by round and draw: (rounds, draws)."""
+    """Return the counts of one level, from the sizes of its frames and its batches of shape (rounds, draws)."""
     return LevelCount(
         parents=sizes.size,
         offered=int(sizes.sum()),
@@ -424,7 +424,7 @@ class _Rows(NamedTuple):
 
 
 def _draw_level(hierarchy: Hierarchy, level: int, parents: _Rows, rng: Generator) -> tuple[_Rows, IntArray]:
-    """Draw a level from each parent row, once a redraw period or a pass; return (its rows, sizes of its frames)."""
+    """Draw a level from each parent, once a redraw period or pass; return (drawn units, sizes of their frames)."""
     (steps, units, span), (_, schemes) = parents, draws_of_step(hierarchy)
     scheme = schemes[level - 1]
     # A level that goes in passes, and every level above one, is drawn once for the whole pass.

@@ -62,7 +62,7 @@ class Release:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def losses(self, runs: int, rng: Generator, *, is_present: bool) -> Array:
-        """Return log P/Q of `runs` releases from normal products with each case; P adds one case, or each at `rate`.
+        """Return the privacy losses of `runs` drawn releases, with the unit (P) or without it (Q).
 
         Args:
             runs: number of releases.
@@ -80,7 +80,7 @@ class Release:
         return self._losses_of(along)
 
     def _losses_of(self, along: Array) -> Array:
-        """Return log P/Q from products with each case: of a mixture or, with a rate, of independent cases."""
+        """Return the privacy losses of releases, from their scalar products with what each case adds."""
         logs = along - np.diagonal(self.products) / 2
         if self.rate is None:
             top = logs.max(axis=1, keepdims=True)
@@ -90,7 +90,7 @@ class Release:
 
 
 def no_release_reason(plan: Plan, phase: Phase) -> str:
-    """Return why a release is not drawn (no noise, no draw, other levels drawn, too many entries); "" if it can be.
+    """Return why no release of a phase can be drawn; "" if it can be.
 
     Args:
         plan: the training run.
@@ -108,7 +108,7 @@ def no_release_reason(plan: Plan, phase: Phase) -> str:
 
 
 def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Check, ...]:
-    """Draw releases of one unit and check, by direction, delta at the epsilon certified for 0.01 against its bound.
+    """Draw releases of one unit and check delta, in both directions, against its certified bound.
 
     Args:
         plan: the training run.
@@ -139,7 +139,7 @@ def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Chec
 
 
 def _drawn_delta(release: Release, epsilon: float, runs: int, source: RandomSource, *, is_swapped: bool) -> float:
-    """Return the mean of (1 - e^(epsilon - L))^+ over `runs` drawn losses L, of D||D' or, if `is_swapped`, of D'||D."""
+    """Return delta at an epsilon, estimated from drawn losses of D||D' or, if `is_swapped`, of D'||D."""
     chunk = max(1, _CHUNK // len(release.products))
     total, sign = 0.0, -1 if is_swapped else 1
     for start in range(0, runs, chunk):
@@ -161,7 +161,7 @@ def _case_count(phase: Phase) -> int:
 
 
 def _release(phase: Phase) -> Release:
-    """Return a lone unit's release: products of its cases' shifts, in noise variances; TypeError if uncorrelated."""
+    """Return a lone unit's release in the form that losses are drawn from; TypeError unless noise is correlated."""
     mechanism, steps = phase.mechanism, phase.steps
     if not isinstance(mechanism, MatrixFactorization):
         raise TypeError(f"{phase.name}: expected correlated noise, got {mechanism.name}")
@@ -172,7 +172,7 @@ def _release(phase: Phase) -> Release:
 
 
 def _steps_by_case(phase: Phase, mechanism: MatrixFactorization) -> tuple[list[IntArray], float | None]:
-    """Return (a unit's steps by case, rate if cyclic, else None): by bin, by step of group 0, or the earliest."""
+    """Return (steps of a unit in each case, rate at which a case happens; None if exactly one of them does)."""
     steps, level = phase.steps, phase.hierarchy.level(max(1, phase.hierarchy.allocated))
     match level.scheme:
         case BallsInBins(bins=bins):
@@ -216,7 +216,7 @@ def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
 
 
 def _node_counts(taken: Array, leaves: int) -> Array:
-    """Return the sum of `taken` below each complete node: tree after tree of `leaves` steps, from the leaves up."""
+    """Return the sum of `taken` below each complete node of the trees, from the leaves up."""
     steps, counts = len(taken), np.concatenate(([0.0], np.cumsum(taken)))
     nodes = []
     for start in range(0, steps, leaves):
@@ -253,7 +253,7 @@ class Simulation:
 
 
 def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], None]) -> Simulation:
-    """Check a plan's sampling by phase, and delta by drawn losses and releases; a note says why a part is not drawn.
+    """Check a plan's sampling and its delta by simulation; a note says why a part is not drawn.
 
     Args:
         plan: a training run.
@@ -288,7 +288,7 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
 
 
 def _deciding_unit(composition: Composition) -> tuple[ProtectedUnit, str]:
-    """Return (costliest unit, ""), or (likeliest unit, reason) if no losses can be drawn or the search takes long."""
+    """Return (costliest unit, ""), or (likeliest unit, reason why no losses are drawn)."""
     reason = _no_losses_reason(composition.plan)
     protected = composition.likeliest
     if reason:
@@ -303,7 +303,7 @@ def _deciding_unit(composition: Composition) -> tuple[ProtectedUnit, str]:
 def _phase_checks(
     plan: Plan, protected: ProtectedUnit, index: int, source: RandomSource
 ) -> tuple[list[Check], list[str]]:
-    """Return (checks of a phase's batches and, under correlated noise, its releases; a note for each not drawn)."""
+    """Return (checks of the batches and correlated releases of a phase, notes on those that are not drawn)."""
     phase, part = plan.phases[index], source.part(index, len(plan.phases))
     checks: list[Check] = []
     notes: list[str] = []
@@ -341,7 +341,7 @@ DIGITS = 5
 
 
 def simulation_output(result: Simulation, loaded: Loaded) -> Output:
-    """Return the result of `simulate`: a headline with verdict and seed, a row and a JSON object for each check, notes.
+    """Return the output of `simulate`: a verdict, a row for each check, and notes.
 
     Args:
         result: of the simulation.
@@ -373,7 +373,7 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
 
 
 def _check_record(check: Check) -> dict[str, str | float | bool]:
-    """Return a check as a JSON object, unrounded: names, computed and observed ends, draws, note, agreement."""
+    """Return a check as a JSON object with unrounded numbers."""
     return {
         "phase": check.phase,
         "quantity": check.quantity,
@@ -389,7 +389,7 @@ def _check_record(check: Check) -> dict[str, str | float | bool]:
 
 
 def _cells(check: Check) -> Iterable[str]:
-    """Yield a row's cells: quantity, computed, drawn with its note, interval or "", draws, agrees (yes or no), ""."""
+    """Yield the cells of a check's row in the table."""
     low, high = check.interval
     yield _quantity(check)
     yield _between(*check.computed)
@@ -407,7 +407,7 @@ def _quantity(check: Check) -> str:
 
 
 def _fact_text(check: Check) -> str:
-    """Return "computed A, drawn B[, so between C and D], N draws[ (note)]", and "; NOT the same" if they disagree."""
+    """Return a check in one line: computed and drawn numbers, and a remark if they disagree."""
     low, high = check.interval
     between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
     note = f" ({visible(check.note)})" if check.note else ""
