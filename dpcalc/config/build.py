@@ -40,10 +40,9 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of sections without errors; ConfigError if it is contradictory or (shuffles aside) not covered.
+    """Return the plan of sections without errors; ConfigError if it contradicts itself or no bound covers it.
 
-    Returns:
-        The plan; rates are exact, epochs are rounded up to whole steps.
+    Shuffled passes are left to `shuffled_passes_error`. Rates are exact, epochs are rounded up to whole steps.
 
     Raises:
         ConfigError: epochs make too many steps, the group cannot be protected, no bound covers the mechanism under
@@ -276,7 +275,7 @@ def _refuse_uncovered_correlation(phase: Phase, run: RunSections) -> None:
 
 
 def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
-    """Return the error (DPC104) of the first phase that shuffles the protected level as no bound covers; else None.
+    """Return the error (DPC104) of the first phase whose shuffling of protected units no bound covers; else None.
 
     It is returned, not raised, so that a solver can still look for another size.
 

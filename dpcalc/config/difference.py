@@ -103,7 +103,7 @@ def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the old plan after one difference, with the new data files if it may be in one; ConfigError if invalid.
+    """Return the old plan after one difference (in data or mechanism: with new data files); ConfigError if invalid.
 
     Args:
         old: as for `differences`.

@@ -131,14 +131,16 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         message = "`tool.dpcalc.configs` must be a list of file names"
         raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
-    for kind, limit, number in (
-        ("names", MAX_CONFIGS, len(patterns)),
-        ("patterns", MAX_PATTERNS, sum(map(is_pattern, patterns))),
-    ):
-        if number > limit:
-            message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {number}"
-            raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
+    _refuse_excess(shown, "names", len(patterns), MAX_CONFIGS)
+    _refuse_excess(shown, "patterns", sum(map(is_pattern, patterns)), MAX_PATTERNS)
     return patterns
+
+
+def _refuse_excess(shown: str, kind: str, count: int, limit: int) -> None:
+    """Raise ConfigError (DPC111) if `tool.dpcalc.configs` holds more than `limit` names or patterns, as `kind` says."""
+    if count > limit:
+        message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {count}"
+        raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
 
 
 def _parsed_pyproject(data: bytes, shown: str) -> dict[str, object]:
@@ -184,7 +186,7 @@ def matching_names(folder: Path, pattern: str) -> list[str]:
 
 
 def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files of a name or pattern in `tool.dpcalc.configs`; ConfigError for no match or one outside git."""
+    """Return the files of an entry of `tool.dpcalc.configs`; ConfigError for no match or one outside the repository."""
     try:
         names = _names_in_repository(folder, pattern, place)
     except Refusal as cause:
