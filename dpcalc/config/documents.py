@@ -441,5 +441,7 @@ def _resolver_refusal(resolver: str) -> Refusal:
 
 def _list_index(key: str | int) -> str | int:
     """Return a text of digits as an index, as OmegaConf writes `a.0`; other keys unchanged."""
-    # Six digits are more than any list has, and keep `int` from reading a number without end.
-    return int(key[:6]) if isinstance(key, str) and key.isascii() and key.isdigit() else key
+    if not isinstance(key, str) or not key.isascii() or not key.isdigit():
+        return key
+    # Six digits without leading zeros are more than any list has, and keep `int` from reading a number without end.
+    return int(key.lstrip("0")[:6] or 0)

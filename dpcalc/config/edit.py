@@ -450,7 +450,7 @@ def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
 
 
 def _stated_form(change: _NumberChange, stated_key: str) -> tuple[str, Fraction]:
-    """Return the key and number to write over a stated key: units for `expected` or `batch_size`, steps for `epochs`."""
+    """Return the key and number to write for a stated key: units for `expected` or `batch_size`, steps for `epochs`."""
     if stated_key == "epochs":
         return "steps", change.amount
     if change.keys[-1] != "rate" or stated_key not in {"expected", BATCH_SIZE}:
