@@ -11,7 +11,7 @@ from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.scalars import AtMost
 from dpcalc.config.schema import Draw, Training
 from dpcalc.config.sections import RunSections, Sections
-from dpcalc.config.source import ConfigError, error, whole_file
+from dpcalc.config.source import ConfigError, Diagnostic, error, whole_file
 from dpcalc.config.tree import Items, Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
@@ -40,10 +40,9 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of sections without errors; ConfigError if values or parts are wrong or no bound covers it.
+    """Return the plan of sections without errors; ConfigError if it contradicts itself or no bound covers it.
 
-    Returns:
-        The plan; rates are exact, epochs are rounded up to whole steps.
+    Shuffled passes are left to `shuffled_passes_error`. Rates are exact, epochs are rounded up to whole steps.
 
     Raises:
         ConfigError: epochs make too many steps, the group cannot be protected, no bound covers the mechanism under
@@ -66,7 +65,7 @@ def _plan_of_values(config: Sections) -> Plan:
 
     If unstated, the unit is level 1 and the adjacency add-remove.
     """
-    data, privacy, accounting, partition = config.data, config.privacy, config.accounting, config.partition
+    data, privacy, accounting = config.data, config.privacy, config.accounting
     if data is None or privacy is None or accounting is None:
         raise LookupError("build: expected sections without errors, got a missing one")
     names = [level.name for level in data.levels]
@@ -80,9 +79,7 @@ def _plan_of_values(config: Sections) -> Plan:
             group_size=privacy.group_size,
             budget=_budget(config.budget),
             tuning=_repetitions(config.tuning),
-            partition=None
-            if partition is None
-            else Partition(rule=partition.rule, parts=tuple(part.name for part in partition.parts)),
+            partition=_partition(config.partition),
             method=accounting.method,
         )
     except ConfigError:
@@ -102,17 +99,28 @@ def _refuse_uncovered_group(plan: Plan, node: Node) -> None:
 
 def _refuse_oversized_group(plan: Plan, node: Node) -> None:
     """Raise ConfigError (DPC106) if a group exceeds the data or, for add-remove, what each step's draw can spare."""
-    # For add-remove the group is removed as a whole, and each step must still find what it draws.
     phases = [phase.hierarchy for phase in plan.phases]
     max_size = max_group_size(phases, unit=plan.unit, adjacency=plan.adjacency)
-    if plan.group_size <= max_size:
-        return
-    removed = plan.adjacency is Adjacency.ADD_REMOVE
-    left = max(min_units_left(phase, unit=plan.unit) for phase in phases) if removed else 0
+    if plan.group_size > max_size:
+        # For add-remove the group is removed as a whole, and each step must still find what it draws.
+        is_removed = plan.adjacency is Adjacency.ADD_REMOVE
+        units_left = max(min_units_left(phase, unit=plan.unit) for phase in phases) if is_removed else 0
+        raise ConfigError([_oversized_group_error(plan, node, max_size, units_left)])
+
+
+def _oversized_group_error(plan: Plan, node: Node, max_size: int, units_left: int) -> Diagnostic:
+    """Return the error (DPC106) of a group above `max_size`; `units_left` is what a step must find then, or 0."""
     message = f"`{node.path}` is {plan.group_size}, but at most {max_size} of level `{plan.unit_name}` can be "
-    message += "removed together" if left else "protected together: there are no more"
-    hint = f"a step must find {left} of those that are left; " if left else ""
-    raise ConfigError([error("DPC106", node.anchor, message, f"{hint}lower it, or check the counts")])
+    message += "removed together" if units_left else "protected together: there are no more"
+    hint = f"a step must find {units_left} of those that are left; " if units_left else ""
+    return error("DPC106", node.anchor, message, f"{hint}lower it, or check the counts")
+
+
+def _partition(partition: schema.Partition | None) -> Partition | None:
+    """Return the partition of the plan, its parts by name only; None without one."""
+    if partition is None:
+        return None
+    return Partition(rule=partition.rule, parts=tuple(part.name for part in partition.parts))
 
 
 def _budget(budget: schema.Budget | None) -> Budget | None:
@@ -203,20 +211,14 @@ def _phase_name(run: RunSections, number: int) -> str:
 
 
 def _hierarchy(run: RunSections, training: Training, config: Sections) -> Hierarchy:
-    """Return a phase's levels, tree and episodes; LookupError if a section is missing.
-
-    All levels are marked as assumed if any count is.
-    """
+    """Return a phase's levels (all assumed if one count is), tree and episodes; LookupError if a section is missing."""
     data, count_ranges = config.data, config.count_ranges
     if run.sampling is None or data is None or count_ranges is None:
         raise LookupError("hierarchy: expected sections without errors, got a missing one")
-    pairs = zip((level.name for level in data.levels), count_ranges, strict=True)
+    is_assumed = has_assumed_sizes(config.root)
     levels = tuple(
-        replace(
-            level_of(name, run.sampling.get(name), counts, steps=training.steps),
-            is_assumed=has_assumed_sizes(config.root),
-        )
-        for name, counts in pairs
+        replace(level_of(level.name, run.sampling.get(level.name), counts, steps=training.steps), is_assumed=is_assumed)
+        for level, counts in zip(data.levels, count_ranges, strict=True)
     )
     episodes = Episodes(**asdict(run.episodes)) if run.episodes else None
     return Hierarchy(levels=levels, tree=config.tree, episodes=episodes)
@@ -273,7 +275,7 @@ def _refuse_uncovered_correlation(phase: Phase, run: RunSections) -> None:
 
 
 def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
-    """Return the error (DPC104) of the first phase whose shuffled passes no bound covers; None if there is none.
+    """Return the error (DPC104) of the first phase whose shuffling of protected units no bound covers; else None.
 
     It is returned, not raised, so that a solver can still look for another size.
 

@@ -182,7 +182,7 @@ def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
     """Yield the errors of wrong cells, and of points that may not follow the point before them."""
     previous: tuple[Fraction, Fraction] | None = None
     for order, epsilon in rows:
-        wrong = [each for each in (_cell_error(order, lower_end=1), _cell_error(epsilon, lower_end=0)) if each]
+        wrong = [each for each in (_cell_error(order, is_order=True), _cell_error(epsilon, is_order=False)) if each]
         yield from wrong
         if wrong or order.number is None or epsilon.number is None:
             continue
@@ -192,18 +192,18 @@ def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
         previous = order.number, epsilon.number
 
 
-def _cell_error(cell: _Cell, *, lower_end: int) -> Diagnostic | None:
+def _cell_error(cell: _Cell, *, is_order: bool) -> Diagnostic | None:
     """Return the error of a cell that is no number (DPC102) or out of range (DPC106); else None.
 
-    Orders must be in (1, 1e9]; epsilons, whose lower end is 0, in [0, 1e9].
+    Orders must be in (1, 1e9], epsilons in [0, 1e9].
     """
     if cell.number is None:
         is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
         hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
         return error("DPC102", cell.mark, f"{cell.name} must be a number, got `{cell.text[:40]}`", hint)
-    if (lower_end < cell.number or lower_end == cell.number == 0) and cell.number <= 10**9:
+    if (cell.number > 1 if is_order else cell.number >= 0) and cell.number <= 10**9:
         return None
-    ends = "above 1 and at most 1e9" if lower_end else "from 0 to 1e9"
+    ends = "above 1 and at most 1e9" if is_order else "from 0 to 1e9"
     return error("DPC106", cell.mark, f"{cell.name} must be {ends}, got `{cell.text[:40]}`")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from itertools import product
+from typing import NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.build import build
@@ -15,20 +16,11 @@ from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, e
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 
-_INDEPENDENT_SECTIONS = frozenset(
-    {"privacy", "sampling", "mechanism", "accounting", "budget"}
-)  # their keys stand for themselves
+# Sections whose keys stand for themselves.
+_INDEPENDENT_SECTIONS = frozenset({"privacy", "sampling", "mechanism", "accounting", "budget"})
 _LABELS = frozenset({"version", "requires", "name"})
-_DRAW_KEYS = (
-    "scheme",
-    "max_batch_size",
-    "redraw_every",
-    "drop_last",
-    "groups",
-    "max_group_size",
-    "assignment",
-    EPISODES,
-)
+_DRAW_LIMITS = ("max_batch_size", "max_group_size")
+_DRAW_KEYS = ("scheme", "redraw_every", "drop_last", "groups", "assignment", EPISODES, *_DRAW_LIMITS)
 _PARTICIPATION_KEYS = ("max_participations", "min_separation", "participation")
 _MECHANISM_ASSUMPTIONS = ("clip", "also", "odd_moments", "strategy", *_PARTICIPATION_KEYS)
 _ASSUMPTION_KEYS = frozenset({"part", *_MECHANISM_ASSUMPTIONS, *_DRAW_KEYS}) - {EPISODES}
@@ -78,12 +70,11 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
         length or level in which other keys are given is one difference: its keys make no sense one by one.
     """
     # In the long form, where two ways to write the same thing do not differ.
-    pairs = tuple(_pairs((), old.tree, new.tree, new.tree))
-    changes = [_difference(keys, before, after, parent, new) for keys, before, after, parent in pairs]
+    changes = [_difference(pair, new) for pair in _different_pairs(_Pair((), old.tree, new.tree, new.tree))]
     for keys in dict.fromkeys(_changed_file_keys(old, new, tuple(change.keys for change in changes))):
         node = node_at(new.tree, *keys)
         if node is not None:
-            whole = _difference(keys, node, node, node, new)
+            whole = _difference(_Pair(keys, node, node, node), new)
             changes.append(replace(whole, new=whole.new + _FILE_CHANGED))
     return tuple(changes)
 
@@ -112,9 +103,7 @@ def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the old plan after one difference; ConfigError if that is no valid config.
-
-    Data files are the new ones only for a difference in data or mechanism.
+    """Return the old plan after one difference (in data or mechanism: with new data files); ConfigError if invalid.
 
     Args:
         old: as for `differences`.
@@ -137,21 +126,35 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
     return build(config)
 
 
-def _pairs(
-    keys: Keys, old: Node | None, new: Node | None, parent: Node
-) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old, new, new parent) of each difference, as deep in the trees as parts can be compared."""
+class _Pair(NamedTuple):
+    """A part of two configs: its keys, its values (None if absent) and the mapping or list that the new one is in."""
+
+    keys: Keys
+    old: Node | None
+    new: Node | None
+    parent: Node
+
+
+def _different_pairs(pair: _Pair) -> Iterator[_Pair]:
+    """Yield the smallest different parts of a pair that can be compared by themselves, in the order of the new file."""
+    children = _comparable_children(pair)
+    if children is None and not _are_equal(pair.old, pair.new):
+        yield pair
+    for child in children or ():
+        yield from _different_pairs(child)
+
+
+def _comparable_children(pair: _Pair) -> list[_Pair] | None:
+    """Return the entries or items of a pair to compare one by one; None if it is compared as a whole."""
+    keys, old, new, _ = pair
     if isinstance(old, Section) and isinstance(new, Section):
         names = _comparable_keys(keys, old, new)
         if names is not None:
-            for name in names:
-                yield from _pairs((*keys, name), old.entries.get(name), new.entries.get(name), new)
-            return
+            return [_Pair((*keys, name), old.entries.get(name), new.entries.get(name), new) for name in names]
     if isinstance(old, Items) and isinstance(new, Items) and len(old.items) == len(new.items):
-        for number, (before, after) in enumerate(zip(old.items, new.items, strict=True)):
-            yield from _pairs((*keys, number), before, after, new)
-    elif not _are_equal(old, new):
-        yield keys, old, new, parent
+        both = enumerate(zip(old.items, new.items, strict=True))
+        return [_Pair((*keys, number), before, after, new) for number, (before, after) in both]
+    return None
 
 
 def _comparable_keys(keys: Keys, old: Section, new: Section) -> list[str] | None:
@@ -177,8 +180,9 @@ def _has_independent_keys(keys: Keys) -> bool:
     return not keys or keys[-1] in _INDEPENDENT_SECTIONS or (len(keys) == 2 and keys[0] == "phases")
 
 
-def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, new_config: Loaded) -> Difference:
-    """Return the Difference of two parts, of which one may be None; it has no mark if an option states it."""
+def _difference(pair: _Pair, new_config: Loaded) -> Difference:
+    """Return a pair as a Difference with shortened texts; it has no mark if a command-line option states it."""
+    keys, old, new, parent = pair
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path
     # A mark in another file counts only if it is that of the referenced value; an option has no line to show.

@@ -131,14 +131,16 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         message = "`tool.dpcalc.configs` must be a list of file names"
         raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
-    for kind, limit, number in (
-        ("names", MAX_CONFIGS, len(patterns)),
-        ("patterns", MAX_PATTERNS, sum(map(is_pattern, patterns))),
-    ):
-        if number > limit:
-            message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {number}"
-            raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
+    _refuse_excess(shown, "names", len(patterns), MAX_CONFIGS)
+    _refuse_excess(shown, "patterns", sum(map(is_pattern, patterns)), MAX_PATTERNS)
     return patterns
+
+
+def _refuse_excess(shown: str, kind: str, count: int, limit: int) -> None:
+    """Raise ConfigError (DPC111) if `tool.dpcalc.configs` holds more than `limit` names or patterns, as `kind` says."""
+    if count > limit:
+        message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {count}"
+        raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
 
 
 def _parsed_pyproject(data: bytes, shown: str) -> dict[str, object]:
@@ -161,9 +163,7 @@ def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
 
 
 def matching_names(folder: Path, pattern: str) -> list[str]:
-    """Return the existing files and folders that a pattern matches, sorted; InputError if there are too many.
-
-    Nothing matches an absolute pattern.
+    """Return existing paths that a relative pattern matches, sorted; [] for an absolute one, InputError if too many.
 
     Args:
         folder: the directory, absolute.
@@ -186,11 +186,9 @@ def matching_names(folder: Path, pattern: str) -> list[str]:
 
 
 def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files that a pattern or plain name means; ConfigError for no match or one outside the repository."""
+    """Return the files of an entry of `tool.dpcalc.configs`; ConfigError for no match or one outside the repository."""
     try:
-        names = _matches_in_repository(folder, pattern, place) if is_pattern(pattern) else [pattern]
-        for name in names:
-            place.locate(name, "")
+        names = _names_in_repository(folder, pattern, place)
     except Refusal as cause:
         message = f"`tool.dpcalc.configs`: `{pattern}` {cause.message}"
         raise whole_file(shown, cause.code, message, cause.hint) from None
@@ -204,11 +202,14 @@ def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> lis
     return names
 
 
-def _matches_in_repository(folder: Path, pattern: str, place: Folder) -> list[str]:
-    """Return the files that a pattern matches; raise Refusal, without a search, if it starts outside the repository."""
-    if not place.holds(folder / split_pattern(pattern)[0]):
-        raise Refusal("DPC110", "lies outside the repository", "")
-    return matching_names(folder, pattern)
+def _names_in_repository(folder: Path, pattern: str, place: Folder) -> list[str]:
+    """Return the paths that a pattern matches, a plain name as it is; Refusal for one outside the repository."""
+    if is_pattern(pattern) and not place.holds(folder / split_pattern(pattern)[0]):
+        raise Refusal("DPC110", "lies outside the repository", "")  # without a search there
+    names = matching_names(folder, pattern) if is_pattern(pattern) else [pattern]
+    for name in names:
+        place.locate(name, "")
+    return names
 
 
 def relative_name(path: Path, current: Path) -> str:
@@ -246,7 +247,7 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
         pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
     """
     parts = posixpath.normpath(pattern).split("/")
-    first = next((at for at, part in enumerate(parts) if _is_wild(part)), len(parts))
+    first = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
     # `**/**` matches what `**` does
     tail = [part for at, part in enumerate(parts) if at >= first and not (at and part == parts[at - 1] == ANY_DEPTH)]
     if len(tail) > MAX_PARTS:
@@ -255,19 +256,17 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if a path, given as its names, matches the parts of a pattern; upper and lower case differ.
+    """Return True if a file's path matches a pattern, case-sensitively; a `**` at its end matches directories only.
 
     Args:
-        names: directories and, last, a file.
-        parts: parts of the pattern; one that ends in `**` matches directories, and so no file.
+        names: names in the path: directories and, last, the file.
+        parts: parts of the pattern.
     """
+    *folders, file = names
     states = _reachable_parts({0}, parts)
-    for at, name in enumerate(names):
-        ahead = _parts_after_match(states, name, parts)
-        if at == len(names) - 1:
-            return len(parts) in ahead
-        states = _reachable_parts(ahead | _any_depth_parts(states, parts), parts)
-    return False
+    for name in folders:
+        states = _reachable_parts(_parts_after_match(states, name, parts) | _any_depth_parts(states, parts), parts)
+    return len(parts) in _parts_after_match(states, file, parts)
 
 
 def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
@@ -307,11 +306,6 @@ def _entries_of(folder: Path) -> list[os.DirEntry[str]]:
         return []
     except OSError as error:
         raise InputError(f"{visible(str(folder))}: cannot be read: {system_message(error)}") from None
-
-
-def _is_wild(part: str) -> bool:
-    """Return True if a part of a path is a wildcard."""
-    return any(sign in part for sign in "*?[")
 
 
 def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:

@@ -76,14 +76,7 @@ def read_document(source: Source, suffix: str) -> Document:
         The document; only YAML trees have marks, other trees have one mark for everything.
     """
     try:
-        if suffix == ".json":
-            value = json.loads(
-                source.text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=Table
-            )
-            return Document(tree=_TreeBuilder(source).build(value, ""))
-        if suffix == ".toml":
-            return Document(tree=_TreeBuilder(source).build(parse_toml(source), ""))
-        tree, flaws = parse_yaml(source)
+        return _parsed_document(source, suffix)
     except ConfigError as cause:
         first = cause.diagnostics[0]
         code = "DPC111" if first.code == "DPC111" else "DPC110"
@@ -92,7 +85,20 @@ def read_document(source: Source, suffix: str) -> Document:
         raise _too_large() from None
     except ValueError as cause:  # of json, of tomllib, and of whole numbers without end
         raise Refusal("DPC110", f"cannot be read as {suffix[1:].upper()}: {cause}") from None
-    return Document(tree=tree, tagged=tagged_paths(flaws))
+
+
+def _parsed_document(source: Source, suffix: str) -> Document:
+    """Return a JSON, TOML or (any other suffix) YAML text as a tree; errors are those of the parsers."""
+    if suffix == ".json":
+        value: object = json.loads(
+            source.text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=Table
+        )
+    elif suffix == ".toml":
+        value = parse_toml(source)
+    else:
+        tree, flaws = parse_yaml(source)
+        return Document(tree=tree, tagged=tagged_paths(flaws))
+    return Document(tree=_TreeBuilder(source).build(value, ""))
 
 
 def parse_toml(source: Source) -> dict[str, object]:
@@ -260,11 +266,10 @@ class References:
         self._documents = {"": main}
 
     def resolved(self, node: Node) -> Node:
-        """Return the tree with each reference replaced by its value; a wrong one stays, its error is in `faults`.
+        """Return the tree with references replaced by values, not below `x-` keys; wrong ones stay, with a fault each.
 
         Returns:
-            The tree; a value from elsewhere has the place of its reference. A reference that leads nowhere stays, and
-            its error is added to `faults`.
+            The tree; a value from elsewhere has the place of its reference. Errors are added to `faults`.
         """
         if isinstance(node, Scalar):
             return self._referenced_value(node) if MARKER in node.text else node
@@ -276,7 +281,7 @@ class References:
         return replace(node, entries=entries)
 
     def _referenced_value(self, node: Scalar) -> Scalar:
-        """Return the value of a reference; a wrong reference is returned itself, and its error added to `faults`."""
+        """Return the value of a reference, its end noted in `ends`; a wrong one itself, its error noted in `faults`."""
         try:
             target, self.ends[node.path] = self._end_of_chain(node.text)
         except Refusal as cause:
@@ -324,10 +329,31 @@ class References:
         document = self._documents[place]
         node, current = document.tree, ""
         for key in _reference_keys(path):
-            node, current = _step_down(node, current, key, document.tree, suggest=len(self.faults) < MAX_SUGGESTIONS)
-            if current in document.tagged:
-                raise Refusal("DPC110", f"`{current}` has a tag, which is not followed", "remove the `!...` there")
+            node, current = self._step_down(node, current, key, document)
         return _scalar_with_value(node)
+
+    def _step_down(self, node: Node, current: str, key: str | int, document: Document) -> tuple[Node, str]:
+        """Return the child at a key, and its dotted path; Refusal if it is missing, repeated, or has a tag."""
+        key = _list_index(key) if isinstance(node, Items) else key
+        if isinstance(node, Section) and key in node.repeated:
+            raise Refusal("DPC110", f"{step_text(key)} stands there more than once", "delete all but one")
+        below = node_at(node, key)
+        if below is None:
+            where = f"`{current}`" if current else "the file"
+            hint = self._missing_key_hint(node, key, document.tree)
+            raise Refusal("DPC110", f"there is no {step_text(key)} in {where}", hint)
+        path = f"{current}[{key}]" if isinstance(key, int) else join(current, key)
+        if path in document.tagged:
+            raise Refusal("DPC110", f"`{path}` has a tag, which is not followed", "remove the `!...` there")
+        return below, path
+
+    def _missing_key_hint(self, node: Node, key: str | int, root: Node) -> str:
+        """Return a hint at Hydra if the file has its `defaults`, else at the most similar key, "" if there is none."""
+        if isinstance(entry(root, "defaults"), Items):
+            return HYDRA_HINT
+        names = tuple(node.entries) if isinstance(node, Section) and len(self.faults) < MAX_SUGGESTIONS else ()
+        near = nearest(str(key), names)
+        return f"did you mean `{near}`?" if near else ""
 
 
 def _reference_keys(path: str) -> tuple[str | int, ...]:
@@ -341,7 +367,7 @@ def _reference_keys(path: str) -> tuple[str | int, ...]:
 
 
 def _scalar_with_value(node: Node) -> Scalar:
-    """Return the referenced scalar; Refusal if it is no scalar, empty, or still to be given (`???`)."""
+    """Return the referenced scalar or further reference; Refusal if it is no scalar, empty, or still to be given."""
     if not isinstance(node, Scalar):
         raise Refusal("DPC110", f"it leads to {scalars.describe(node)}, not to one value", "refer to a key in it")
     if node.text == "???":
@@ -403,35 +429,19 @@ def _split_reference(text: str) -> tuple[str, str]:
         raise Refusal("DPC110", "a reference is the whole value, with none inside", _FORM)
     name, colon, path = inner.rpartition(":")
     if colon and not name.lower().endswith(SUFFIXES):
-        resolver = name.partition(":")[0].strip()
-        message = (
-            f"resolvers such as `{shortened(resolver)}` are not run, and a file ends in .yaml, .yml, .json or .toml"
-        )
-        raise Refusal("DPC110", message, HYDRA_HINT if resolver.startswith(_HYDRA_RESOLVERS) else _FORM)
+        raise _resolver_refusal(name.partition(":")[0].strip())
     return name.strip(), path.strip()
 
 
-def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest: bool) -> tuple[Node, str]:
-    """Return the child at a key, and its dotted path; Refusal if the key is missing or repeated.
+def _resolver_refusal(resolver: str) -> Refusal:
+    """Return the refusal of a reference such as `${oc.env:NAME}`, with a hint at Hydra for one of its resolvers."""
+    message = f"resolvers such as `{shortened(resolver)}` are not run, and a file ends in .yaml, .yml, .json or .toml"
+    return Refusal("DPC110", message, HYDRA_HINT if resolver.startswith(_HYDRA_RESOLVERS) else _FORM)
 
-    In a list a key such as "0" is an index too.
 
-    Args:
-        node: the current value.
-        current: its dotted path.
-        key: the next key or 0-based index.
-        root: the whole file, to recognise a Hydra config.
-        suggest: add the most similar key to the refusal.
-    """
-    # OmegaConf writes `a.0`; six digits are more than any list has, and keep `int` from reading a number without end.
-    if isinstance(node, Items) and isinstance(key, str) and key.isascii() and key.isdigit():
-        key = int(key[:6])
-    if isinstance(node, Section) and key in node.repeated:
-        raise Refusal("DPC110", f"{step_text(key)} stands there more than once", "delete all but one")
-    below = node_at(node, key)
-    if below is not None:
-        return below, f"{current}[{key}]" if isinstance(key, int) else join(current, key)
-    near = nearest(str(key), tuple(node.entries)) if suggest and isinstance(node, Section) else ""
-    hint = HYDRA_HINT if isinstance(entry(root, "defaults"), Items) else f"did you mean `{near}`?" if near else ""
-    where = f"`{current}`" if current else "the file"
-    raise Refusal("DPC110", f"there is no {step_text(key)} in {where}", hint)
+def _list_index(key: str | int) -> str | int:
+    """Return a text of digits as an index, as OmegaConf writes `a.0`; other keys unchanged."""
+    if not isinstance(key, str) or not key.isascii() or not key.isdigit():
+        return key
+    # Six digits without leading zeros are more than any list has, and keep `int` from reading a number without end.
+    return int(key.lstrip("0")[:6] or 0)

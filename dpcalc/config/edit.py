@@ -266,7 +266,7 @@ def _refuse_plan_of_options(source: Source, rewrite: Rewrite) -> None:
 
 
 def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
-    """Return the text that states another plan, and a line about each number; InputError if it cannot be done.
+    """Return a config's text with the numbers of `rewrite.after`, and a line about each; InputError if impossible.
 
     Args:
         text: the content of a file.
@@ -325,21 +325,27 @@ def _length_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]
 
 
 def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the steps if stated `epochs` would mean others, then each draw's amount, even an equal one."""
+    """Yield the steps if stated `epochs` would mean others, then the amount that is drawn of each level."""
     if _epochs_need_other_steps(run, old, new):
         yield from (replace(change, changed=True) for change in _length_changes(run, old, new))
-    for before, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
-        node = _stated_amount(run, level.name)
-        if node is not None or not isinstance(level.scheme, All):
-            key, amount = _draw_amount(level)
-            yield _NumberChange(
-                run=run,
-                keys=("sampling", level.name, key),
-                node=node,
-                amount=amount,
-                count=Fraction(level.count, getattr(level.scheme, "groups", 1)),
-                changed=before.scheme != level.scheme,
-            )
+    for before, after in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
+        yield from _amount_changes(run, before, after)
+
+
+def _amount_changes(run: Run, old: Level, new: Level) -> Iterator[_NumberChange]:
+    """Yield the new amount of a level's draw, even an equal one; nothing if all are drawn and no amount is stated."""
+    node = _stated_amount(run, new.name)
+    if node is None and isinstance(new.scheme, All):
+        return
+    key, amount = _draw_amount(new)
+    yield _NumberChange(
+        run=run,
+        keys=("sampling", new.name, key),
+        node=node,
+        amount=amount,
+        count=Fraction(new.count, getattr(new.scheme, "groups", 1)),
+        changed=old.scheme != new.scheme,
+    )
 
 
 def _epochs_need_other_steps(run: Run, old: Phase, new: Phase) -> bool:
@@ -363,7 +369,7 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
 
 
 def _draw_amount(level: Level) -> tuple[str, Fraction]:
-    """Return the key and number of a draw's amount; the key is "rate", "bins", "times" or "size"."""
+    """Return the key and number of a draw's amount: its "rate", "bins" or "times", else the number drawn as "size"."""
     match level.scheme:
         case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
             return "rate", poisson.probability
@@ -400,21 +406,19 @@ def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list
 def _places_to_write(
     changes: list[_NumberChange], positions: TextPositions
 ) -> list[tuple[_NumberChange, ScalarSpan | None]]:
-    """Return each change with the scalar that it replaces, or None if its number is inserted."""
+    """Return each number to write with the scalar that it replaces, None to insert it; unchanged ones are left out."""
+    unstated: list[tuple[_NumberChange, ScalarSpan | None]] = [(change, None) for change in changes if not change.node]
     # Phases can share a scalar by inheritance, so that its users are collected before any place is chosen.
-    shared: dict[ScalarSpan, list[_NumberChange]] = {}
-    places: list[tuple[_NumberChange, ScalarSpan | None]] = []
+    users: dict[ScalarSpan, list[_NumberChange]] = {}
     for change in changes:
-        scalar = None if change.node is None else positions.scalar(change.node.mark)
+        scalar = positions.scalar(change.node.mark) if change.node else None
         if scalar is not None:
-            shared.setdefault(scalar, []).append(change)
-        elif change.node is None:
-            places.append((change, None))
-    return places + [place for scalar, users in shared.items() for place in _places_of_scalar(scalar, users)]
+            users.setdefault(scalar, []).append(change)
+    return unstated + [place for scalar in users for place in _places_of_scalar(scalar, users[scalar])]
 
 
 def _places_of_scalar(scalar: ScalarSpan, users: list[_NumberChange]) -> list[tuple[_NumberChange, ScalarSpan | None]]:
-    """Return one replacement if all users of a scalar change to one number, else an insertion for each change."""
+    """Return one replacement if all phases that use a scalar get one new number, else an insertion for each change."""
     changed = [change for change in users if change.changed]
     if len(changed) == len(users) and len({change.amount for change in changed}) == 1:
         return [(changed[0], scalar)]
@@ -446,13 +450,14 @@ def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
 
 
 def _stated_form(change: _NumberChange, stated_key: str) -> tuple[str, Fraction]:
-    """Return the key and number to write, as `batch_size` or a whole `expected` where the user states a rate so."""
-    number = change.amount * change.count  # of units drawn on average, if the change is of a rate
-    if change.keys[-1] == "rate" and stated_key == "expected":
-        return ("rate", change.amount) if number.denominator != 1 else (stated_key, number)
-    if change.keys[-1] == "rate" and stated_key == BATCH_SIZE:  # which stands in another section than a rate would
-        return stated_key, number
-    return "steps" if stated_key == "epochs" else stated_key, change.amount
+    """Return the key and number to write for a stated key: units for `expected` or `batch_size`, steps for `epochs`."""
+    if stated_key == "epochs":
+        return "steps", change.amount
+    if change.keys[-1] != "rate" or stated_key not in {"expected", BATCH_SIZE}:
+        return stated_key, change.amount
+    number = change.amount * change.count  # of units drawn on average
+    # A `batch_size` cannot become a rate, which would have to stand in another section.
+    return ("rate", change.amount) if stated_key == "expected" and number.denominator != 1 else (stated_key, number)
 
 
 def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:

@@ -10,7 +10,7 @@ from dpcalc.config.messages import direct_draw_error, misspelt_episodes_error
 from dpcalc.config.overrides import FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.config.schema import SCHEMES, mechanism_keys
-from dpcalc.config.source import Diagnostic, error
+from dpcalc.config.source import Diagnostic, Mark, error
 from dpcalc.config.tree import (
     USER_KEY,
     Items,
@@ -44,7 +44,7 @@ def level_names(root: Node) -> tuple[str, ...] | None:
 
 
 def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool:
-    """Return True if `sampling` states a draw directly instead of level names; False for `episodes`.
+    """Return True if `sampling` has a draw's key or a plain value where level names belong; False with `episodes`.
 
     Args:
         sampling: the section, or None.
@@ -159,7 +159,7 @@ def _with_batch_sizes(sampling: Node) -> Node:
 
 
 def _with_batch_size(draw: Node) -> Node:
-    """Return a draw with `batch_size` renamed as its scheme calls it; unchanged if it states another amount."""
+    """Return a draw with `batch_size` under its scheme's key; unchanged without a scheme, or with another amount."""
     scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
     if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or size is None:
         return draw
@@ -238,7 +238,7 @@ def _without_unset(root: Section, unset: Sequence[Assignment]) -> tuple[Section,
 def _with_settings(
     root: Section, settings: Sequence[Assignment]
 ) -> tuple[Section, tuple[Assignment, ...], list[Diagnostic]]:
-    """Return the file with settings made, the settings that were made, and the errors of the others."""
+    """Return the file with settings made, `data` first, the settings that were made, and the errors of the others."""
     done: list[Assignment] = []
     problems: list[Diagnostic] = []
     # The levels decide what a short form means, so they are settled first.
@@ -254,7 +254,7 @@ def _with_settings(
 
 
 def runs(root: Section) -> tuple[Run, ...]:
-    """Return one run for each phase, merged over the top level; without `phases` the top level is the only run.
+    """Return a run for each phase, completed from the top level; without `phases` the top level is the only run.
 
     Args:
         root: the file in its long form.
@@ -327,7 +327,7 @@ def _is_used(item: Assignment, used_nodes: set[int]) -> bool:
 
 
 def _are_rivals(item: Assignment, other: Assignment) -> bool:
-    """Return True if two settings both state the length of one phase, or both the amount of one draw."""
+    """Return True if both set one phase's length or one draw's amount; an amount without a level may mean any."""
     for group in _EXCLUSIVE_KEYS:
         if not {item.keys[-1], other.keys[-1]} <= group:
             continue
@@ -381,7 +381,7 @@ def _keys_excluded_by_scheme(draw: Section) -> set[str]:
 
 
 def _keys_excluded_by_type(base: Section, over: Section) -> set[str]:
-    """Return the keys of `base` that are not inherited because `over` states another mechanism type."""
+    """Return all keys of `base` but the common ones if `over` states another mechanism type; none otherwise."""
     inherited, stated = base.entries.get("type"), over.entries.get("type")
     before = inherited.text if isinstance(inherited, Scalar) else "gaussian"
     is_other = isinstance(stated, Scalar) and stated.text != before
@@ -402,16 +402,21 @@ def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
 
 
 def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
-    """Return the file completed by assumed values: data if it states none, draws unless it has several levels."""
+    """Return the file completed by the assumed values that fit it; what the file states wins."""
     for item in assumed:
         names = level_names(root)
-        is_stated = item.keys[0] == "data" and "data" in root.entries
-        is_without_level = item.keys[0] == "sampling" and names is not None and len(names) > 1
-        if not is_stated and not is_without_level:
+        if _may_assume(item, root, names):
             # The file is merged over the assumption, so that it wins wherever it states a value or a rival of it.
             assumption = _long_phases(_long_data(_overlay(replace(root, entries={}), item)), names)
             root = _merge(_with_stated_type(assumption, root), _long_phases(root, names))
     return root
+
+
+def _may_assume(item: Assignment, root: Section, names: tuple[str, ...] | None) -> bool:
+    """Return False for data if the file has a `data` section, and for a draw if it has several levels; else True."""
+    if item.keys[0] == "data":
+        return "data" not in root.entries
+    return item.keys[0] != "sampling" or names is None or len(names) <= 1
 
 
 def _with_stated_type(assumed: Section, root: Section) -> Section:
@@ -426,40 +431,44 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
 
 
 def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the file with one setting made, or the error of a place that does not exist.
-
-    `data.examples` sets the count of the only level.
-    """
-    levels = entry(entry(root, "data"), "levels")
+    """Return the file with one setting made, or the error of a place that does not exist."""
+    levels = node_at(root, "data", "levels")
     if item.keys == ("data", "examples") and isinstance(levels, Items):
-        if len(levels.items) != 1:
-            message = f"`data.examples` sets the only level, and these data have {len(levels.items)}"
-            return error("DPC107", item.marks[-1], message, "set `data.levels[0].count`")
-        keys = ("data", "levels", 0, "count")
-        item = replace(item, keys=keys, marks=(item.marks[0], item.marks[1], item.marks[1], item.marks[1]))
+        count = _count_of_only_level(item, len(levels.items))
+        return count if isinstance(count, Diagnostic) else _assign(root, count, names)
     lost = _unindexed_key(root, item.keys)
-    if lost:
-        message = f"there is no {step_text(lost)} to set"
-        return error("DPC103", item.marks[0], message, "list items are numbered from [0]")
-    return _with_value(root, item, names)
+    return _no_place_error(lost, item.marks[0]) if lost else _with_value(root, item, names)
+
+
+def _count_of_only_level(examples: Assignment, level_count: int) -> Assignment | Diagnostic:
+    """Return a setting of `data.examples` as one of the only level's count, or the error (DPC107) of several levels."""
+    first, last = examples.marks
+    if level_count != 1:
+        message = f"`data.examples` sets the only level, and these data have {level_count}"
+        return error("DPC107", last, message, "set `data.levels[0].count`")
+    return replace(examples, keys=("data", "levels", 0, "count"), marks=(first, last, last, last))
 
 
 def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the tree with a value merged in at its path, or the error (DPC103) of a missing list item."""
+    """Return the tree with a value merged in at its path, or the error (DPC103) of a list item that does not exist."""
     # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)
-    target, below = node_at(root, *item.keys[:start]), item.below(start)
-    lost = _first_missing(root, item.keys[:start])
-    if lost is None and below.keys and not isinstance(target, Section):
-        lost = start
-    if lost is not None:
-        message = f"there is no {step_text(item.keys[lost])} to set"
-        return error("DPC103", item.marks[lost], message, "list items are numbered from [0]")
+    above, below = item.keys[:start], item.below(start)
+    target = node_at(root, *above)
+    if target is None or (below.keys and not isinstance(target, Section)):
+        lost = _first_missing(root, above)
+        at = start if lost is None else lost
+        return _no_place_error(item.keys[at], item.marks[at])
     value = item.value
     if below.keys and isinstance(target, Section):
         value = _merge(target, _long_run(_overlay(target, below), names))
-    return _as_section(replace_at(root, item.keys[:start], value))
+    return _as_section(replace_at(root, above, value))
+
+
+def _no_place_error(key: str | int, mark: Mark) -> Diagnostic:
+    """Return the error (DPC103) of a setting at a key or index that does not exist."""
+    return error("DPC103", mark, f"there is no {step_text(key)} to set", "list items are numbered from [0]")
 
 
 def _as_section(root: Node) -> Section:

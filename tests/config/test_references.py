@@ -22,7 +22,7 @@ def test_quoted_or_not(value):
     assert plan(text).steps == 1234
 
 
-@pytest.mark.parametrize("path", ["x-a.b[1].c", "x-a.b.1.c", "x-a.d", "x-e"])
+@pytest.mark.parametrize("path", ["x-a.b[1].c", "x-a.b.1.c", "x-a.b.0000001.c", "x-a.d", "x-e"])
 def test_paths(path):
     text = steps(f"${{{path}}}") + "x-a: {b: [0, {c: 7}], d: &seven 7}\nx-e: *seven\n"
     assert plan(text).steps == 7
