@@ -18,6 +18,7 @@ from dpcalc.accountants.result import StepCounts
 from dpcalc.arrays import Complex
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
+    ComposedMoments,
     Curve,
     RevealedSubsample,
     composed_moments,
@@ -197,21 +198,25 @@ def _contour_extent(
     counts: dict[Curve, int], start: MomentBound, delta: float, truncated_mass: float
 ) -> tuple[float, float]:
     """Return how far above epsilon tilted losses matter, and the frequency at which their transform fades."""
-    # What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies as
-    # far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
-    # few rare large losses make the sum it revives at higher frequencies.
     order, moments = start.order, start.moments
     orders = order * np.array([1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
     if start.max_order < _MIN_REACH * order:
         moments = composed_moments(counts, max_order=float(orders[-1]), truncated_mass=truncated_mass)
     else:
         orders = np.minimum(orders, start.max_order)
+    # What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies as
+    # far below at most e^{-c reach}.
     value, _ = moments.cumulants(orders)
     above = float(((value[1:] - value[0] + _ALIASING) / (orders[1:] - order)).min()) - 0.5 * start.value
+    return max(above, (_ALIASING - math.log(delta)) / order), _fading_frequency(moments, order)
+
+
+def _fading_frequency(moments: ComposedMoments, order: float) -> float:
+    """Return nine inverse deviations of the loss tilted by `order`, 8 times as many if few rare losses make the sum."""
+    # There the transform has fallen off; where few rare large losses make the sum it revives at higher frequencies.
     variance, fourth = moments.tilted_moments(order)
-    rare = fourth / max(variance**2, 1e-300) > _RARE_KURTOSIS  # excess kurtosis
-    frequency = (_REVIVALS if rare else 1) * 9 / math.sqrt(max(variance, 1e-300))
-    return max(above, (_ALIASING - math.log(delta)) / order), frequency
+    is_rare = fourth / max(variance**2, 1e-300) > _RARE_KURTOSIS  # excess kurtosis
+    return (_REVIVALS if is_rare else 1) * 9 / math.sqrt(max(variance, 1e-300))
 
 
 def _contour(

@@ -247,26 +247,27 @@ def _from_farthest(moves: Moves) -> Moves:
 
 
 def _moves_of_pair(pair: MixturePair) -> Moves:
-    """Return moves of P's excess mass to Q's, matched in order along the line, in deviations; empty for P = Q."""
-    # Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
-    # they were rounded by: then at least as much is moved over each distance or a larger one.
+    """Return moves of P's excess mass to Q's, outermost to outermost, in deviations; empty for P = Q."""
     spend(100 * TURN + 40 * ELEMENT * len(pair.centers))
     gaps = np.array(pair.differences)
     centers = np.array(pair.centers) / pair.deviation
-    ends, places = [], []
-    towards = np.sign(float((gaps * centers).sum()))  # whether P lies to the left or to the right of Q
-    for sign in (1, -1):
-        order = np.flatnonzero(sign * gaps > 0)
-        order = order if sign * towards < 0 else order[::-1]
-        ends.append(np.cumsum(sign * gaps[order]) * (1 + _ROUNDED))
-        places.append(centers[order])
-    if not places[0].size or not places[1].size:
+    is_p_left = float((gaps * centers).sum()) < 0
+    sums_p, places_p = _excess_from_outside(gaps, centers, from_left=is_p_left)
+    sums_q, places_q = _excess_from_outside(-gaps, centers, from_left=not is_p_left)
+    if not places_p.size or not places_q.size:
         return np.zeros(0), np.zeros(0)
     # Both sums are the total variation of the weights, but for rounding: the last of each goes as far as the larger.
-    ends[0][-1] = ends[1][-1] = max(ends[0][-1], ends[1][-1])
-    both = np.unique(np.concatenate(ends))
-    start, goal = (
-        place[np.minimum(np.searchsorted(end, both, side="left"), place.size - 1)]
-        for place, end in zip(places, ends, strict=True)
-    )
-    return np.abs(start - goal) * (1 + _ROUNDED), np.log(np.diff(both, prepend=0.0))
+    sums_p[-1] = sums_q[-1] = max(sums_p[-1], sums_q[-1])
+    sums = np.unique(np.concatenate([sums_p, sums_q]))
+    start = places_p[np.minimum(np.searchsorted(sums_p, sums, side="left"), places_p.size - 1)]
+    goal = places_q[np.minimum(np.searchsorted(sums_q, sums, side="left"), places_q.size - 1)]
+    return np.abs(start - goal) * (1 + _ROUNDED), np.log(np.diff(sums, prepend=0.0))
+
+
+def _excess_from_outside(gaps: Array, centers: Array, *, from_left: bool) -> tuple[Array, Array]:
+    """Return (running sums of the positive gaps, rounded up, and their centers), from the left or the right end."""
+    # Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
+    # they were rounded by: then at least as much is moved over each distance or a larger one.
+    order = np.flatnonzero(gaps > 0)
+    order = order if from_left else order[::-1]
+    return np.cumsum(gaps[order]) * (1 + _ROUNDED), centers[order]

@@ -32,7 +32,7 @@ from dpcalc.accountants.composed_loss import (
 )
 from dpcalc.accountants.gaussian import closed_form_epsilon, gaussian_delta, one_step_delta
 from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, find_rare_events, refine_epsilon
-from dpcalc.accountants.rdp import best_delta, best_epsilon, rdp, trimmed_epsilon
+from dpcalc.accountants.rdp import MomentBound, best_delta, best_epsilon, rdp, trimmed_epsilon
 from dpcalc.accountants.result import Accountant, AccountantResult, Ceiling, StepCounts, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
@@ -115,21 +115,26 @@ def _epsilon_bounds_on_grid(
     )
     if rare_events is not None:
         return tuple(refine_epsilon(rare_events, side, width) for side in sides)
-    # Many different steps share the aim, each rounded by itself: a larger one keeps the work in bounds.
-    tilt = min(best.order, STEEPEST / best.value)
-    aim = min(width * min(math.sqrt(len(counts)), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
-    settings = CompositionSettings(tilt=tilt, budget=aim, truncated_mass=truncated_mass, precision=as_float64)
+    settings = _first_settings(best, len(counts), truncated_mass, width)
     composed = _composed_loss_that_fits(counts, best.moments, settings, sides)
     ends = []
     for side, loss in zip(sides, composed, strict=True):
         spent = (kept if side is UPPER else delta) - infinity_mass
-        first = epsilon_at_delta(loss, spent, side)
-        finer = _finer_settings(first, settings)
+        bound = epsilon_at_delta(loss, spent, side)
+        finer = _finer_settings(bound, settings)
         if finer is not None:
             with suppress(ConvergenceError):  # what does not fit in memory leaves the end there is
-                first = epsilon_at_delta(composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
-        ends.append(min(best.value, largest_loss(counts.items()), first.epsilon))
+                bound = epsilon_at_delta(composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
+        ends.append(min(best.value, largest_loss(counts.items()), bound.epsilon))
     return tuple(ends)
+
+
+def _first_settings(best: MomentBound, steps: int, truncated_mass: float, width: float) -> CompositionSettings:
+    """Return the settings of the first attempt: the tilt of the moment bound, a wider aim for many different steps."""
+    # Many different steps share the aim, each rounded by itself: a larger one keeps the work in bounds.
+    tilt = min(best.order, STEEPEST / best.value)
+    aim = min(width * min(math.sqrt(steps), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
+    return CompositionSettings(tilt=tilt, budget=aim, truncated_mass=truncated_mass, precision=as_float64)
 
 
 def _composed_loss_that_fits(

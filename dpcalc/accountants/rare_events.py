@@ -65,7 +65,7 @@ class ExpectedLosses:
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return the smallest margin, 2^-60 to 16, that the sum of all losses within it keeps to; 16 if none does.
+        """Return the smallest margin, 2^-60 to 16, within which the losses up to it sum up; 16 if none is wide enough.
 
         Few losses, if any, are below minus the margin; the sum keeps to it up to 5 deviations.
         """

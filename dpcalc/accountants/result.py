@@ -54,25 +54,31 @@ def costliest_release(
     Raises:
         LookupError: `releases` is empty.
     """
+    if not releases:
+        raise LookupError("alternatives: expected at least one, got none")
+    names = _names_of_distinct(releases)
+    if len(names) == 1:
+        return answer(releases[names[0]]), names[0]
+    # Branch and bound: the release with the highest ceiling first; a ceiling below the largest cost rules its release
+    # out.
+    ceilings = {name: ceiling(releases[name]) for name in names}
+    first, *others = sorted(ceilings, key=lambda name: -ceilings[name])
+    best, costliest = answer(releases[first]), first
+    near = ceilings[first] * (1 - _NEAR_HIGHEST)
+    for name in others:
+        if ceilings[name] <= cost(best):
+            break
+        if nearer and ceilings[name] < near and nearer(releases[name]) <= cost(best):
+            continue
+        result = answer(releases[name])
+        if cost(result) > cost(best):
+            best, costliest = result, name
+    return best, costliest
+
+
+def _names_of_distinct(releases: Mapping[str, StepCounts]) -> list[str]:
+    """Return the name of the first of each group of releases with equal steps and counts."""
     distinct: dict[frozenset[tuple[Curve, int]], str] = {}
     for name, counts in releases.items():
         distinct.setdefault(frozenset(counts.items()), name)
-    if len(distinct) == 1:
-        (name,) = distinct.values()
-        return answer(releases[name]), name
-    # Branch and bound: the release with the highest ceiling first; a ceiling below the largest cost rules its release
-    # out.
-    ceilings = {name: ceiling(releases[name]) for name in distinct.values()}
-    near = max(ceilings.values(), default=0.0) * (1 - _NEAR_HIGHEST)
-    best: tuple[ReleaseResult, str] | None = None
-    for name in sorted(ceilings, key=lambda name: -ceilings[name]):
-        if best is not None and ceilings[name] <= cost(best[0]):
-            break
-        if best is not None and nearer and ceilings[name] < near and nearer(releases[name]) <= cost(best[0]):
-            continue
-        result = answer(releases[name])
-        if best is None or cost(result) > cost(best[0]):
-            best = (result, name)
-    if best is None:
-        raise LookupError("alternatives: expected at least one, got none")
-    return best
+    return list(distinct.values())

@@ -109,7 +109,7 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
-    """Yield bounds (P below, log Q above) of events: any, then k steps exceed a threshold; nothing if unknown."""
+    """Yield (P from below, log Q from above) of two kinds of events: some step, or k steps, have a large loss."""
     of_values = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
     known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
     if not known:
@@ -151,7 +151,12 @@ def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
 
 
 def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
-    """Return the KL divergence of two coins and a bound on its round-off, elementwise; 0 where it is undefined."""
+    """Return the KL divergence of two coins and a bound on its round-off, elementwise; 0 where it is undefined.
+
+    Args:
+        share: probability of heads of the first coin.
+        log_chance: log of that of the second one.
+    """
     chance = np.exp(np.minimum(log_chance, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         heads = [np.where(share > 0, share * log_ratio, 0.0) for log_ratio in (np.log(share), -log_chance)]
