@@ -249,13 +249,13 @@ def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Return an upper bound with fewer parts: that of any mates' draws, with parts of equal probabilities merged."""
+    """Return an upper bound with fewer parts: the largest over the mates, with parts of equal probabilities merged."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
     return _merge_equal_probabilities(largest) if isinstance(largest, Average) else largest
 
 
 def _merge_equal_probabilities(average: Average) -> Average:
-    """Return the average with one StepBound, the largest lengths, for all of equal inclusion and missed chances."""
+    """Return an upper bound in which all StepBounds of equal inclusion and missed probabilities are one part."""
     kinds: dict[object, list[tuple[Fraction, StepBound]]] = {}
     counted: list[tuple[Fraction, Part]] = []
     for chance, part in average.parts:

@@ -27,7 +27,7 @@ from dpcalc.sampling.schemes import (
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of independent steps that cost at least the run (if `attained`, at most).
+    """Return (levels, noise, number) of independent steps that bound a run's cost from above, or below if `attained`.
 
     Args:
         mechanism: of the phase.

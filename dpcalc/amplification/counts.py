@@ -273,7 +273,7 @@ def average_over_counts(
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return (probability, upper law of H) for each outcome of the public draws above; looser if its work runs out.
+    """Return (probability, upper law of H) by outcome of the public draws above; looser ones if the work runs out.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.

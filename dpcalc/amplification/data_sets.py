@@ -98,7 +98,7 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the law of the sum of a sibling's `draws` draws of `sign` vectors; {0: 1} where that law is too long."""
+    """Return the law of the sum of a sibling's `draws` draws, each vector `sign`; {0: 1} where that law is too long."""
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[level - 1].max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
@@ -291,7 +291,7 @@ def _members_of_a_task(hierarchy: Hierarchy, built: Episodes, unit: int, members
 
 
 def _one_vector_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
-    """Return the laws in D and D' of the one vector that the members' clipping unit contributes."""
+    """Return the laws in D and D' of the members' clipped vector: turned by any member, else that of others or 0."""
     # The vector of the others is `sign` with any record, else 0; zeroed members leave it.
     length, count = contributions.length, co_sampled.path.counts[-1]
     always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1

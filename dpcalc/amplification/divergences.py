@@ -96,7 +96,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return a function from order to an upper bound on a step's divergence, the least over choices of public misses."""
+    """Return a function from order to an upper bound on a step's divergence, the least over which misses are public."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
