@@ -22,7 +22,7 @@ from dpcalc.amplification.bound import StepBound, with_largest_lengths
 from dpcalc.amplification.counts import (
     Average,
     Bound,
-    CountPair,
+    Part,
     revealed_count_distributions,
     unamplified,
     unit_count_bound,
@@ -102,7 +102,7 @@ class BlackBoxSteps:
         return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
 
     def _step_bound(self, drawn: Path) -> Bound:
-        """Return a step's bound in changed units, with the draws above the unit hidden where that is proved."""
+        """Return a step's bound in changed units: with draws hidden where that is proved, else with public draws."""
         if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
             return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
@@ -146,7 +146,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of a phase of black-box steps; InputError if removal shortens a pass.
+    """Return the releases (D||D', D'||D) of a phase, by its passes or steps; InputError if removal shortens a pass.
 
     Args:
         steps: of a phase that `randomized_response_refusal` accepts.
@@ -165,7 +165,7 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) as if every draw, public ones too, held all that is protected."""
+    """Return the releases (D||D', D'||D) as if all draws of steps held all that is protected; whole passes do so."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
@@ -195,10 +195,8 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of all passes that are begun, under the phase's public draws.
-
-    A held draw of the protected level is one more public draw, above steps that surely hold the unit.
-    """
+    """Return the releases (D||D', D'||D) of all passes begun, under all public draws and a held one of the unit."""
+    # A held draw of the protected level is one more public draw, above steps that surely hold the unit.
     bound, revealed = phase_bound.bound, phase_bound.revealed
     if phase_bound.hold > 1:
         bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
@@ -251,13 +249,16 @@ def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Return a bound at least as large with fewer parts: StepBounds of equal probabilities are merged."""
+    """Return an upper bound with fewer parts: the largest over the mates, with parts of equal probabilities merged."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
-    if not isinstance(largest, Average):
-        return largest
+    return _merge_equal_probabilities(largest) if isinstance(largest, Average) else largest
+
+
+def _merge_equal_probabilities(average: Average) -> Average:
+    """Return an upper bound in which all StepBounds of equal inclusion and missed probabilities are one part."""
     kinds: dict[object, list[tuple[Fraction, StepBound]]] = {}
-    counted: list[tuple[Fraction, StepBound | CountPair]] = []
-    for chance, part in largest.parts:
+    counted: list[tuple[Fraction, Part]] = []
+    for chance, part in average.parts:
         if isinstance(part, StepBound):
             kinds.setdefault((part.inclusion, part.missed), []).append((chance, part))
         else:
@@ -339,7 +340,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of all passes that are begun, for a single unit or a group."""
+    """Return the releases (D||D', D'||D) of all passes begun: one for each changed batch, or a group's chain."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -360,10 +361,7 @@ def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atom
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return one unit's bounds in a pass: one for each batch that changes, or one of a random draw.
-
-    The pass is a random draw if it leaves units out.
-    """
+    """Return one unit's bounds in a pass: one for each batch that changes, or one of a draw if it leaves units out."""
     if not _passes_hold_all(steps.path):
         return [_smallest_frame_bound(steps)]
     return [_certain_changes(changes) for changes in _changes_by_batch(steps)]
@@ -398,7 +396,7 @@ def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
 
 
 def _contributions_moved_by_batch(path: Path, adjacency: Adjacency) -> list[int]:
-    """Return the clip norms by which a pass moves the unit's batch and, if the unit is removed, the last one."""
+    """Return the clip norms by which a pass moves the unit's batch and, if a sibling moves up into it, the last."""
     # The unit that moves up into the removed one's place is missing in the last batch.
     own, sibling = path.contributions[-1], path.siblings[-1]
     match adjacency:

@@ -109,15 +109,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
     Source: docs/theory.md, Theorem 4.4.
     """
-    # Clipped above the unit, all of it enters through one vector of norm 1, which turns around at most. A batch of D',
-    # from which the unit was removed, is itself one that misses it: seen from D' the distance is 0.
-    unit = len(path.counts)
-    if clip < unit:
-        shift, near, near_swapped = 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
-    else:
-        # Under a fixed draw another unit is drawn in the place of a missed or removed one; else its place stays empty.
-        stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) else 0
-        shift, near, near_swapped = _unit_distances(path.contributions[-1], stand_in, adjacency)
+    unit, (shift, near, near_swapped) = len(path.counts), _unit_lengths(path, clip, adjacency)
     above = [_ancestor_distance(path, j, clip) for j in range(1, unit)]
     drop = _ancestor_drop(path, clip, adjacency)
     return StepBound(
@@ -129,11 +121,14 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
     )
 
 
-def _unit_distances(own: int, stand_in: int, adjacency: Adjacency) -> tuple[int, int, int]:
-    """Return the unit's shift, and its distances from D and from D' when it is missed, in clip norms.
-
-    In clip norms, for a unit that is not clipped from above.
-    """
+def _unit_lengths(path: Path, clip: int, adjacency: Adjacency) -> tuple[int, int, int]:
+    """Return in clip norms the unit's shift, and the distances from D and from D' of a batch that misses it alone."""
+    # Clipped above the unit, all of it enters through one vector of norm 1, which turns around at most. A batch of D',
+    # from which the unit was removed, is itself one that misses it: seen from D' the distance is 0.
+    if clip < len(path.counts):
+        return 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
+    # Under a fixed draw another unit is drawn in the place of a missed or removed one; else its place stays empty.
+    own, stand_in = path.contributions[-1], path.siblings[-1] if isinstance(path.schemes[-1], Fixed) else 0
     distance = own + stand_in
     match adjacency:
         case Adjacency.ADD_REMOVE:

@@ -23,13 +23,11 @@ from dpcalc.sampling.schemes import (
     Shuffle,
 )
 
-_LIMITS = ("max_participations", "min_separation")
-
 
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of independent steps that cost at least the run or, if `attained`, at most.
+    """Return (levels, noise, number) of independent steps that bound a run's cost from above, or below if `attained`.
 
     Args:
         mechanism: of the phase.
@@ -121,22 +119,22 @@ def _steps_of_separate_bins(
     """Return, for an upper bound, independent steps of the bins that lie a band of the strategy apart."""
     noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
     drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
-    # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
-    is_kept = bins.is_held or steps <= bins.bins
-    if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
+    if _is_bin_the_only_choice(hierarchy, bins, steps):
         noise *= strategy.even_noise(steps, bins.bins).for_upper
     return _LevelSteps(drawn, noise, number)
+
+
+def _is_bin_the_only_choice(hierarchy: Hierarchy, bins: BallsInBins, steps: int) -> bool:
+    """Return True if a unit keeps one bin for the whole run, and all other levels are drawn whole."""
+    # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
+    is_kept = bins.is_held or steps <= bins.bins
+    return is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels)
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
     """Return a scheme of the bins // bands bins that lie a band apart, and the number of their steps in the run.
 
-    The other bins are public.
-
-    Args:
-        scheme: as stated; held, or for one pass, or `bands` is 1.
-        steps: length of the run, >= 1.
-        bands: w with C_ij = 0 for i - j >= w, from 1 to the bins of a pass.
+    The other bins are public. The scheme is held, or for one pass, or `bands` is 1.
 
     Source: docs/theory.md, Theorem 16.10.
     """
@@ -174,25 +172,17 @@ def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> 
 def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[KeyedInputError]:
     """Yield, gravest first, the errors that say why no bound is proved for the mechanism under these schemes.
 
-    They say why no bound is proved; each assumes that none of those before it applies.
+    Each error assumes that none of those before it applies.
     """
-    outer = hierarchy.levels[0]
     spanning = [level for level in hierarchy.levels if isinstance(level.scheme, AnyOrder | CyclicPoisson)]
     if not isinstance(mechanism, MatrixFactorization):
-        for level in spanning:
-            problem = f"is `{level.scheme.name}`, which goes with mechanism type matrix-factorization only"
-            hint = "for noise that is independent in every step state that type with `strategy: identity`"
-            yield _contradiction(f"sampling.{level.name}.scheme", problem, hint)
+        yield from map(_spanning_scheme_fault, spanning)
         return
-    if hierarchy.episodes is not None:
-        problem = "constructs tasks, in which a unit takes part at random, and noise is correlated over the steps"
-        yield _contradiction("sampling.episodes", problem, "say `any-order`, with the limits in `mechanism`")
-    for level in (level for level in spanning if level is not outer):
-        problem = f"is `{level.scheme.name}` below level `{outer.name}`"
-        yield _contradiction(f"sampling.{level.name}.scheme", problem, "state it for the outermost level")
-    deciding = outer if spanning else hierarchy.level(max(1, hierarchy.allocated))
+    yield from _hierarchy_faults(hierarchy, spanning)
+    deciding = hierarchy.levels[0] if spanning else hierarchy.level(max(1, hierarchy.allocated))
     if isinstance(deciding.scheme, CyclicPoisson | BallsInBins):
-        yield from _banded_faults(mechanism, deciding, deciding.scheme, steps)
+        yield from _limit_faults(mechanism, deciding.scheme)
+        yield from _banded_faults(mechanism.strategy, deciding, deciding.scheme, steps)
     elif isinstance(deciding.scheme, AnyOrder):
         yield from _any_order_faults(mechanism, hierarchy.levels[1:])
     else:
@@ -200,8 +190,26 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
         yield _contradiction(f"sampling.{deciding.name}.scheme", f"is `{deciding.scheme.name}`, {reason}", hint)
 
 
+def _spanning_scheme_fault(level: Level) -> KeyedInputError:
+    """Return the error that a level's `any-order` or `cyclic-poisson` draws go with matrix factorization only."""
+    problem = f"is `{level.scheme.name}`, which goes with mechanism type matrix-factorization only"
+    hint = "for noise that is independent in every step state that type with `strategy: identity`"
+    return _contradiction(f"sampling.{level.name}.scheme", problem, hint)
+
+
+def _hierarchy_faults(hierarchy: Hierarchy, spanning: Sequence[Level]) -> Iterator[KeyedInputError]:
+    """Yield an error if tasks are constructed, then one for each of the `spanning` levels that is not the outermost."""
+    if hierarchy.episodes is not None:
+        problem = "constructs tasks, in which a unit takes part at random, and noise is correlated over the steps"
+        yield _contradiction("sampling.episodes", problem, "say `any-order`, with the limits in `mechanism`")
+    outer = hierarchy.levels[0]
+    for level in (level for level in spanning if level is not outer):
+        problem = f"is `{level.scheme.name}` below level `{outer.name}`"
+        yield _contradiction(f"sampling.{level.name}.scheme", problem, "state it for the outermost level")
+
+
 def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) -> Iterator[KeyedInputError]:
-    """Yield an error for each random or held draw below `any-order`, then one if `min_separation` is missing."""
+    """Yield an error for each random or held draw below `any-order`, then one if `min_separation` is needed."""
     for level in (level for level in inner if level.scheme != All() or level.redraw_every > 1):
         problem = "is drawn below `any-order`, and no amplification by it is proved"
         hint = "take it out: with the unit itself clipped it does not change epsilon"
@@ -212,7 +220,7 @@ def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) ->
 
 
 def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
-    """Return the reason why a scheme has no bound with correlated noise, and a hint what to state instead."""
+    """Return (reason, hint) why a scheme has no bound with correlated noise, or that an identity strategy is none."""
     limits = "`any-order` with max_participations and min_separation in `mechanism`"
     if isinstance(strategy, Identity):
         return "and `identity` is noise that is independent in every step", "state mechanism type gaussian for it"
@@ -230,20 +238,25 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
             return "under which one unit can be in steps whose noise overlaps: no amplification is proved", hint
 
 
-def _banded_faults(
-    mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
-) -> Iterator[KeyedInputError]:
-    """Yield the errors that leave a cyclic or bin draw without a bound under this mechanism and its strategy."""
-    own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
-    limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
+def _limit_faults(mechanism: MatrixFactorization, scheme: CyclicPoisson | BallsInBins) -> Iterator[KeyedInputError]:
+    """Yield an error for each limit on participations that the mechanism states, which are for `any-order` only."""
+    own = "groups" if isinstance(scheme, CyclicPoisson) else "bins"
+    limits = [key for key in ("max_participations", "min_separation") if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
         problem = f"is for `any-order`: under {scheme.name} draws the {own} say when a unit takes part"
         yield _contradiction(f"mechanism.{key}", problem, "take it out")
-    if isinstance(mechanism.strategy, Tree):
+
+
+def _banded_faults(
+    strategy: Strategy, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
+) -> Iterator[KeyedInputError]:
+    """Yield the errors if a unit's columns of the strategy can overlap, or cyclic groups cannot hold all units."""
+    own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
+    if isinstance(strategy, Tree):
         problem = f"is `tree`, which has no bands, and {scheme.name} draws amplify for banded strategies only"
         hint = "say `any-order`, with the limits in `mechanism`, or state a banded strategy"
         yield _contradiction("mechanism.strategy", problem, hint)
-    bands = mechanism.strategy.bands(max(steps, 1))
+    bands = strategy.bands(max(steps, 1))
     if isinstance(scheme, BallsInBins) and bands > 1 and steps > scheme.bins and not scheme.is_held:
         problem = (
             f"is `balls-in-bins` with a fresh choice in each pass: two choices can be closer than the {bands:,} bands"
@@ -280,7 +293,7 @@ def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
 
 
 def _participations_fault(mechanism: MatrixFactorization, steps: int) -> KeyedInputError | None:
-    """Return the error if so many participations do not fit the steps, or fixed epochs need more; None if neither."""
+    """Return the error if more participations are stated than fit or, in fixed epochs, fewer; None for 0 steps."""
     times, apart = mechanism.max_participations, mechanism.min_separation or 1
     possible, is_fixed = -(-steps // apart), mechanism.limits.fixed_epochs
     if times is None or not steps or times == possible or (times < possible and not is_fixed):

@@ -13,9 +13,10 @@ Source: docs/theory.md, Theorem 6.1 and Theorem 6.2; Schuchardt et al. 2024 (240
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound
@@ -176,17 +177,10 @@ class Member:
 
     def bound(self, contexts: RevealedCounts) -> Bound:
         """Return the bound averaged over the revealed contexts in which H can be above 0, in about 64 parts."""
-        parts = tuple(
-            (chance * share, bound)
-            for chance, law in contexts
-            if chance and nonzero_probability(law)
-            for share, bound in self._parts_given_counts(coarsen_upwards(law))
-        )
-        parts = _merge_parts(parts)
-        return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
+        return _average_of(_merge_parts(_weighted_parts(contexts, self._parts_given_counts)))
 
-    def _parts_given_counts(self, law: CountDistribution) -> list[tuple[Fraction, StepBound | CountPair]]:
-        """Return (probability, part) of a bound for one law of H: one CountPair, or a StepBound for each h >= 1."""
+    def _parts_given_counts(self, law: CountDistribution) -> list[tuple[Fraction, Part]]:
+        """Return one CountPair for add-remove or without stand-ins, else (probability, StepBound) for each h >= 1."""
         if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
             both = self.adjacency is Adjacency.REPLACE_ONE
             pair = CountPair(law=tuple(sorted(law.items())), shift=self.shift, both_ways=both)
@@ -195,11 +189,31 @@ class Member:
         return average_over_counts(law, shift=self.shift, distance=self.distance, distance_swapped=distance_swapped)
 
 
+def _weighted_parts(
+    laws: RevealedCounts, parts_given: Callable[[CountDistribution], list[tuple[Fraction, Part]]]
+) -> tuple[tuple[Fraction, Part], ...]:
+    """Return the parts of all laws in which H can be above 0, each weighted with the probability of its law."""
+    return tuple(
+        (chance * share, part)
+        for chance, law in laws
+        if chance and nonzero_probability(law)
+        for share, part in parts_given(coarsen_upwards(law))
+    )
+
+
+def _average_of(parts: tuple[tuple[Fraction, Part], ...]) -> Bound:
+    """Return the Average of the parts, or the only part itself if its probability is 1."""
+    return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
+
+
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the parts; over 64 StepBounds are merged into about 64 that cost at least as much."""
+    """Return the parts; if they are over 64 and all StepBounds, about 64 that cost at least as much."""
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
-    if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
-        return parts
+    return _merge_unlikely_bounds(rated) if len(rated) > _MAX_PARTS and len(rated) == len(parts) else parts
+
+
+def _merge_unlikely_bounds(rated: list[tuple[float, Fraction, StepBound]]) -> tuple[tuple[Fraction, Part], ...]:
+    """Return the 32 likeliest of the (rounded chance, chance, bound), and the others merged into about 32 parts."""
     # Inclusions may have thousands of digits, and many parts share one: each is rounded only once, for sorting.
     inclusions = {
         id(exact): float(exact) for exact in {id(part.inclusion): part.inclusion for _, _, part in rated}.values()
@@ -225,7 +239,7 @@ def _part_above(parts: list[tuple[Fraction, StepBound]], inclusion: float) -> tu
 
 def average_over_counts(
     law: CountDistribution, *, shift: int, distance: int, distance_swapped: int
-) -> list[tuple[Fraction, StepBound | CountPair]]:
+) -> list[tuple[Fraction, Part]]:
     """Return [(Pr[H = h | H >= 1], StepBound with shift and distances times h)] for h >= 1, ascending.
 
     Args:
@@ -233,9 +247,6 @@ def average_over_counts(
         shift: s for h = 1, in clip norms.
         distance: distance for h = 1 of a batch without anything protected, seen from D, in clip norms.
         distance_swapped: that distance seen from D'.
-
-    Returns:
-        An upper bound in both directions.
 
     Source: docs/theory.md, Theorem 6.2.
     """
@@ -262,7 +273,7 @@ def average_over_counts(
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return (probability, upper law of the members drawn, H) for each outcome of the public draws above.
+    """Return (probability, upper law of H) by outcome of the public draws above; looser ones if the work runs out.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -275,7 +286,7 @@ def revealed_count_distributions(
     try:
         laws = [
             (chance, coarsen_upwards(law))
-            for chance, law in _exact_counts(hierarchy, path, clip=clip, group=group, each=each)
+            for chance, law in _contribution_counts(hierarchy, path, clip=clip, group=group, each=each)
         ]
     except WorkExceededError:
         laws = _rough_counts(hierarchy, path, group, each)
@@ -297,25 +308,26 @@ def _rough_task_counts(built: Episodes, path: Path, members: int, max_contributi
     return [(min(Fraction(1), members * chance), {members * built.tasks * max_contributions: Fraction(1)})]
 
 
-def _exact_counts(
+def _contribution_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return upper laws of the contributions of the members drawn, by union bounds where no better law is proved."""
-    is_unplaced = hierarchy.episodes is None and group.size > 1 and group.placement is None
-    if is_unplaced and any(isinstance(x, WithReplacement) for x in path.schemes):
+    """Return upper laws of the members drawn or, given the law of what `each` contributes, of their contributions."""
+    is_unplaced = group.size > 1 and group.placement is None
+    if (built := hierarchy.episodes) is not None:
+        laws = _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
+    elif not is_unplaced:
+        laws = _placed_counts(path, group.placement)
+    elif any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
         return _rough_counts(hierarchy, path, group, each)  # no better law is proved
-    laws = _member_counts(hierarchy, path, clip, group)
+    else:
+        laws = _unplaced_counts(path, group.size)
     return laws if each is None else [(chance, compound(law, each)) for chance, law in laws]
 
 
-def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return upper laws of the number of members drawn, one for each outcome of the public draws above."""
-    if (built := hierarchy.episodes) is not None:
-        return _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
-    if group.size == 1 or group.placement is not None:
-        return _placed_counts(path, group.placement)
-    eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
-    return large_group(group.size, eta, path.rate(len(path.counts)))
+def _unplaced_counts(path: Path, members: int) -> RevealedCounts:
+    """Return `large_group` for a path: with the chance that all levels above the protected one are drawn."""
+    parent_rate = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
+    return large_group(members, parent_rate, path.rate(len(path.counts)))
 
 
 def _placed_counts(path: Path, placed: Placement | None) -> RevealedCounts:
@@ -346,7 +358,7 @@ def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the upper bound in which each of the H units drawn is one change, averaged over the public draws above.
+    """Return the upper bound on a step, averaged over the public draws above, with distances in changed units.
 
     A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
 
@@ -360,20 +372,13 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
     """
     laws = revealed_count_distributions(hierarchy, path, clip=hierarchy.depth, group=group)
     has_stand_in = hierarchy.episodes is not None or isinstance(path.schemes[-1], Fixed | WithReplacement)
-    parts = tuple(
-        (chance * share, bound)
-        for chance, law in laws
-        if chance and nonzero_probability(law)
-        for share, bound in _parts_in_changes(coarsen_upwards(law), adjacency, has_stand_in=has_stand_in)
-    )
-    return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
+    is_left_empty = adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and not has_stand_in)
+    return _average_of(_weighted_parts(laws, partial(_parts_in_changes, is_left_empty=is_left_empty)))
 
 
-def _parts_in_changes(
-    law: CountDistribution, adjacency: Adjacency, *, has_stand_in: bool
-) -> list[tuple[Fraction, Part]]:
-    """Return (probability, part) of a bound in changed units: one CountPair, or a StepBound for each h >= 1."""
-    if adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and not has_stand_in):
+def _parts_in_changes(law: CountDistribution, *, is_left_empty: bool) -> list[tuple[Fraction, Part]]:
+    """Return one CountPair if the unit's place is left empty in D', else (probability, StepBound) for each h >= 1."""
+    if is_left_empty:
         return [(Fraction(1), CountPair(law=tuple(sorted(law.items())), shift=1, both_ways=False))]
     return average_over_counts(law, shift=1, distance=1, distance_swapped=1)
 
@@ -382,7 +387,6 @@ def _parts_in_changes(
 #
 # g is the number of outermost units drawn that hold members, h the number of members drawn, b the number of outermost
 # units that hold members at all.
-
 
 MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more count as all that hold members
 
@@ -433,7 +437,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return the chances that a batch holds or misses the group, and the law of its units and members in a batch.
+    """Return the law of the group's outermost units and members in a batch; over 2 units count as all of the group's.
 
     Args:
         path: as of `hidden_group_bound`.
@@ -442,16 +446,13 @@ def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistri
     """
     joint = _units_and_members_drawn(path, placement, each)
     inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
-    missed = (
-        sum((chance for (g, h), chance in joint.items() if not g and not h), start=Fraction(0)),
-        sum((chance for (g, h), chance in joint.items() if g and not h), start=Fraction(0)),
-    )
+    without_members = sum((chance for (g, h), chance in joint.items() if g and not h), start=Fraction(0))
     drawn: dict[tuple[int, int], Fraction] = {}
     for (g, h), chance in joint.items():
         key = (g if g <= MAX_UNITS_APART else len(placement), h)
         if h:
             drawn[key] = drawn.get(key, Fraction(0)) + chance
-    return HiddenDraws(inclusion, missed, sorted(drawn.items()))
+    return HiddenDraws(inclusion, (joint.get((0, 0), Fraction(0)), without_members), sorted(drawn.items()))
 
 
 def _units_and_members_drawn(
@@ -475,24 +476,23 @@ def _units_and_members_drawn(
 def missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return the most clip norms from a batch with `drawn` to one without the group's units, and to one with no member.
+    """Return the largest distances (clip norms) of a batch to one without units of the group, and without members.
 
     Args:
         path: as of `hidden_group_bound`.
         placement: likewise.
         member: likewise.
-        drawn: (g, h).
+        drawn: (g, h), what the first batch holds.
     """
-    (g, h), occupied, contributions = drawn, len(placement), path.contributions[0]
-    stand_in = path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
-    redrawn = _distance_to_redrawn_units(path, g, occupied)
-    if occupied == 1 and len(path.counts) == 2:  # members are exchanged for others of the same frame alone
-        redrawn = min(redrawn, h * member.distance)
-    return g * (contributions + stand_in), redrawn
+    (g, h), stand_in = drawn, path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
+    without_members = _distance_to_redrawn_units(path, g, len(placement))
+    if len(placement) == 1 and len(path.counts) == 2:  # members are exchanged for others of the same frame alone
+        without_members = min(without_members, h * member.distance)
+    return g * (path.contributions[0] + stand_in), without_members
 
 
 def _distance_to_redrawn_units(path: Path, units_drawn: int, occupied: int) -> int:
-    """Return the most clip norms from a batch with `units_drawn` of the group to one with any of the `occupied`."""
+    """Return the largest distance in clip norms of a batch with `units_drawn` of the group to one with any others."""
     # In a fixed draw each unit that leaves has a stand-in, and one in both batches turns around at most.
     contributions = path.contributions[0]
     if isinstance(path.schemes[0], Fixed):

@@ -9,6 +9,7 @@ Source: docs/theory.md, Theorem 10.1.
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.amplification.data_sets import Mixture
 from dpcalc.losses.atoms import Atoms
@@ -41,6 +42,11 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
         for mixture in (p, q)
     )
+    return _atoms_below(log_p, log_q)
+
+
+def _atoms_below(log_p: NDArray[np.float64], log_q: NDArray[np.float64]) -> Atoms:
+    """Return Atoms with a lower bound on the loss between two laws of the cell, given by its log masses."""
     # Losses lowered by their round-off, and masses by a share of 1e-12, are those of a profile nowhere above.
     both = (log_p > -np.inf) & (log_q > -np.inf)
     losses = log_p[both] - log_q[both]

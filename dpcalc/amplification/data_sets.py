@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
-from math import comb
+from math import comb, prod
 from typing import NamedTuple
 
 from dpcalc.guarantee import Adjacency
@@ -35,6 +35,7 @@ from dpcalc.sampling.sums import cut_empty_probability, cut_sum
 from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
+Pair = tuple[Mixture, Mixture]  # the laws (P, Q) in D and D'
 
 # Any data set gives a lower bound, so that each limit here costs tightness only, never validity.
 _MAX_SUMS = 200_000  # additions for unequal children of the protected unit; above, each counts as the smallest
@@ -68,7 +69,7 @@ def data_set_pair(
     contributions: Contributions,
     members: int = 1,
     repeats: tuple[int, ...] = (),
-) -> tuple[Mixture, Mixture]:
+) -> Pair:
     """Return (P, Q), the laws of a step's sum without noise in two actual data sets D and D'.
 
     Args:
@@ -82,27 +83,22 @@ def data_set_pair(
     Returns:
         (P, Q) of D and D' as {center in clip norms / length: exact weight}, without the noise.
     """
-    unit, clip = len(co_sampled.path.counts), co_sampled.clip
-    others = contributions.others if clip < unit or _own_contributions(co_sampled)[1] else (0,) * unit
-    length_and_sign = contributions.length, others[unit - 1]
-    if clip < unit:
-        inner = _clipped_vector_pair(co_sampled, adjacency, length_and_sign, members)
-        lowest = clip
+    unit = len(co_sampled.path.counts)
+    if co_sampled.clip < unit:
+        p, q = _one_vector_pair(co_sampled, adjacency, contributions, members)
     else:
-        inner = _frame_sum_pair(co_sampled, adjacency, length_and_sign, members)
-        lowest = unit - 1
-    summed_up = 1
-    for j in range(lowest, 0, -1):
-        again = repeats[j - 1] if repeats else 1
-        summed_up *= again
-        each = _sibling_sum(co_sampled, j, others[j - 1], summed_up)
-        p, q = (_level_sum(co_sampled, j, each, convolve_power(side, again)) for side in inner)
-        inner = p, q
-    return inner
+        if not _own_contributions(co_sampled).is_exact:
+            contributions = contributions._replace(others=(0,) * unit)
+        p, q = _frame_sum_pair(co_sampled, adjacency, contributions, members)
+    lowest, repeats = min(co_sampled.clip, unit - 1), repeats or (1,) * unit
+    for level in range(lowest, 0, -1):
+        each = _sibling_sum(co_sampled, level, contributions.others[level - 1], prod(repeats[level - 1 : lowest]))
+        p, q = (_level_sum(co_sampled, level, each, convolve_power(side, repeats[level - 1])) for side in (p, q))
+    return p, q
 
 
 def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the law of the sum of a sibling's `draws` draws; {0: 1} if it is random and repeated or too long."""
+    """Return the law of the sum of a sibling's `draws` draws, each vector `sign`; {0: 1} where that law is too long."""
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[level - 1].max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
@@ -123,7 +119,7 @@ def _contributing_units(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of the sum of a level's draw, without the siblings of a whole, shuffled or long Poisson draw."""
+    """Return the law of the sum of a level's draw: of siblings (0 in `all`, shuffles, long Poisson) and `on_path`."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
@@ -144,19 +140,14 @@ def _sum_with_replacement(size: int, count: int, sibling: Mixture, on_path: Mixt
     """Return the law of the sum of `size` draws with replacement; rare large numbers of own draws are cut."""
     total: Mixture = {}
     for copies, chance in drop_rare_tail(binomial(size, Fraction(1, count))).items():
-        sums = convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies))
-        _spend_on(sums)
-        for center, weight in sums.items():
-            total[center] = total.get(center, Fraction(0)) + chance * weight
+        _add_to(total, convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies)), chance)
     return total
 
 
-def _frame_sum_pair(
-    co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
-) -> tuple[Mixture, Mixture]:
+def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
     """Return the laws in D and D' of the sum of one draw from the frame that holds the members."""
-    length, sign = length_and_sign
-    path, own = co_sampled.path, _scale(_own_contributions(co_sampled)[0], length)
+    path, sign = co_sampled.path, contributions.others[-1]
+    own = _scale(_own_contributions(co_sampled).law, contributions.length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
         case Fixed(size=size):
@@ -165,20 +156,24 @@ def _frame_sum_pair(
         case WithReplacement(size=size):
             law = drop_rare_tail(binomial(size, Fraction(members, count)))
             return counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
-        case Poisson(probability=rate):
-            law = drop_rare_tail(binomial(members, rate))
-            others = _sum_of_poisson_others(path, members, each, sign)
         case CappedPoisson() as scheme:  # of single units alone
             swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, {0: Fraction(1)})
             return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
+        case Poisson(probability=rate):
+            others = _sum_of_poisson_others(path, members, each, sign)
+            return _independent_pair(drop_rare_tail(binomial(members, rate)), own, others, adjacency)
         case _:
-            law, others = {members: Fraction(1)}, {0: Fraction(1)}
+            return _independent_pair({members: Fraction(1)}, own, {0: Fraction(1)}, adjacency)
+
+
+def _independent_pair(law: CountDistribution, own: Mixture, others: Mixture, adjacency: Adjacency) -> Pair:
+    """Return `counted_pair` of a draw in which the sum of the other units is independent of the members drawn."""
     in_d, in_d_prime = counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
     return convolve(others, in_d), convolve(others, in_d_prime)
 
 
 def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -> Mixture:
-    """Return the law of the other units' sum in a Poisson frame; over 32, {0: 1} if they vary or are outermost."""
+    """Return the law of the other units' sum in a Poisson frame; {0: 1} if over 32 are outermost or vary (`each`)."""
     count, rate = path.counts[-1], path.rate(len(path.counts))
     # Without a level above it the unit is only hidden by what is drawn with it.
     if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
@@ -190,8 +185,8 @@ def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -
 
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
-) -> tuple[Mixture, Mixture]:
-    """Return the laws (P, Q) of the sum in D and D' when H members, and other units in the other places, are drawn.
+) -> Pair:
+    """Return the laws (P, Q) of a draw's sum in D and D', as mixtures over the number H of members drawn.
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 
@@ -221,11 +216,16 @@ def counted_pair(
                 other = others
             case Adjacency.REPLACE_ONE:
                 other = convolve(others, own_sum)
-        for total, part in ((p, convolve(others, _scale(own_sum, -1))), (q, other)):
-            _spend_on(part)
-            for center, weight in part.items():
-                total[center] = total.get(center, Fraction(0)) + weight
+        _add_to(p, convolve(others, _scale(own_sum, -1)))
+        _add_to(q, other)
     return p, q
+
+
+def _add_to(total: Mixture, part: Mixture, factor: Fraction | int = 1) -> None:
+    """Add `factor` times the weights of a part to a mixture under construction."""
+    _spend_on(part)
+    for center, weight in part.items():
+        total[center] = total.get(center, Fraction(0)) + factor * weight
 
 
 def episode_pair(
@@ -235,7 +235,7 @@ def episode_pair(
     unit_and_clip: tuple[int, int],
     adjacency: Adjacency,
     members: int = 1,
-) -> tuple[Mixture, Mixture]:
+) -> Pair:
     """Return (P, Q), the laws of the sum of a step of episodes in two actual data sets D and D', without noise.
 
     Args:
@@ -252,20 +252,26 @@ def episode_pair(
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
-    (unit, clip), length, sign = unit_and_clip, contributions.length, contributions.others[-1]
+    unit, clip = unit_and_clip
     in_task = _members_of_a_task(hierarchy, built, unit, members)
     if clip == 2:
-        own = built.records if unit == 1 else 1
-        centers = {length * own: Fraction(1)}, {sign * own: Fraction(1)}
+        vectors = built.records if unit == 1 else 1
         law, drawn = drop_rare_tail(convolve_power(in_task, built.tasks)), _units_in_tasks(hierarchy, built, unit)
-        return counted_pair(law, *centers, adjacency, drawn=(drawn, drawn))
+    else:
+        vectors, (law, drawn) = 1, _clipped_above(built, clip, in_task)
+        is_removed = unit == 1 and adjacency is Adjacency.ADD_REMOVE
+        adjacency = Adjacency.ADD_REMOVE if is_removed else Adjacency.REPLACE_ONE
+    own, each = {contributions.length * vectors: Fraction(1)}, {contributions.others[-1] * vectors: Fraction(1)}
+    return counted_pair(law, own, each, adjacency, drawn=(drawn, drawn))
+
+
+def _clipped_above(built: Episodes, clip: int, in_task: CountDistribution) -> tuple[CountDistribution, int]:
+    """Return (law of clipped vectors that hold a member, number of all): the tasks (clip 1) or the batch (clip 0)."""
     # A vector of several records turns around if any of them is protected: only the number of such vectors counts.
     law = drop_rare_tail(binomial(built.tasks, nonzero_probability(in_task)))
-    vectors = built.tasks
     if clip == 0:
-        law, vectors = {0: law.get(0, Fraction(0)), 1: nonzero_probability(law)}, 1
-    above = adjacency if unit == 1 and adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
-    return counted_pair(law, {length: Fraction(1)}, {sign: Fraction(1)}, above, drawn=(vectors, vectors))
+        return {0: law.get(0, Fraction(0)), 1: nonzero_probability(law)}, 1
+    return law, built.tasks
 
 
 def _units_in_tasks(hierarchy: Hierarchy, built: Episodes, unit: int) -> int:
@@ -284,16 +290,13 @@ def _members_of_a_task(hierarchy: Hierarchy, built: Episodes, unit: int, members
     return {0: 1 - rate, 1: rate}
 
 
-def _clipped_vector_pair(
-    co_sampled: CoSampled, adjacency: Adjacency, length_and_sign: tuple[int, int], members: int
-) -> tuple[Mixture, Mixture]:
-    """Return the laws in D and D' of the one vector that the members' clipping unit contributes."""
+def _one_vector_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
+    """Return the laws in D and D' of the members' clipped vector: turned by any member, else that of others or 0."""
     # The vector of the others is `sign` with any record, else 0; zeroed members leave it.
-    length, sign = length_and_sign
-    count = co_sampled.path.counts[-1]
+    length, count = contributions.length, co_sampled.path.counts[-1]
     always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
-    if co_sampled.is_shuffled and not always_filled:
-        sign = 0  # which other records are in a batch depends on the order
+    # Which other records are in a batch of a shuffle depends on the order.
+    sign = 0 if co_sampled.is_shuffled and not always_filled else contributions.others[-1]
     unseen, empty = _records_drawn(co_sampled, count, members, co_sampled.own_nonempty)
     with_unit = _clipped_vector(-length, sign, unseen, empty)
     if adjacency is Adjacency.REPLACE_ONE:
@@ -315,46 +318,41 @@ def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> M
 def _records_drawn(
     co_sampled: CoSampled, count: int, members: int, own_nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member is drawn], Pr[no record at all]) in a drawn unit of the clipping level.
-
-    Args:
-        co_sampled: the protected unit and the units drawn with it.
-        count: units in the frame of the members, members included.
-        members: number of units whose records matter.
-        own_nonempty: probability that a drawn member holds any drawn record.
-    """
+    """Return (Pr[no record of a member is drawn], Pr[no record at all]) in a drawn unit of the clipping level."""
     # From the members' frame outwards to the clipping unit: a unit on the path is missed, or drawn and then as below.
     path, unit = co_sampled.path, len(co_sampled.path.counts)
     unseen, empty = _records_drawn_in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
     for j in range(unit - 1, co_sampled.clip, -1):
-        unseen, empty = _records_drawn_above(co_sampled, j, unseen, empty)
+        unseen, empty = _no_member_above(path, j, unseen), _no_record_above(path, j, empty, co_sampled.nonempty[j])
     return unseen, empty
 
 
-def _records_drawn_above(
-    co_sampled: CoSampled, level: int, unseen: Fraction, empty: Fraction
-) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record]) of a level's draw, from those of its unit on the path."""
-    scheme, count = co_sampled.path.schemes[level - 1], co_sampled.path.counts[level - 1]
-    rate, nonempty = co_sampled.path.rate(level), co_sampled.nonempty[level]
-    match scheme:
+def _no_member_above(path: Path, level: int, unseen: Fraction) -> Fraction:
+    """Return Pr[no record of a member] of a level's draw, given that of its unit on the path."""
+    scheme, count, rate = path.schemes[level - 1], path.counts[level - 1], path.rate(level)
+    if isinstance(scheme, WithReplacement):
+        return power((count - 1 + unseen) / count, scheme.size)
+    return 1 - rate + rate * unseen
+
+
+def _no_record_above(path: Path, level: int, empty: Fraction, nonempty: Fraction) -> Fraction:
+    """Return Pr[no record at all] of a level's draw, given that of its unit on the path and 1 - that of siblings."""
+    count, rate = path.counts[level - 1], path.rate(level)
+    match path.schemes[level - 1]:
         case WithReplacement(size=size):
-            return power((count - 1 + unseen) / count, size), power(
-                ((count - 1) * (1 - nonempty) + empty) / count, size
-            )
+            return power(((count - 1) * (1 - nonempty) + empty) / count, size)
         case Fixed(size=size):
-            empty = power(1 - nonempty, size - 1) * (rate * empty + (1 - rate) * (1 - nonempty))
-        case CappedPoisson():
-            empty = cut_empty_probability(scheme, count, empty)
+            return power(1 - nonempty, size - 1) * (rate * empty + (1 - rate) * (1 - nonempty))
+        case CappedPoisson() as scheme:
+            return cut_empty_probability(scheme, count, empty)
         case _:
-            empty = power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty)
-    return 1 - rate + rate * unseen, empty
+            return power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty)
 
 
 def _records_drawn_in_frame(
     scheme: Scheme, count: int, members: int, own_nonempty: Fraction, nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw, where drawn units may hold no record."""
+    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw; units hold records by these chances."""
     match scheme:
         case Fixed(size=size):
             law = hypergeometric(count, members, min(size, count))
@@ -384,11 +382,18 @@ def _records_in_capped_draw(
     return 1 - scheme.rate(count) * own_nonempty, cut_empty_probability(scheme, count, 1 - own_nonempty)
 
 
+class ContributionLaw(NamedTuple):
+    """The law of a number of contributions; inexact, it is that of a data set with fewer of them."""
+
+    law: Mixture
+    is_exact: bool
+
+
 @cached_with_cost(16)
-def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
-    """Return (law of a drawn unit's contributions, True); if that is too long, (law of fewer draws, False)."""
+def _own_contributions(co_sampled: CoSampled) -> ContributionLaw:
+    """Return the law of a drawn unit's contributions; if that is too long, an inexact one of fewer."""
     if (law := _sum_of_fixed_children(co_sampled)) is not None:
-        return law, True
+        return ContributionLaw(law, is_exact=True)
     nonempty = co_sampled.own_nonempty
     records: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
     if co_sampled.own_contributions:
@@ -405,17 +410,18 @@ def _sum_of_fixed_children(co_sampled: CoSampled) -> Mixture | None:
     return _sum_of_some(co_sampled.child_contributions, drawn.size) if 0 < sums < _MAX_SUMS else None
 
 
-def _contributions_below(co_sampled: CoSampled, records: Mixture) -> tuple[Mixture, bool]:
-    """Return the law of contributions over the draws of all lower levels and True; if long, a smaller one and False."""
+def _contributions_below(co_sampled: CoSampled, records: Mixture) -> ContributionLaw:
+    """Return the law of a drawn unit's contributions by the draws of all levels below; if long, an inexact one."""
     counts, is_exact = records, True
     for level, fewest in reversed(co_sampled.levels_below):
         if isinstance(level.scheme, CappedPoisson) and fewest > _MAX_INDEPENDENT:
             counts = cut_sum(level.scheme, fewest, {0: Fraction(1)}, counts)  # all children but one contribute nothing
-            counts, is_known = _compound({1: Fraction(1)}, counts)
+            children: CountDistribution = {1: Fraction(1)}
         else:
-            counts, is_known = _compound(_children_drawn(level.scheme, fewest), counts)
+            children = _children_drawn(level.scheme, fewest)
+        counts, is_known = _compound(children, counts)
         is_exact &= is_known
-    return counts, is_exact
+    return ContributionLaw(counts, is_exact)
 
 
 def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
@@ -446,22 +452,20 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
 def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
     """Return the law of a Poisson draw's sum, of at most 32 units and about 96 values; further units add 0."""
     units = max(1, _MAX_RANDOM // max(1, len(each) - 1))
-    return _compound(binomial(min(count, units, _MAX_INDEPENDENT), rate), each)[0]
+    return _compound(binomial(min(count, units, _MAX_INDEPENDENT), rate), each).law
 
 
-def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
-    """Return the law of the sum of a random number of draws and True; over 96 values that of fewer draws and False."""
+def _compound(counts: CountDistribution, each: Mixture) -> ContributionLaw:
+    """Return the law of the sum of a random number of draws; over 96 values, an inexact one of fewer draws."""
     if len(each) == 1:
-        return _scale(counts, *each), True
+        return ContributionLaw(_scale(counts, *each), is_exact=True)
     max_draws = max(1, _MAX_RANDOM // (len(each) - 1))
     total, sums, reached = dict[int, Fraction](), {0: Fraction(1)}, 0
     for count, weight in sorted(counts.items()):
         while reached < min(count, max_draws):
             sums, reached = _round_weights(convolve(sums, each)), reached + 1
-        _spend_on(sums)
-        for value, inner in sums.items():
-            total[value] = total.get(value, Fraction(0)) + weight * inner
-    return total, max(counts) <= max_draws
+        _add_to(total, sums, weight)
+    return ContributionLaw(total, max(counts) <= max_draws)
 
 
 def _round_weights(a: Mixture) -> Mixture:

@@ -96,7 +96,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return a function that maps an order to an upper bound on a step's divergence."""
+    """Return a function from order to an upper bound on a step's divergence, the least over which misses are public."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
@@ -121,7 +121,7 @@ def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
 
 
 def _divergence_below(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
-    """Return a function from the order to an upper bound, with the first `public_misses` misses public."""
+    """Return a function from order to an upper bound that reveals if one of the first `public_misses` misses occurs."""
     reached = 1 - sum(bound.missed[:public_misses], start=Fraction(0))
     hidden = [x for x, chance in enumerate(bound.missed) if x >= public_misses and chance]
     distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]

@@ -12,6 +12,7 @@ Source: docs/theory.md, Theorem 6.3.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from itertools import accumulate, combinations_with_replacement, pairwise, product
 from math import comb, perm, prod
@@ -61,19 +62,15 @@ def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> 
 
 
 def _limited_batch_refusal(size: int, levels: Sequence[Level]) -> str:
-    """Return why no bound covers a group if a level is drawn with `at_most` or `max_batch_size`; "" without both."""
+    """Return why no bound covers a group if a level's batches are limited (`at_most`, `max_batch_size`), else ""."""
     # Where a batch is limited, how many others are drawn depends on which members are: nothing is proved for several.
-    for level in levels:
-        if isinstance(level.scheme, Fixed) and level.scheme.at_most:
-            return f"expected 1 where level {level.name} is drawn with `at_most`, got {size}"
-    for level in levels:
-        if isinstance(level.scheme, CappedPoisson):
-            return f"expected 1 where level {level.name} is drawn with `max_batch_size`, got {size}"
-    return ""
+    limits = [(x.name, "at_most") for x in levels if isinstance(x.scheme, Fixed) and x.scheme.at_most]
+    limits += [(x.name, "max_batch_size") for x in levels if isinstance(x.scheme, CappedPoisson)]
+    return next((f"expected 1 where level {name} is drawn with `{key}`, got {size}" for name, key in limits), "")
 
 
 def _nested_group_refusal(size: int, phase: Hierarchy, unit: int) -> str:
-    """Return why episodes or draws with replacement leave a group of nested units without a bound; "" if not."""
+    """Return why no bound covers records of episodes, or over 12 units drawn with replacement; "" for other groups."""
     if phase.episodes is not None:
         return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
     replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])
@@ -91,11 +88,8 @@ def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
     """
     if hierarchy.episodes is not None:
         return (hierarchy.episodes.ways, hierarchy.episodes.records)[unit - 1]
-    match hierarchy.level(unit).scheme:
-        case Shuffle(size=size):
-            return size
-        case _:
-            return 0
+    scheme = hierarchy.level(unit).scheme
+    return scheme.size if isinstance(scheme, Shuffle) else 0
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
@@ -109,13 +103,16 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
     phases = tuple(hierarchies)
     # Members lie in units that stay, so that above the protected level every unit can hold some.
     *above, last = (level.count for level in phases[0].levels[:unit])
-    if adjacency is Adjacency.ADD_REMOVE:
-        last -= max(min_units_left(phase, unit=unit) for phase in phases)
-    return (*above, last)
+    return (*above, last - _units_left(phases, unit, adjacency))
+
+
+def _units_left(phases: Sequence[Hierarchy], unit: int, adjacency: Adjacency) -> int:
+    """Return the largest `min_units_left` of any phase for add-remove, and 0 where no unit is removed."""
+    return max(min_units_left(phase, unit=unit) for phase in phases) if adjacency is Adjacency.ADD_REMOVE else 0
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the size of the largest group in the data; if removed, each parent is left its `min_units_left`.
+    """Return the number of units in the data, less `min_units_left` under each parent if the group is removed.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -123,12 +120,10 @@ def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Ad
         adjacency: relation between D and D'.
     """
     phases = tuple(hierarchies)
-    data = phases[0]
-    *_, last = room(phases, unit=unit, adjacency=adjacency)
-    left = data.level(unit).count - last
-    if data.tree is not None:
+    data, left = phases[0], _units_left(phases, unit, adjacency)
+    if data.tree is not None:  # parents have unequal numbers of units
         return sum(max(0, count - left) for count in data.tree.sizes[unit - 1])
-    return data.units(unit - 1) * last
+    return data.units(unit - 1) * (data.level(unit).count - left)
 
 
 MAX_PLACEMENTS = 128  # each is a run to compose, so that time grows in proportion; above, the placement is left open
@@ -154,21 +149,17 @@ class Group:
     @property
     def words(self) -> str:
         """The placement in words, e.g. "group of 3 placed (1 + 2)"; "" unless the members lie in a nested placement."""
-        match self.placement:
-            case tuple():
-                return f"group of {self.size} placed {_nested(self.placement)}"
-            case _:
-                return ""
+        if isinstance(self.placement, tuple):
+            return f"group of {self.size} placed {_nested(self.placement)}"
+        return ""
 
     @property
     def is_together(self) -> bool:
         """True if all members have one parent: one member, level 1, or a placement with one unit at each level."""
-        if self.size == 1:
-            return True
         inner = self.placement
         while isinstance(inner, tuple) and len(inner) == 1:
             (inner,) = inner
-        return isinstance(inner, int)
+        return self.size == 1 or isinstance(inner, int)
 
 
 def _nested(placement: Placement) -> str:
@@ -177,7 +168,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a Group for each placement of the members, or an unplaced one if they are many; InputError without room.
+    """Return the groups of this size to be bounded, one for each placement; InputError if the data have no room for it.
 
     Args:
         size: number of members, >= 1.
@@ -199,15 +190,18 @@ def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adja
         raise UnsupportedError(f"group_size: {why}")
     if unit == 1:
         return (Group(size=size, placement=size),)
+    return _nested_groups(size, room(phases, unit=unit, adjacency=adjacency))
+
+
+def _nested_groups(size: int, room: tuple[int, ...]) -> tuple[Group, ...]:
+    """Return a Group for each placement, or one Group without placement if over 12 members or 128 placements."""
     if size > MAX_PLACED_MEMBERS:
         return (Group(size=size),)
-    try:
-        ways = placements(size, room(phases, unit=unit, adjacency=adjacency))
-    except WorkExceededError:
-        return (Group(size=size),)
-    if len(ways) > MAX_PLACEMENTS:
-        return (Group(size=size),)
-    return tuple(Group(size=size, placement=placement) for placement in ways)
+    with suppress(WorkExceededError):
+        ways = placements(size, room)
+        if len(ways) <= MAX_PLACEMENTS:
+            return tuple(Group(size=size, placement=placement) for placement in ways)
+    return (Group(size=size),)
 
 
 def placements(members: int, room: Sequence[int]) -> list[Placement]:
@@ -255,7 +249,7 @@ _MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bou
 
 
 def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> ContextDistribution:
-    """Return {context: chance}, an upper law of what all draws above the members reveal, merged to about 48 contexts.
+    """Return an upper law, about 48 contexts long, of what all draws above the members of a placement reveal.
 
     Args:
         placement: of the members.
@@ -304,13 +298,16 @@ def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int,
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
-    """Return the law; if over 48 contexts, unlikely ones are merged into contexts that hold at least as much."""
+    """Return the law if it has at most 48 contexts, else an upper law in which the unlikely ones are merged."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
     )
-    if len(reached) <= _MAX_CONTEXTS:
-        return round_to_many_bits(law)
+    return round_to_many_bits(law if len(reached) <= _MAX_CONTEXTS else _merge_unlikely_contexts(law, reached))
+
+
+def _merge_unlikely_contexts(law: ContextDistribution, reached: list[Context]) -> ContextDistribution:
+    """Return an upper law of the 24 likeliest of the sorted contexts, with runs of the others merged into about 24."""
     # Floats are enough: which contexts are the likeliest is a matter of tightness only.
     rounded = {context: float(law[context]) for context in reached}
     spend(fraction_units(4 * len(reached), max(chance.denominator.bit_length() for chance in law.values())))
@@ -318,15 +315,19 @@ def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
     others = [context for context in reached if context not in likely]
     kept = {context: law[context] for context in law if not context or context in likely}
     width = -(-len(others) // (_MAX_CONTEXTS // 2))
-    # Of each number of members a merged context has the most copies of any of them: it holds no less than each.
     for start in range(0, len(others), width):
         merged = others[start : start + width]
-        copies: Counter[int] = Counter()
-        for context in merged:
-            copies |= Counter(dict(context))
-        largest = tuple(sorted(copies.items()))
-        kept[largest] = kept.get(largest, Fraction(0)) + sum((law[context] for context in merged), start=Fraction(0))
-    return round_to_many_bits(kept)
+        above = _context_above(merged)
+        kept[above] = kept.get(above, Fraction(0)) + sum((law[context] for context in merged), start=Fraction(0))
+    return kept
+
+
+def _context_above(merged: list[Context]) -> Context:
+    """Return the context with the most copies that any of these has, for each number of members."""
+    copies: Counter[int] = Counter()
+    for context in merged:
+        copies |= Counter(dict(context))
+    return tuple(sorted(copies.items()))
 
 
 def outermost_drawn(
