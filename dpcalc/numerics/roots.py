@@ -69,7 +69,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, value_tolerance: float
 ) -> float:
-    """Return an approximate root of a falling function; an end of the interval if it has none there.
+    """Return an approximate root of a falling function, or the end of the interval nearest to its root outside.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -89,7 +89,8 @@ def falling_root(
         samples.append((value, x, slope if slope < 0 else math.nan))
         low, high = (x, high) if value > 0 else (low, x)
         # The inverse function is interpolated: it gives the next point at once, without a root of a polynomial.
-        guess = inverse_at_zero(samples[-3:])
+        has_nodes = len(samples) > 1 or slope < 0
+        guess = inverse_at_zero(samples[-3:]) if has_nodes else x + value
         inside = low < guess < high
         if abs(value) <= value_tolerance:
             return guess if inside else x
@@ -106,13 +107,9 @@ def falling_root(
 def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
     """Return the point at which the value is 0, by inverse Hermite interpolation of the samples.
 
-    A single sample without derivative gives point + value.
-
     Args:
-        samples: (value, point, derivative or NaN), at least one; a derivative counts as a second node at its point.
+        samples: (value, point, derivative or NaN), two or more, or one with a derivative, which is a second node there.
     """
-    if len(samples) == 1 and math.isnan(samples[0][2]):
-        return samples[0][1] + samples[0][0]
     nodes = [sample for sample in samples for _ in range(1 if math.isnan(sample[2]) else 2)]
     values, column = [value for value, _, _ in nodes], [point for _, point, _ in nodes]
     result, product = column[0], 1.0

@@ -20,7 +20,7 @@ from dpcalc.keys import WrongValueError
 from dpcalc.records import dataclass
 from dpcalc.report.fields import Output, json_only
 from dpcalc.sampling.trees import NestedCounts, tree_of
-from dpcalc.scan.manifest import ENDINGS, manifest_counts
+from dpcalc.scan.manifest import ENDINGS, RECORD, levels_and_columns, manifest_counts
 
 # Folder trees
 #
@@ -115,7 +115,7 @@ class Walk:
     depths: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     def folder(self, place: str = "", depth: int = 1, done: float = 0.0, share: float = 1.0) -> Folder:
-        """Return a folder with all below it; unreadable folders are noted as skipped, InputError if nested too deep.
+        """Return a folder with all below it, and fill `skipped` and `depths`; InputError if folders nest too deep.
 
         Args:
             place: path of the folder from the top.
@@ -126,13 +126,7 @@ class Walk:
         Raises:
             InputError: folders are nested more than MAX_DEPTH deep.
         """
-        path = os.path.join(self.top, place) if place else self.top  # noqa: PTH118  for speed
-        files: list[str] = []
-        names: list[str] = []
-        try:
-            files, names = self._entries(path, place)
-        except OSError as error:
-            self.skipped.add(UNREADABLE, f"{place or '.'} ({system_message(error)})")
+        files, names = self._entries(place)
         if files:
             count, first = self.depths.get(depth, (0, ""))
             self.depths[depth] = (count + len(files), first or os.path.join(place, min(files)))  # noqa: PTH118
@@ -148,8 +142,26 @@ class Walk:
                 self.on_progress(done + (number + 1) * part)
         return Folder(place=place, files=len(files), folders=tuple(folders))
 
-    def _entries(self, path: str, place: str) -> tuple[list[str], list[str]]:
-        """Return (names of files to count, sorted names of folders); all other entries are noted as skipped."""
+    def _entries(self, place: str) -> tuple[list[str], list[str]]:
+        """Return (names of files to count, sorted names of folders); none if unreadable; skipped entries are noted."""
+        path = os.path.join(self.top, place) if place else self.top  # noqa: PTH118  for speed
+        try:
+            files, folders, others = self._entries_by_kind(path)
+        except OSError as error:
+            self.skipped.add(UNREADABLE, f"{place or '.'} ({system_message(error)})")
+            return [], []
+        if self.endings:
+            others += [(name, OTHER) for name in files if not name.lower().endswith(self.endings)]
+            files = [name for name in files if name.lower().endswith(self.endings)]
+        if self.excluded.startswith(path):
+            files = [name for name in files if os.path.join(path, name) != self.excluded]  # noqa: PTH118
+        # Sorted, because file systems list folders in any order, and the first places of a kind are shown.
+        for name, kind in sorted(others):
+            self.skipped.add(kind, os.path.join(place, name))  # noqa: PTH118
+        return files, sorted(folders)
+
+    def _entries_by_kind(self, path: str) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+        """Return (names of files and links to files, of folders, (name, kind) of all others and of hidden ones)."""
         files, folders, others = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -165,15 +177,7 @@ class Walk:
                     files.append(name)
                 else:
                     others.append((name, self._other_kind(entry)))
-        if self.endings:
-            others += [(name, OTHER) for name in files if not name.lower().endswith(self.endings)]
-            files = [name for name in files if name.lower().endswith(self.endings)]
-        if self.excluded.startswith(path):
-            files = [name for name in files if os.path.join(path, name) != self.excluded]  # noqa: PTH118
-        # Sorted, because file systems list folders in any order, and the first places of a kind are shown.
-        for name, kind in sorted(others):
-            self.skipped.add(kind, os.path.join(place, name))  # noqa: PTH118
-        return files, sorted(folders)
+        return files, folders, others
 
     def _other_kind(self, entry: os.DirEntry[str]) -> str:
         """Return the kind of an entry that is not counted: a link within the tree, a link out of it, or no file."""
@@ -233,7 +237,7 @@ def _depths_message(walk: Walk, depth: int | None) -> str:
 
 
 def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces) -> NestedCounts:
-    """Return the number of files of each unit, nested by level; empty units are left out and noted as skipped.
+    """Return the files of each unit, nested by level, depths named `-` joined; empty units are noted as skipped.
 
     Args:
         folder: the folder.
@@ -250,18 +254,17 @@ def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces)
             children.append(counts)
         else:
             skipped.add(EMPTY, child.place)
-    if name != SKIPPED:
-        return children
-    # A depth that is no level: counts of records are added, lists of units joined.
+    return _joined(children) if name == SKIPPED else children
+
+
+def _joined(children: Sequence[NestedCounts]) -> NestedCounts:
+    """Return the counts of several units as those of one: their numbers of records added, their lists joined."""
     if all(isinstance(counts, int) for counts in children):
         return sum(counts for counts in children if isinstance(counts, int))
     return [grandchild for counts in children if isinstance(counts, list) for grandchild in counts]
 
 
 # Sizes of a data set from a folder tree or a manifest
-
-
-RECORD = "example"  # name of the level of records where nobody named it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,7 +359,7 @@ def is_folder(path: str) -> bool:
 
 
 def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Return the sizes of a folder tree; InputError if columns are named."""
+    """Return the sizes of a folder tree, without the output file in it; InputError if columns are named."""
     if source.columns:
         raise InputError("--columns: expected with a CSV or JSONL file, got a folder; --levels names its levels")
     endings = tuple(f".{ending.lower().removeprefix('.')}" for ending in source.endings)
@@ -364,48 +367,29 @@ def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> 
     top, excluded = os.path.realpath(source.path), os.path.realpath(source.output) if source.output else ""
     walk = Walk(top=top, endings=endings, excluded=excluded, on_progress=on_progress)
     counts, names = folder_counts(walk, source.levels or None)
-    return _scan_of(counts, names, walk.skipped.lines(faults=False))
+    remarks = walk.skipped.lines(faults=False)
+    if names is None:
+        names = (*(f"level_{number}" for number in range(1, _depth(counts))), RECORD)
+        if len(names) > 1:
+            remarks = (*remarks, "name the levels with --levels, e.g. --levels user,session,example")
+    return _scan_of(counts, names, remarks)
 
 
 def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
     """Return the sizes counted from the rows of a manifest; InputError if file endings are named."""
     if source.endings:
         raise InputError("--suffix: expected with a folder, got a file of rows")
-    levels, columns = _levels_and_columns(source)
+    levels, columns = levels_and_columns(source.levels, source.columns)
     counts = manifest_counts(source.path, columns, distinct=len(columns) == len(levels), on_progress=on_progress)
     return _scan_of(counts, levels, ())
 
 
-def _levels_and_columns(source: ScanRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (levels, columns) of a manifest, either made from the other; InputError if they do not match."""
-    levels = source.levels or ((*source.columns, RECORD) if source.columns else ())
-    columns = source.columns or levels[:-1]
-    if not columns:
-        raise InputError("--columns: expected the column of each level, e.g. --columns user,session, got none")
-    if len(columns) not in {len(levels), len(levels) - 1}:
-        raise InputError(
-            f"--columns: expected one for each of {', '.join(levels)}, or all but the last, got {len(columns)}"
-        )
-    return levels, columns
-
-
-def _scan_of(counts: NestedCounts, names: Sequence[str] | None, remarks: tuple[str, ...]) -> Scan:
-    """Return the sizes in nested counts; levels without names get default ones, with a remark."""
-    if names is None:
-        depth = _depth(counts)
-        names = (*(f"level_{number}" for number in range(1, depth)), RECORD)
-        if depth > 1:
-            remarks = (*remarks, "name the levels with --levels, e.g. --levels user,session,example")
-    if isinstance(counts, int):
-        return Scan(
-            sizes=(Size(name=names[0], units=counts, min_units=counts, max_units=counts),),
-            counts=counts,
-            remarks=remarks,
-        )
-    tree = tree_of(counts, names)
+def _scan_of(counts: NestedCounts, names: Sequence[str], remarks: tuple[str, ...]) -> Scan:
+    """Return the scan of nested counts: of each level the units in all, and the fewest and most under one parent."""
+    sizes_by_level = ((counts,),) if isinstance(counts, int) else tree_of(counts, names).sizes
     sizes = (
-        Size(name=name, units=sum(level), min_units=min(level), max_units=max(level))
-        for name, level in zip(names, tree.sizes, strict=True)
+        Size(name=name, units=sum(sizes), min_units=min(sizes), max_units=max(sizes))
+        for name, sizes in zip(names, sizes_by_level, strict=True)
     )
     return Scan(sizes=tuple(sizes), counts=counts, remarks=remarks)
 

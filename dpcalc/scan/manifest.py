@@ -19,7 +19,31 @@ MAX_LINE = 16 * 1024 * 1024
 """Longest line that is read, in bytes: a longer one is no row, and would fill the memory."""
 _PROGRESS_ROWS = 4096  # rows between two reports of progress
 
+RECORD = "example"
+"""Name of the level of records where nobody named it."""
+
 Key = tuple[str, ...]
+
+
+def levels_and_columns(levels: tuple[str, ...], columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return (levels, columns), where empty each made from the other; only records may lack a column, else InputError.
+
+    Args:
+        levels: names of the levels, outermost first, the last that of the records; () for the columns and RECORD.
+        columns: columns of a manifest, one for each level or for each but the last; () for all levels but the last.
+
+    Raises:
+        InputError: there is no column, or another number of them.
+    """
+    columns = columns or levels[:-1]
+    levels = levels or (*columns, RECORD)
+    if not columns:
+        raise InputError("--columns: expected the column of each level, e.g. --columns user,session, got none")
+    if len(columns) not in {len(levels), len(levels) - 1}:
+        raise InputError(
+            f"--columns: expected one for each of {', '.join(levels)}, or all but the last, got {len(columns)}"
+        )
+    return levels, columns
 
 
 def manifest_counts(

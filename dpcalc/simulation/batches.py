@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.amplification.groups import Placement, contexts, groups, large_group, members_in_batch
 from dpcalc.arrays import Array
@@ -21,11 +22,9 @@ from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import (
     Allocation,
-    BallsInBins,
     CappedPoisson,
     Fixed,
     Poisson,
-    RandomAllocation,
     Scheme,
     Shuffle,
     WithReplacement,
@@ -76,31 +75,19 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) 
         phase_index: of the phase, from 0.
     """
     hierarchy, path = plan.phases[phase_index].hierarchy, _path_of_a_step(plan, protected, phase_index)
+    in_round: float | None = None
     if hierarchy.episodes is not None:
         law, is_exact = _episode_distribution(hierarchy, plan.unit, plan.group_size), True
     elif plan.group_size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
         on_path = _units_on_path(hierarchy, protected, phase_index, plan.unit)
-        return _lone_unit_distribution(hierarchy, [unit.frame_size for unit in on_path])
+        rates = [level.scheme.rate(unit.frame_size) for level, unit in zip(hierarchy.levels, on_path, strict=False)]
+        law, is_exact, in_round = {1: math.prod(rates, start=Fraction(1))}, True, _round_inclusion(hierarchy, rates)
     else:
-        law, is_exact = _group_distribution(plan, protected, path)
-        is_exact &= all(level.is_equal for level in hierarchy.levels[: plan.unit])
-    return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=_has_shuffle(hierarchy), in_round=None)
-
-
-def _lone_unit_distribution(hierarchy: Hierarchy, frame_sizes: Sequence[int]) -> MemberDistribution:
-    """Return the exact distribution of one unit's draws in a step, or in a pass if some level is shuffled.
-
-    Args:
-        hierarchy: levels and schemes, none with replacement on the path.
-        frame_sizes: units in each frame on the path, from level 1 to that of the unit.
-    """
-    rates = [level.scheme.rate(size) for level, size in zip(hierarchy.levels, frame_sizes, strict=False)]
-    is_of_pass = _has_shuffle(hierarchy)
+        placement, path = _placement(plan, protected), one_pass(path)
+        law = _placed_distribution(plan, placement, path)
+        is_exact = placement is not None and _is_exact(plan, hierarchy, path, law)
     return MemberDistribution(
-        probabilities={1: math.prod(rates, start=Fraction(1))},
-        is_exact=True,
-        is_of_pass=is_of_pass,
-        in_round=None if is_of_pass else _round_inclusion(hierarchy, rates),
+        probabilities=law, is_exact=is_exact, is_of_pass=_has_shuffle(hierarchy), in_round=in_round
     )
 
 
@@ -119,23 +106,23 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> P
     return replace(path, schemes=tuple(schemes))
 
 
-def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
-    """Return (distribution of the group's members in a batch, True if it is exact and no upper bound)."""
-    # Where a group has too many placements one bound holds for all of them; else what a step reveals is enumerated.
-    placement, path = _placement(plan, protected), one_pass(path)
+def _placed_distribution(plan: Plan, placement: Placement | None, path: Path) -> CountDistribution:
+    """Return the distribution of the members in a batch; with placement None an upper bound for every placement."""
     if placement is None:
         parent_rate = math.prod((path.rate(level) for level in range(1, plan.unit)), start=Fraction(1))
-        mixture = large_group(plan.group_size, parent_rate, path.rate(plan.unit))
-    else:
-        by_context = contexts(placement, path.schemes, path.counts)
-        mixture = [
-            (p, members_in_batch(context, path.schemes[-1], path.counts[-1])) for context, p in by_context.items()
-        ]
+        return _mixed(large_group(plan.group_size, parent_rate, path.rate(plan.unit)))
     # The contexts are public, but a batch is drawn under all of them.
-    total = _mixed(mixture)
-    # Three things make it a bound: no placement, parents that are drawn repeatedly, counts that were merged upwards.
-    is_bound = plan.group_size > 1 and any(isinstance(scheme, WithReplacement) for scheme in path.schemes[:-1])
-    return total, placement is not None and not is_bound and max(total) <= _MAX_EXACT_COUNTS
+    by_context = contexts(placement, path.schemes, path.counts)
+    return _mixed(
+        [(p, members_in_batch(context, path.schemes[-1], path.counts[-1])) for context, p in by_context.items()]
+    )
+
+
+def _is_exact(plan: Plan, hierarchy: Hierarchy, path: Path, law: CountDistribution) -> bool:
+    """Return False if unequal frames, parents drawn with replacement, or merged counts make a law an upper bound."""
+    has_equal_frames = all(level.is_equal for level in hierarchy.levels[: plan.unit])
+    has_repeated_parents = any(isinstance(scheme, WithReplacement) for scheme in path.schemes[:-1])
+    return has_equal_frames and not (plan.group_size > 1 and has_repeated_parents) and max(law) <= _MAX_EXACT_COUNTS
 
 
 def _mixed(mixture: Sequence[tuple[Fraction, CountDistribution]]) -> CountDistribution:
@@ -167,15 +154,17 @@ def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tup
 
 
 def _placement(plan: Plan, protected: ProtectedUnit) -> Placement | None:
-    """Return the members of each parent as nested counts, all 1 for one unit; None if a group has no placement."""
-    if plan.group_size > 1:
-        phases = [phase.hierarchy for phase in plan.phases]
-        options = groups(plan.group_size, phases, unit=plan.unit, adjacency=plan.adjacency)
-        return next(group.placement for group in options if group.words == protected.place)
-    placement: Placement = 1
-    for _ in range(1, plan.unit):
-        placement = (placement,)
-    return placement
+    """Return how the protected unit or group lies in the data, as nested counts; None if that is left open."""
+    if plan.group_size == 1:
+        return _lone_placement(plan.unit)
+    phases = [phase.hierarchy for phase in plan.phases]
+    options = groups(plan.group_size, phases, unit=plan.unit, adjacency=plan.adjacency)
+    return next(group.placement for group in options if group.words == protected.place)
+
+
+def _lone_placement(level: int) -> Placement:
+    """Return the placement of one unit of a level (from 1): the count 1, in a tuple for each level above."""
+    return 1 if level == 1 else (_lone_placement(level - 1),)
 
 
 def _placed_units(hierarchy: Hierarchy, placement: Placement, parent: int, level: int) -> Iterator[int]:
@@ -206,30 +195,38 @@ def _units_on_path(
         yield _UnitOnPath(unit, int(size[0]))
 
 
-def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
-    """Return the probability that some step of a round draws a unit with these rates by level, outermost first."""
+def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float | None:
+    """Return the probability that a unit with these rates by level is drawn in a round; None if a level is shuffled."""
+    if _has_shuffle(hierarchy):
+        return None
     if hierarchy.allocation is not None:
         return _pass_inclusion(hierarchy, hierarchy.allocation, rates)
+    return _period_inclusion(hierarchy.levels, rates)
+
+
+def _period_inclusion(levels: Sequence[Level], rates: Sequence[Fraction]) -> float:
+    """Return the probability that a unit with these rates is drawn within the redraw period of the outermost level."""
     # From the innermost level outwards: a drawn parent stays for several draws of its children, which are independent.
     probability = float(rates[-1])
-    levels = zip(hierarchy.levels, hierarchy.levels[1 : len(rates)], rates, strict=False)
-    for level, below, rate in reversed(list(levels)):
-        draws = level.redraw_every // below.redraw_every
-        any_draw = -math.expm1(draws * math.log1p(-probability)) if probability < 1 else 1.0
-        probability = float(rate) * any_draw
+    for level, below, rate in reversed(list(zip(levels, levels[1 : len(rates)], rates, strict=False))):
+        probability = float(rate) * _any_of(level.redraw_every // below.redraw_every, probability)
     return probability
 
 
 def _pass_inclusion(hierarchy: Hierarchy, allocation: Allocation, rates: Sequence[Fraction]) -> float:
-    """Return the probability that some step of a pass draws the unit; 0 for a unit above the allocated level."""
+    """Return the probability that a unit of the allocated level, or of one below it, is drawn in a pass."""
     # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
-    in_step = math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate if hierarchy.allocated <= len(rates) else 0
-    visits = allocation.visits(allocation.steps_of_a_pass)
-    return -math.expm1(visits * math.log1p(-in_step)) if in_step < 1 else 1.0
+    in_step = math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate
+    return _any_of(allocation.visits(allocation.steps_of_a_pass), float(in_step))
+
+
+def _any_of(trials: int, probability: float) -> float:
+    """Return the probability that at least one of several independent trials of a probability succeeds."""
+    return -math.expm1(trials * math.log1p(-probability)) if probability < 1 else 1.0
 
 
 def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> CountDistribution:
-    """Return the distribution of draws of the protected classes or record in a step; LookupError without tasks."""
+    """Return the distribution of draws of the members, classes or else one record, in a step of constructed tasks."""
     episodes = hierarchy.episodes
     if episodes is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -264,12 +261,7 @@ class _Phase:
     def check(self, quantity: str, computed: Ends, observed: float, interval: Ends, trials: int) -> Check:
         """Return a Check of this phase with these numbers and without a note.
 
-        Args:
-            quantity: name of the number.
-            computed: bounds that are computed.
-            observed: the estimate.
-            interval: confidence interval of the true value.
-            trials: number of independent draws.
+        Args: those of `Check`.
         """
         return Check(
             phase=self.name,
@@ -279,6 +271,18 @@ class _Phase:
             interval=interval,
             trials=trials,
         )
+
+    def frequency_check(self, quantity: str, computed: Ends, happened: NDArray[np.bool_]) -> Check:
+        """Return a Check of the probability of an event from where it happened, its rows independent rounds.
+
+        Args:
+            quantity: name of the probability.
+            computed: bounds that are computed.
+            happened: True where the event happened, shape (rounds, times in a round).
+        """
+        observed, rounds = float(happened.mean()), len(happened)
+        interval = mean_interval(observed, rounds, miss_probability=MISS_PROBABILITY)
+        return self.check(quantity, computed, observed, interval, rounds)
 
 
 def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source: RandomSource) -> Iterator[Check]:
@@ -320,25 +324,25 @@ def _rounds_to_draw(hierarchy: Hierarchy, draws: int | None) -> int:
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks of how often protected units are drawn, alone and several at once, in a step, pass or round."""
-    rounds, steps = phase.counts.members.shape
-    members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
+    """Yield checks of how often protected units are drawn in a step or pass and, where it is computed, in a round."""
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
+    yield from _together_checks(phase, units, distribution)
+    in_round, steps = distribution.in_round, phase.counts.members.shape[1]
+    if in_round is not None and steps > 1:
+        drawn = np.asarray((phase.counts.members > 0).any(axis=1))
+        yield phase.frequency_check(f"inclusion of {units} in any of {steps} steps", (in_round, in_round), drawn)
+
+
+def _together_checks(phase: _Phase, units: str, distribution: MemberDistribution) -> Iterator[Check]:
+    """Yield checks of how often 1, 2, ... or more draws of protected units meet, up to 4 or the first that is rare."""
+    members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     when = " in a pass" if distribution.is_of_pass else ""
     for number in range(1, min(max(distribution.probabilities), _MAX_TOGETHER) + 1):
         tail = float(sum(p for count, p in distribution.probabilities.items() if count >= number))
-        if number > 1 and tail * rounds < 1:  # too rare to be seen
+        if number > 1 and tail * len(members) < 1:  # not expected once in all rounds
             break
         quantity = f"inclusion of {units}" if number == 1 else f"{number} or more draws of {units}"
-        mean = float((members >= number).mean())
-        interval = mean_interval(mean, rounds, miss_probability=MISS_PROBABILITY)
-        computed = (tail if distribution.is_exact else 0.0, tail)
-        yield phase.check(quantity + when, computed, mean, interval, rounds)
-    if distribution.in_round is not None and steps > 1:
-        mean = float((phase.counts.members > 0).any(axis=1).mean())
-        interval = mean_interval(mean, rounds, miss_probability=MISS_PROBABILITY)
-        quantity = f"inclusion of {units} in any of {steps} steps"
-        yield phase.check(quantity, (distribution.in_round, distribution.in_round), mean, interval, rounds)
+        yield phase.frequency_check(quantity + when, (tail if distribution.is_exact else 0.0, tail), members >= number)
 
 
 def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
@@ -351,28 +355,36 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
 
 
 def _mean_draws_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return the check of the mean number of draws from a frame, at a time or in a pass."""
-    parents = max(count.parents, 1)
-    frame_size = count.offered / parents
-    of_frames = isinstance(scheme, Fixed | CappedPoisson)
-    expected = count.nominal / parents if of_frames else expected_draws(scheme, frame_size)
-    # Where no parent was drawn in any round, no frame was drawn from either.
-    expected *= _steps_of_draw(scheme, int(frame_size)) if count.parents else 0
-    observed = count.drawn / parents
+    """Return the check of the mean number of draws from a frame in a step or pass, which only a cap leaves random."""
+    observed, expected = count.drawn / max(count.parents, 1), _expected_from_frame(scheme, count)
     interval = observed, observed
     if isinstance(scheme, CappedPoisson):
-        cap = scheme.max_batch_size
-        low, high = mean_interval(observed / cap, parents, miss_probability=MISS_PROBABILITY)
-        interval = low * cap, high * cap
-    when = "in a pass" if isinstance(scheme, Shuffle | BallsInBins | RandomAllocation) else "at a time"
+        interval = _bounded_mean_interval(observed, scheme.max_batch_size, max(count.parents, 1))
+    when = "in a pass" if isinstance(scheme, Shuffle | Allocation) else "at a time"
     return phase.check(f"{name} drawn {when}", (expected, expected), observed, interval, count.parents)
+
+
+def _expected_from_frame(scheme: Scheme, count: LevelCount) -> float:
+    """Return the expected draws from a frame of the mean drawn size, in a pass if there is one; 0 without frames."""
+    if not count.parents:
+        return 0.0
+    frame_size = count.offered / count.parents
+    of_frames = isinstance(scheme, Fixed | CappedPoisson)
+    in_step = count.nominal / count.parents if of_frames else expected_draws(scheme, frame_size)
+    return in_step * _steps_of_draw(scheme, int(frame_size))
+
+
+def _bounded_mean_interval(mean: float, max_value: int, trials: int) -> Ends:
+    """Return a confidence interval for the expectation of numbers in [0, max_value], from their mean."""
+    low, high = mean_interval(mean / max_value, trials, miss_probability=MISS_PROBABILITY)
+    return low * max_value, high * max_value
 
 
 def _steps_of_draw(scheme: Scheme, count: int) -> int:
     """Return the number of steps that one draw from a frame of `count` units serves: those of a pass, else 1."""
     if isinstance(scheme, Shuffle):
         return scheme.steps_of_a_pass(count)
-    return scheme.steps_of_a_pass if isinstance(scheme, BallsInBins | RandomAllocation) else 1
+    return scheme.steps_of_a_pass if isinstance(scheme, Allocation) else 1
 
 
 def _batch_size_check(phase: _Phase, depth: int) -> Check:
@@ -419,25 +431,27 @@ def _draws_by_tree_sizes(sizes: Sequence[int], scheme: Scheme, parent_draws: Arr
 
 
 def _batch_interval(phase: _Phase, depth: int) -> Ends:
-    """Return a confidence interval of the mean batch size, from those of its levels or directly from the rounds."""
+    """Return an interval of the mean batch size: the product of its levels' if it is one, else from the rounds."""
+    if _is_product_of_levels(phase, depth):
+        return _product_of_levels(phase, depth)
     copies, schemes = draws_of_step(phase.hierarchy)
-    levels = phase.hierarchy.levels[:depth]
-    counts = phase.counts.levels[:depth]
+    levels, batches = phase.hierarchy.levels[:depth], phase.counts.levels[depth - 1].batches
+    largest = copies * math.prod(scheme.max_drawn(level.count) for scheme, level in zip(schemes, levels, strict=False))
+    return _bounded_mean_interval(float(batches.mean()), largest, batches.size)
+
+
+def _is_product_of_levels(phase: _Phase, depth: int) -> bool:
+    """Return True if each level down to `depth` was drawn from, and its frames are equal or of fixed draws."""
+    _, schemes = draws_of_step(phase.hierarchy)
     is_fixed = (
         isinstance(scheme, WithReplacement) or (isinstance(scheme, Fixed) and not scheme.at_most) for scheme in schemes
     )
-    # A level that no round reached shows no factor. Otherwise the batch of each round is a bounded number.
-    has_factors = all(level.is_equal or fixed for level, fixed in zip(levels, is_fixed, strict=False))
-    if has_factors and all(count.parents for count in counts):
-        return _product_of_levels(phase, depth)
-    largest = copies * math.prod(scheme.max_drawn(level.count) for scheme, level in zip(schemes, levels, strict=False))
-    batches = counts[-1].batches
-    low, high = mean_interval(float(batches.mean()) / largest, batches.size, miss_probability=MISS_PROBABILITY)
-    return low * largest, high * largest
+    levels = zip(phase.hierarchy.levels[:depth], phase.counts.levels, is_fixed, strict=False)
+    return all(count.parents and (level.is_equal or fixed) for level, count, fixed in levels)
 
 
 def _product_of_levels(phase: _Phase, depth: int) -> Ends:
-    """Return the interval of the mean batch as a product of the intervals of its levels and the draws in a step."""
+    """Return the product of the intervals of each level's draws from one frame in a step, down to level `depth`."""
     # Each level multiplies the batch by a number of draws or, of Poisson draws, by the share of a frame's units.
     copies, schemes = draws_of_step(phase.hierarchy)
     low = high = float(copies)

@@ -272,7 +272,7 @@ def _dense_part(segment: Segment, ends: Ends, tilt: float) -> Ends:
 
 
 def _range_to_cover(segment: Segment, tilt: float, truncated_mass: float) -> Ends:
-    """Return the range (low, high) that a tilt can reach without the truncated tails; low >= high if none is left."""
+    """Return (low, high) beyond which the tilted density is negligible or truncated; low >= high if it all is."""
     pair = segment.pair
     reach = tilt * pair.span + 12 * pair.deviation
     low, high = pair.centers[0] - reach, min(pair.centers[-1] + reach, segment.high)
@@ -393,7 +393,7 @@ class _TiltedRun:
         return self.log_norm - tilt * self.epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
 
     def mean_weight(self, runs: int, source: RandomSource) -> float:
-        """Return the mean weight of `runs` drawn sums of losses, as a share of the largest possible weight.
+        """Return the mean weight of drawn sums, 0 up to epsilon, as a share of the largest possible weight.
 
         Args:
             runs: number of sums.
@@ -414,7 +414,7 @@ class _TiltedRun:
         return total / runs
 
     def drawn_delta(self, runs: int, source: RandomSource) -> tuple[float, Ends]:
-        """Return (delta estimated from drawn sums of losses, its confidence interval with the truncated mass).
+        """Return (estimate of delta by drawn sums, its confidence interval), infinite losses and truncated mass added.
 
         Args:
             runs: number of sums.
@@ -444,13 +444,10 @@ def _tilted_run(counts: dict[Curve, int], delta: float, epsilon: float) -> _Tilt
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return the check of delta in one direction at the epsilon of `pld`; UnsupportedError if that is infinite."""
+    """Return the check of delta in one direction, at its epsilon, of all steps or of as many as can be drawn."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
-    with _certified_work():
-        epsilon = pld(counts, delta=plan.delta).epsilon
-    if not math.isfinite(epsilon):
-        raise UnsupportedError(f"losses: expected a finite epsilon at delta {plan.delta}, got an infinite one")
+    epsilon = _finite_epsilon(counts, plan.delta)
     observed, interval = _tilted_run(counts, plan.delta, epsilon).drawn_delta(runs, source)
     with _certified_work():
         lower, upper = delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
@@ -466,8 +463,17 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
     )
 
 
+def _finite_epsilon(counts: dict[Curve, int], delta: float) -> float:
+    """Return the certified upper bound on epsilon; UnsupportedError if it is infinite or takes too much work."""
+    with _certified_work():
+        epsilon = pld(counts, delta=delta).epsilon
+    if not math.isfinite(epsilon):
+        raise UnsupportedError(f"losses: expected a finite epsilon at delta {delta}, got an infinite one")
+    return epsilon
+
+
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (steps of each curve, runs) to draw: as given, or for None as many as take some seconds."""
+    """Return (steps of each curve, runs) to draw: all of both, or for None so many of both as take some seconds."""
     if runs is not None:
         return counts, runs
     run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())

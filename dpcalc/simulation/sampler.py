@@ -41,7 +41,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Draw units by a scheme, as (frame, index in it); TypeError for an allocation.
+    """Draw units of each frame by a scheme, as (frame, index in it); all units if steps share them out in passes.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -51,9 +51,6 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
     Returns:
         Indices from 0; those in a frame are in the order of the pass for a shuffle, and repeated as often as the unit
         is drawn.
-
-    Raises:
-        TypeError: the scheme is an allocation, see `draw_allocation`.
     """
     match scheme:
         case Fixed():
@@ -65,12 +62,10 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
         case WithReplacement():
             frames = np.repeat(np.arange(sizes.size), scheme.size)
             return frames, rng.integers(0, sizes[frames])
-        case BallsInBins() | RandomAllocation():
-            raise TypeError(f"{scheme.name}: expected a draw of one step, got one of a whole pass")
         case Shuffle():
             frames, units = _all_units(sizes)
             return frames, units[np.lexsort((rng.random(frames.size), frames))]
-        case All() | CyclicPoisson():  # nothing is simulated of steps that hang together
+        case All() | CyclicPoisson() | BallsInBins() | RandomAllocation():
             return _all_units(sizes)
 
 
@@ -95,23 +90,25 @@ def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
 
 
 def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Draw a fixed number of distinct units from each frame, or all units of a smaller frame."""
-    # Small frames are put in random order, of large ones a few units are picked.
-    taken = np.minimum(scheme.size, sizes)
-    frames = np.repeat(np.arange(sizes.size), taken)
+    """Draw a fixed number of distinct units from each frame, or all units of a smaller frame, in the fastest way."""
+    frames = np.repeat(np.arange(sizes.size), np.minimum(scheme.size, sizes))
     max_size = int(sizes.max(initial=0))
-    if not is_dense(scheme, max_size):
-        # With more units than that most frames would draw some unit twice, and be drawn anew for long.
-        if scheme.size**2 <= int(sizes.min(initial=max_size)):
-            return frames, _draw_distinct(scheme.size, sizes, rng)
-        pairs = zip(sizes.tolist(), taken.tolist(), strict=True)
-        picked = [rng.choice(size, number, replace=False, shuffle=False) for size, number in pairs]
-        return frames, np.concatenate([np.zeros(0, dtype=np.int64), *picked])
-    return frames, _draw_by_random_keys(scheme.size, sizes, rng)
+    if is_dense(scheme, max_size):
+        return frames, _draw_by_random_keys(scheme.size, sizes, rng)
+    # With more units than that most frames would draw some unit twice, and be drawn anew for long.
+    if scheme.size**2 <= int(sizes.min(initial=max_size)):
+        return frames, _draw_distinct(scheme.size, sizes, rng)
+    return frames, _draw_one_by_one(scheme.size, sizes, rng)
+
+
+def _draw_one_by_one(number: int, sizes: IntArray, rng: Generator) -> IntArray:
+    """Draw `number` distinct units of each frame, or all of a smaller one, in a loop over frames; one row of all."""
+    picked = [rng.choice(size, min(number, size), replace=False, shuffle=False) for size in sizes.tolist()]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *picked])
 
 
 def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw `number` distinct units, from 0, of each frame, or all of a smaller one, by the smallest of random keys."""
+    """Draw `number` distinct units of each frame, or all of a smaller one, by smallest random keys; one row of all."""
     max_size = int(sizes.max(initial=0))
     pieces = [np.zeros(0, dtype=np.int64)]
     rows = max(1, CHUNK // max(max_size, 1))
@@ -125,7 +122,7 @@ def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArr
 
 
 def _draw_distinct(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw `number` distinct units, from 0, of each frame, anew until none is repeated; number^2 <= every size."""
+    """Draw `number` distinct units of each frame of number^2 or more, anew until none repeats; one row of all."""
     units = rng.integers(0, sizes[:, None], (sizes.size, number))
     repeated = np.arange(sizes.size)
     # Rows that draw a unit twice, at most half of them, are drawn anew as a whole: so every set stays equally likely.
@@ -274,7 +271,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps until everything is drawn afresh; UnsupportedError if passes do not end together.
+    """Return the steps of a pass, or of the outermost redraw period; UnsupportedError if passes end at different steps.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -284,8 +281,7 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
         raise UnsupportedError(
             "simulate: expected at most one shuffle, of frames of one size, got more or unequal ones"
         )
-    if shuffled:
-        ((level, scheme),) = shuffled
+    for level, scheme in shuffled:
         return scheme.steps_of_a_pass(level.count)
     if hierarchy.allocation is not None:
         return hierarchy.allocation.steps_of_a_pass
@@ -305,8 +301,8 @@ def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple
     return _draw_fixed(Fixed(size=allocation.times), np.full(units, allocation.steps), rng)
 
 
-def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices:
-    """Return (first child's number, number of children) of parents, in a data set of the declared sizes.
+def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> tuple[IntArray, IntArray]:
+    """Return (first child's number, number of children) of parents; of a range of sizes parent 0 has the smallest.
 
     Args:
         hierarchy: levels and sizes.
@@ -333,20 +329,25 @@ def round_cost(hierarchy: Hierarchy) -> float:
     total, parents = 0.0, float(copies)
     for level, scheme in enumerate(schemes, start=1):
         count = hierarchy.units(level) / hierarchy.units(level - 1)
-        drawn = expected_draws(scheme, count)
-        looked_at = drawn
-        if isinstance(scheme, CappedPoisson):
-            looked_at = count * float(scheme.probability)
-        if isinstance(scheme, Fixed):
-            looked_at = count if is_dense(scheme, hierarchy.level(level).count) else drawn + _PICKING_COST
-        total += parents * (looked_at + _SKIPPING_COST * count)
-        parents *= drawn
+        total += parents * (_units_looked_at(scheme, count, hierarchy.level(level).count) + _SKIPPING_COST * count)
+        parents *= expected_draws(scheme, count)
     total *= steps_per_round(hierarchy)
     if total > _MAX_ROUND_COST:
         raise InputError(
             f"simulate: expected steps that draw at most {_MAX_ROUND_COST:.0e} units, got about {total:.0e}"
         )
     return max(total, 1.0)
+
+
+def _units_looked_at(scheme: Scheme, count: float, max_count: int) -> float:
+    """Return the time of a draw from a frame of `count` units on average, in units that are looked at."""
+    match scheme:
+        case CappedPoisson(probability=rate):
+            return count * float(rate)
+        case Fixed():
+            return count if is_dense(scheme, max_count) else expected_draws(scheme, count) + _PICKING_COST
+        case _:
+            return expected_draws(scheme, count)
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
@@ -424,22 +425,27 @@ class _Rows(NamedTuple):
 
 
 def _draw_level(hierarchy: Hierarchy, level: int, parents: _Rows, rng: Generator) -> tuple[_Rows, IntArray]:
-    """Draw a level from each parent, once a redraw period or pass; return (drawn units, sizes of their frames)."""
-    (steps, units, span), (_, schemes) = parents, draws_of_step(hierarchy)
+    """Draw a level from each parent as often as its period asks; return (drawn units by step, sizes of the frames)."""
+    frames_of, (_, schemes) = _redrawn(hierarchy, level, parents), draws_of_step(hierarchy)
     scheme = schemes[level - 1]
-    # A level that goes in passes, and every level above one, is drawn once for the whole pass.
-    is_whole_pass = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[level - 1 :])
-    redraws = 1 if is_whole_pass else span // hierarchy.level(level).redraw_every
-    span //= redraws
-    steps = (steps[:, None] + np.arange(redraws) * span).ravel()
-    first, sizes = children(hierarchy, level, np.repeat(units, redraws))
-    frames, indices = draw_units(All() if isinstance(scheme, Allocation) else scheme, sizes, rng)
-    rows = _Rows(steps[frames], first[frames] + indices, span)
+    first, sizes = children(hierarchy, level, frames_of.units)
+    frames, indices = draw_units(scheme, sizes, rng)
+    rows = _Rows(frames_of.steps[frames], first[frames] + indices, frames_of.span)
     if isinstance(scheme, Allocation):
         return _allocated_rows(rows, scheme, rng), sizes
     if isinstance(scheme, Shuffle):
         return _shuffled_rows(rows, index_in_frame(frames, sizes) // scheme.size, steps_per_round(hierarchy)), sizes
     return rows, sizes
+
+
+def _redrawn(hierarchy: Hierarchy, level: int, parents: _Rows) -> _Rows:
+    """Return each parent once for each redraw of a level below it; once if that or a deeper level goes in passes."""
+    _, schemes = draws_of_step(hierarchy)
+    is_whole_pass = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[level - 1 :])
+    redraws = 1 if is_whole_pass else parents.span // hierarchy.level(level).redraw_every
+    span = parents.span // redraws
+    steps = (parents.steps[:, None] + np.arange(redraws) * span).ravel()
+    return _Rows(steps, np.repeat(parents.units, redraws), span)
 
 
 def _allocated_rows(passes: _Rows, allocation: Allocation, rng: Generator) -> _Rows:

@@ -90,7 +90,7 @@ class Release:
 
 
 def no_release_reason(plan: Plan, phase: Phase) -> str:
-    """Return why no release of a phase can be drawn; "" if it can be.
+    """Return why no release of a phase is drawn (no noise, never drawn, two drawn levels, too large); "" if one is.
 
     Args:
         plan: the training run.
@@ -108,34 +108,39 @@ def no_release_reason(plan: Plan, phase: Phase) -> str:
 
 
 def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Check, ...]:
-    """Draw releases of one unit and check delta, in both directions, against its certified bound.
+    """Draw releases of a lone unit and check delta in both directions, at the epsilon that delta 0.01 costs.
 
     Args:
         plan: the training run.
         phase: one of its phases, for which `no_release_reason` returns "".
         source: random numbers, effort and progress.
     """
+    release, (epsilon, delta_upper) = _release(phase), _certified_point(plan, phase)
+    runs = source.effort.runs or max(_MIN_RUNS, min(_MAX_RUNS, _MAX_PRODUCTS // len(release.products) ** 2))
+    deltas = {
+        "D||D'": _drawn_delta(release, epsilon, runs, source.part(0, 2), is_swapped=False),
+        "D'||D": _drawn_delta(release, epsilon, runs, source.part(1, 2), is_swapped=True),
+    }
+    return tuple(
+        Check(
+            phase=phase.name if len(plan.phases) > 1 else "",
+            quantity=f"delta of one data set at epsilon {epsilon:.6g}, {direction}",
+            computed=(0.0, delta_upper),
+            observed=observed,
+            interval=mean_interval(observed, runs, miss_probability=MISS_PROBABILITY),
+            trials=runs,
+            note="whole releases C G + Z; computed is the bound for all data sets",
+        )
+        for direction, observed in deltas.items()
+    )
+
+
+def _certified_point(plan: Plan, phase: Phase) -> tuple[float, float]:
+    """Return (epsilon at delta 0.01, upper bound on delta at that epsilon) of one phase alone, without tuning."""
     # What the removal of its only unit costs is at most the bound of every adjacency and group size.
-    release = _release(phase)
     alone = replace(plan, phases=(phase,), delta=_DELTA, tuning=None)
     epsilon = guarantee(alone).epsilon
-    upper = delta_of(alone, epsilon=epsilon).delta
-    runs = source.effort.runs or max(_MIN_RUNS, min(_MAX_RUNS, _MAX_PRODUCTS // len(release.products) ** 2))
-    checks = []
-    for index, name in enumerate(("D||D'", "D'||D")):
-        observed = _drawn_delta(release, epsilon, runs, source.part(index, 2), is_swapped=bool(index))
-        checks.append(
-            Check(
-                phase=phase.name if len(plan.phases) > 1 else "",
-                quantity=f"delta of one data set at epsilon {epsilon:.6g}, {name}",
-                computed=(0.0, upper),
-                observed=observed,
-                interval=mean_interval(observed, runs, miss_probability=MISS_PROBABILITY),
-                trials=runs,
-                note="whole releases C G + Z; computed is the bound for all data sets",
-            )
-        )
-    return tuple(checks)
+    return epsilon, delta_of(alone, epsilon=epsilon).delta
 
 
 def _drawn_delta(release: Release, epsilon: float, runs: int, source: RandomSource, *, is_swapped: bool) -> float:
@@ -195,19 +200,14 @@ def _noise_unit(strategy: Strategy, steps: int) -> float:
 
 
 def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
-    """Return the sum of a strategy's columns at the steps `places`; for a tree the count of places below each node.
-
-    Args:
-        strategy: of the noise.
-        steps: length of the run.
-        places: steps, from 0.
-    """
+    """Return the sum of a strategy's columns at the steps `places`; for a tree the number of them below each node."""
     taken = np.zeros(steps)
     taken[places] = 1.0
     if isinstance(strategy, Matrix):
         return strategy.entries[:steps, :steps] @ taken
     if isinstance(strategy, Tree):
         return _node_counts(taken, min(steps, strategy.restart_every or steps))
+    # The columns of the other strategies are one sequence moved down; that of prefix sums consists of ones.
     coefficients = np.array(strategy.coefficients[:steps]) if isinstance(strategy, Toeplitz) else np.ones(steps)
     shift = np.zeros(steps + len(coefficients))
     for place in places.tolist():
@@ -288,7 +288,7 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
 
 
 def _deciding_unit(composition: Composition) -> tuple[ProtectedUnit, str]:
-    """Return (costliest unit, ""), or (likeliest unit, reason why no losses are drawn)."""
+    """Return (costliest unit, ""), or (likeliest unit, reason) if no losses are drawn or the search takes too long."""
     reason = _no_losses_reason(composition.plan)
     protected = composition.likeliest
     if reason:
