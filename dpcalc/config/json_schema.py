@@ -113,7 +113,7 @@ def _scheme_conditions() -> Schema:
 
 
 def _draw_condition(scheme: str) -> Schema:
-    """Return, as JSON Schema, that a draw has no key that its scheme excludes, nor, unless fixed, a mapping as `size`."""
+    """Return, as JSON Schema, that a draw has no key which its scheme lacks, and no mapping as `size` unless fixed."""
     others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in SCHEMES[scheme]]
     sizes: Schema = {} if scheme == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
     return {"not": {"anyOf": others}, **sizes}

@@ -42,9 +42,6 @@ _NO_MARK = Mark(source_of("", "show"), 1, 1)
 def normal_form(plan: Plan) -> str:
     """Return a YAML config that loads as the same plan, defaults written out; InputError if tree or rate are too long.
 
-    Returns:
-        YAML; loading it gives the same plan, and the same hash.
-
     Note:
         Numbers are exact. An expected number or a rate is written, whichever is a finite decimal, and the other
         one as a remark; where neither is one the rate is a quotient such as 1/97. `epochs` have become steps.
