@@ -130,7 +130,7 @@ def _not_both(first: str, second: str) -> Schema:
 
 
 def _size_conditions() -> Schema:
-    """Return the JSON Schema of sizes: `examples`, or levels with a count or range each, or a tree of named levels."""
+    """Return the JSON Schema of sizes: `examples`, or levels with a count or range each, or named levels and a tree."""
     ends = [{"required": ["min"]}, {"required": ["max"]}]
     count = {"required": ["count"], "not": {"anyOf": ends}}
     level = {"oneOf": [count, {"required": ["min", "max"], "not": {"required": ["count"]}}]}
@@ -177,7 +177,7 @@ def _property_schema(declared: Key) -> Schema:
 
 
 def _value_schema(kind: ValueType) -> Schema:
-    """Return the JSON Schema of a value; one that is no text may be a reference too, a number have underscores."""
+    """Return the JSON Schema of a value; all but texts and lists may be references, and numbers have underscores."""
     core = kind.as_json_schema()
     if getattr(kind, "quotients", False):
         core = {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}

@@ -110,7 +110,7 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has unknown keys but no section; among foreign keys one like a section is no section."""
+    """Return True if a file has unknown keys and no section; one misspelt section among foreign keys does not count."""
     sections = {*REQUIRED_SECTIONS, "phases"}
     if not sections.isdisjoint(root.entries):
         return False
@@ -134,7 +134,7 @@ def _no_sections_error(root: Section) -> Diagnostic | None:
 
 
 def _values_by_section(root: Section) -> dict[str, dict[str, str]]:
-    """Return a file's values as YAML by section, required ones in any case, and key; "" for the value of a section."""
+    """Return a file's values as YAML by section and key; all required sections are there, key "" is a whole section."""
     sections: dict[str, dict[str, str]] = {section: {} for section in REQUIRED_SECTIONS}
     for key, node in root.entries.items():
         if _is_unknown(key):
@@ -155,7 +155,7 @@ def _example_lines(given: dict[str, dict[str, str]]) -> Iterator[str]:
 
 
 def _completed(given: dict[str, dict[str, str]]) -> tuple[dict[str, dict[str, str]], dict[str, list[str]]]:
-    """Return the values by section with all that an example needs, and by section the remarks on what was added."""
+    """Return the values with those that an example needs in addition, and by section the remarks on what was added."""
     sections = {section: dict(keys) for section, keys in given.items()}
     remarks: dict[str, list[str]] = {}
     if AMOUNT_KEYS.isdisjoint({*sections["sampling"], *sections["training"]}):
@@ -432,7 +432,7 @@ def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, str]:
-    """Return the path of the anchor of each value aliased from outside a section or `x-` keys, by its path inside."""
+    """Return, by path in the section, the path of the anchor of each value aliased from outside it or `x-` keys."""
     # An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}
@@ -485,7 +485,7 @@ def _sorted_diagnostics(diagnostics: Iterable[Diagnostic], path: str) -> tuple[D
 
 
 def _positions(source: Source, written: Section, root: Section) -> dict[str, tuple[int, int]]:
-    """Return line and column (from 1) of each key of this file, by its path as written, in long form and in phases."""
+    """Return line and column (from 1) of each key in this file by each path: as written, in long form, in a phase."""
     trees = [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]
     marks: dict[str, tuple[int, int]] = {}
     for start, tree in trees:

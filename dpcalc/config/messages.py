@@ -155,7 +155,7 @@ def key_suggestion(section: str, key: str) -> Suggestion:
 
 
 def _synonym_suggestion(section: str, key: str) -> Suggestion | None:
-    """Return our key for one of another tool, by the synonyms of the section and then of all; None if it is none."""
+    """Return our key for a key of another tool, by the synonyms of the section first; None if it is no synonym."""
     word = _underscored(key)
     local = _SECTION_SYNONYMS.get(section, {}).get(word)
     ours = f"{section}.{local}" if local else _CANONICAL.get(word)
@@ -329,7 +329,7 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return the error of a value that is no allowed word (DPC104) or no text (DPC102), planned methods in other words.
+    """Return DPC104 for a value that is no allowed word, with other advice for a planned method; DPC102 for no text.
 
     Args:
         key: the key whose value it is.
@@ -362,7 +362,7 @@ def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
 
 
 def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
-    """Return DPC107 for a draw stated directly, of several levels or beside a named one, at an option's key if any.
+    """Return DPC107 for a draw stated without a level's name although there are several levels or one is named too.
 
     Args:
         sampling: the section, of the file or a phase.

@@ -120,7 +120,7 @@ def _run_lines(phase: Phase) -> Iterator[str]:
 
 
 def _sampling_lines(phase: Phase) -> Iterator[str]:
-    """Yield the line of `episodes`, or a line for each level's draw; that of a part's outermost has no `expected`."""
+    """Yield the line of `episodes`, or one for each level's draw; the outermost of a part never states `expected`."""
     if phase.hierarchy.episodes is not None:
         yield f"{EPISODES}: {_mapping_text(asdict(phase.hierarchy.episodes))}"
         return
@@ -140,7 +140,7 @@ def _draw_line(level: Level) -> str:
 
 
 def _mapping_text(entries: Mapping[str, object]) -> str:
-    """Return keys and values, the latter as YAML or numbers or True, as a YAML mapping in braces."""
+    """Return a YAML mapping in braces of keys and their values, which are YAML texts, numbers or True."""
     texts = (f"{key}: {'true' if value is True else value}" for key, value in entries.items())
     return f"{{{', '.join(texts)}}}"
 
@@ -153,7 +153,7 @@ def _mechanism_text(phase: Phase) -> str:
 
 
 def _parameter_texts(mechanism: Mechanism) -> dict[str, str]:
-    """Return the finite parameters of a mechanism as YAML by key; `also` is a list of mappings, left out if empty."""
+    """Return a mechanism's finite parameters as YAML by key; `also` is a list of mappings, left out if it is empty."""
     plain = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
     others = [_mapping_text({"noise_multiplier": _float_text(noise)}) for noise in getattr(mechanism, "also", ())]
     also = {"also": f"[{', '.join(others)}]"} if others else {}
@@ -186,7 +186,7 @@ def _amount_and_remark(level: Level) -> tuple[dict[str, object], str]:
 
 
 def _size_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) -> str:
-    """Return the rate of a draw of a fixed size, or the steps of a shuffled pass, or that small parents are whole."""
+    """Return the remark on a draw of a size: its rate, the steps of a pass, or that small parents are drawn whole."""
     limit = "" if level.is_equal else "at most "
     if isinstance(scheme, Shuffle):
         return f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
@@ -196,7 +196,7 @@ def _size_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) -> str
 
 
 def _options(scheme: Scheme) -> dict[str, object]:
-    """Return the options of a scheme, all but its amount, that are not the default, by key as configs and hashes do."""
+    """Return the options of a scheme that are not the default, by key as in configs; `at_most` is part of the size."""
     match scheme:
         case Shuffle(drop_last=True):
             return {"drop_last": True}
@@ -212,7 +212,7 @@ def _options(scheme: Scheme) -> dict[str, object]:
 
 
 def _cyclic_rate_and_remark(level: Level, rate: Fraction) -> tuple[dict[str, object], str]:
-    """Return the rate of a cyclic Poisson draw by key, and how many it expects of all groups as a remark, or ""."""
+    """Return the rate of a cyclic Poisson draw by key, and a remark on the number expected in all groups, or ""."""
     # An expected number that is simpler than the rate would be written instead of it, if a step drew from all groups.
     is_remarked = level.is_equal and not _is_expected_simpler(level, rate)
     remark = f"of all groups expected {_rounded_text(rate * level.count)}" if is_remarked else ""
@@ -361,7 +361,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's stated `epochs`, and "batch_size" or "expected" if its outermost draw in part states that.
+    """Return a phase's stated `epochs`, and "batch_size" or "expected" if its outermost draw of a part states that.
 
     Args:
         root: the config in its long form.

@@ -232,7 +232,7 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
 
 
 def _missing_amount_option(given: _GivenKeys) -> str:
-    """Return the option for how much the scheme draws; "" if that is given, not needed, or of an unknown scheme."""
+    """Return the missing option that states how much the scheme draws; "" if none is, or the scheme is unknown."""
     takes = SCHEMES.get(given.scheme or "poisson", ())
     if "size" in takes and not given.has("sampling.size", "training.batch_size"):
         return "--batch-size"

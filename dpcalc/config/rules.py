@@ -85,7 +85,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> list[Level]:
-    """Return a phase's levels before the first misread draw; undrawn ones are drawn whole, unknown counts MAX_COUNT."""
+    """Return a phase's levels before the first misread draw; without a draw they are drawn whole, without a count large."""
     levels = []
     for name, count_range in zip(config.names, config.counts, strict=True):
         if name not in draws and run.node("sampling", name) is not None and not run.episodes:
@@ -167,7 +167,7 @@ def _last_size_mark(root: Section) -> Mark:
 
 
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors of the sizes that levels state, or, with `data.tree` and several levels, of stating any size."""
+    """Yield the errors of the sizes that levels state; beside `data.tree`, several levels must state none."""
     levels = node_at(config.root, "data", "levels")
     items = levels.items if isinstance(levels, Items) else ()
     has_tree = node_at(config.root, "data", "tree") is not None
@@ -231,7 +231,7 @@ def _draw_size_errors(
 
 
 def _expected_errors(draw: Node | None, name: str, max_count: int) -> Iterator[Diagnostic]:
-    """Yield the error of an `expected` number above the most units of a parent, or above those of one group of them."""
+    """Yield the error of an `expected` number above the largest count of its level, or above that of one group."""
     expected = entry(draw, "expected")
     number = scalars.number_of(expected)
     if expected is not None and number is not None:
@@ -394,7 +394,7 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _missing_unit_errors(privacy: Section, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC103 if there are several levels, unless an unknown key of the section probably means `unit`."""
+    """Yield DPC103 for several levels without a unit, unless an unknown key of the section probably means it."""
     unknown = _own_keys(privacy) - keys_of(Privacy).keys()
     if len(names) > 1 and not any(key_suggestion("privacy", key).key == "unit" for key in unknown):
         message = f"`privacy.unit` is missing: the data have {len(names)} levels ({', '.join(names)})"
@@ -416,7 +416,7 @@ def _wrong_unit_errors(unit: Scalar, names: tuple[str, ...], *, has_episodes: bo
 
 
 def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield errors of a phase without `episodes`: draws of unknown levels, none of the outermost, none or two rates."""
+    """Yield the errors of draws (unknown level, no outermost one, none or two rates) of a phase without `episodes`."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return
@@ -458,7 +458,7 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC108 if the `clip` of a mechanism that takes one is a text, but no level, `batch` or episodes' `task`."""
+    """Yield DPC108 for a `clip` text that is no level, `batch` or episodes' `task`, if the mechanism takes `clip`."""
     tasks = {TASK: f"`{TASK}` clips each constructed task"} if _has_episodes(run) else {}
     others = tasks | {BATCH: f"`{BATCH}` clips the whole batch as one vector"}
     clip, kind = run.node("mechanism", "clip"), run.node("mechanism", "type")
