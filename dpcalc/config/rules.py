@@ -85,7 +85,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> list[Level]:
-    """Return a phase's levels before the first misread draw; without a draw they are drawn whole, without a count large."""
+    """Return a phase's levels before the first misread draw; those without a draw are whole, without a count large."""
     levels = []
     for name, count_range in zip(config.names, config.counts, strict=True):
         if name not in draws and run.node("sampling", name) is not None and not run.episodes:
