@@ -153,13 +153,15 @@ def git_root(folder: Path) -> Path | None:
     return None
 
 
-def refuse_outward_link(path: str) -> None:
-    """Raise ConfigError if a config is a symbolic link that leads out of its git repository.
+def config_source(path: str) -> Source:
+    """Return the text of a config, "-" for standard input; ConfigError if a link leads out of its repository."""
+    refuse_outward_link(path)
+    return decode(read_bytes(path), STDIN if path == "-" else path)
 
-    Raises:
-        ConfigError: a link leads out. The author of the link is not the user who named the file, and a message would
-            show lines of a file outside the repository.
-    """
+
+def refuse_outward_link(path: str) -> None:
+    """Raise ConfigError if a config is a symbolic link that leads out of its git repository."""
+    # The author of the link is not the user who named the file, and a message would show lines of the target.
     if path != "-" and leaves_repository(path):
         message = "is a symbolic link that leaves the repository"
         raise whole_file(path, "DPC110", message, "name the file itself")
@@ -313,11 +315,7 @@ def send(path: str, data: bytes) -> None:
 
 
 def is_device(path: str) -> bool:
-    """Return True if a path leads to a device, pipe or socket: something that is neither a file nor a folder.
-
-    Args:
-        path: a name, which need not exist.
-    """
+    """Return True if a path leads to a device, pipe or socket; False for a file, a folder or an unused name."""
     target = Path(path)
     return target.exists() and not target.is_file() and not target.is_dir()
 
@@ -356,8 +354,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
-    """Context manager that yields a synced file with the data beside `target`; it is removed unless renamed."""
-    # A name that the file still has in the end is removed.
+    """Context manager that yields a file with the data beside `target`, to be renamed; then its old name is gone."""
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)
     try:
@@ -365,13 +362,18 @@ def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = 
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        # The owner before the mode: changing the owner can clear bits of the mode.
-        if like is not None and hasattr(os, "chown"):
-            with contextlib.suppress(PermissionError):
-                os.chown(fresh, like.st_uid, like.st_gid)
-        fresh.chmod(_new_file_mode() if like is None else stat.S_IMODE(like.st_mode))
+        _set_permissions(fresh, like)
         # The file gets its name here, and the folder is synced after it.
         yield fresh
         _sync_folder(target.parent)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def _set_permissions(path: Path, like: os.stat_result | None) -> None:
+    """Give a file the mode and, where that is allowed, the owner of another one; None for the mode of a new file."""
+    # The owner before the mode: changing the owner can clear bits of the mode.
+    if like is not None and hasattr(os, "chown"):
+        with contextlib.suppress(PermissionError):
+            os.chown(path, like.st_uid, like.st_gid)
+    path.chmod(_new_file_mode() if like is None else stat.S_IMODE(like.st_mode))

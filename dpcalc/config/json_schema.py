@@ -101,20 +101,27 @@ def _mechanism_requirements() -> Schema:
     needed: Schema = {"required": ["noise_multiplier"]}
     for name in MECHANISMS:
         required = [key for key, each in mechanism_keys(name).items() if each.is_required]
-        has_type = {"properties": {"type": {"const": name}}, "required": ["type"]}
-        needed = {"if": has_type, "then": {"required": required}, "else": needed}
+        needed = {"if": _states("type", name), "then": {"required": required}, "else": needed}
     return needed
 
 
 def _scheme_conditions() -> Schema:
-    """Return the JSON Schema of the keys that each stated scheme excludes, and of `rate` beside `expected`."""
+    """Return the JSON Schema of draws: `rate` excludes `expected`, and each scheme excludes what it does not take."""
     rules: list[Schema] = [_not_both("rate", "expected")]
-    for name, keys in SCHEMES.items():
-        others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in keys]
-        scheme = {"properties": {"scheme": {"const": name}}, "required": ["scheme"]}
-        sizes: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
-        rules.append({"if": scheme, "then": {"not": {"anyOf": others}, **sizes}})
+    rules += [{"if": _states("scheme", name), "then": _draw_condition(name)} for name in SCHEMES]
     return {"allOf": rules}
+
+
+def _draw_condition(scheme: str) -> Schema:
+    """Return, as JSON Schema, that a draw has no key which its scheme lacks, and no mapping as `size` unless fixed."""
+    others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in SCHEMES[scheme]]
+    sizes: Schema = {} if scheme == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
+    return {"not": {"anyOf": others}, **sizes}
+
+
+def _states(key: str, word: str) -> Schema:
+    """Return, as JSON Schema, that a key is stated and has this word as its value."""
+    return {"properties": {key: {"const": word}}, "required": [key]}
 
 
 def _not_both(first: str, second: str) -> Schema:
@@ -123,7 +130,7 @@ def _not_both(first: str, second: str) -> Schema:
 
 
 def _size_conditions() -> Schema:
-    """Return the JSON Schema of the ways to state sizes: `examples`, a size at each level, or a tree."""
+    """Return the JSON Schema of sizes: `examples`, or levels with a count or range each, or named levels and a tree."""
     ends = [{"required": ["min"]}, {"required": ["max"]}]
     count = {"required": ["count"], "not": {"anyOf": ends}}
     level = {"oneOf": [count, {"required": ["min", "max"], "not": {"required": ["count"]}}]}
@@ -141,9 +148,8 @@ def _type_conditions() -> Schema:
     """Return the JSON Schema of the keys that each stated mechanism type takes; without `type` all are allowed."""
     rules = []
     for name in MECHANISMS:
-        has_type = {"properties": {"type": {"const": name}}, "required": ["type"]}
         keys = {"propertyNames": {"anyOf": [{"enum": [*mechanism_keys(name)]}, {"pattern": "^x-"}]}}
-        rules.append({"if": has_type, "then": keys})
+        rules.append({"if": _states("type", name), "then": keys})
     return {"allOf": rules}
 
 
@@ -171,7 +177,7 @@ def _property_schema(declared: Key) -> Schema:
 
 
 def _value_schema(kind: ValueType) -> Schema:
-    """Return the JSON Schema of a value in all forms that a config may write it in."""
+    """Return the JSON Schema of a value; all but texts and lists may be references, and numbers have underscores."""
     core = kind.as_json_schema()
     if getattr(kind, "quotients", False):
         core = {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}
@@ -211,26 +217,22 @@ def table_rows() -> Iterator[_Row]:
 
 
 def _section_rows(section: Schema, path: str, sections: Schema, described: set[str]) -> Iterator[_Row]:
-    """Yield a table row for each key of a section, each followed by the rows of its mapping if not yet described.
-
-    Args:
-        section: schema of the mapping.
-        path: its dotted path.
-        sections: schemas of all mappings by name.
-        described: names of the mappings whose keys are in the table already; updated.
-    """
+    """Yield a row for each key of a section, followed by those of its mapping if that is not yet in `described`."""
     for key, value in section["properties"].items():
-        dotted = f"{path}.{key}" if path else key
-        listed = value.get("type") == "array"
-        name = str((value["items"] if listed else value).get("$ref", "")).rpartition("/")[2]
-        kind = ("list of mappings" if listed else "mapping") if name else _value_text(value)
+        dotted, name = f"{path}.{key}" if path else key, _mapping_name(value)
         meaning = f"{value['description']} Keys as above." if name in described else value["description"]
-        yield f"`{dotted}`", kind, _default_text(key, section), meaning.replace("|", "\\|")
+        yield f"`{dotted}`", _value_text(value), _default_text(key, section), meaning.replace("|", "\\|")
         if name and name not in described:
             described.add(name)
-            yield from _section_rows(sections[name], f"{dotted}[]" if listed else dotted, sections, described)
+            inner = dotted if "$ref" in value else f"{dotted}[]"
+            yield from _section_rows(sections[name], inner, sections, described)
     if isinstance(section.get("additionalProperties"), dict):
         yield f"`{path}.{_LEVEL_NAME}`", "mapping", "", "The draw of a level, by its name. Keys as above."
+
+
+def _mapping_name(value: Schema) -> str:
+    """Return the name in `$defs` of the mapping that a value is or, as a list, consists of; "" for other values."""
+    return str(value.get("items", value).get("$ref", "")).rpartition("/")[2]
 
 
 def _default_text(key: str, section: Schema) -> str:
@@ -244,7 +246,9 @@ def _default_text(key: str, section: Schema) -> str:
 
 
 def _value_text(value: Schema) -> str:
-    """Return the types that a value may have, in words and joined by "or", without references."""
+    """Return the types of a value in words, joined by "or": "mapping", "list of mappings", or all but references."""
+    if _mapping_name(value):
+        return "mapping" if "$ref" in value else "list of mappings"
     kinds = [schema for schema in value.get("anyOf", [value]) if "$ref" not in schema]
     flat = [inner for schema in kinds for inner in schema.get("anyOf", [schema])]
     return " or ".join(_type_text(schema) for schema in flat)

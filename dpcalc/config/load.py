@@ -19,15 +19,8 @@ from dpcalc.config.documents import (
     unresolved_errors,
 )
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
-from dpcalc.config.files import Files, config_folder, refuse_outward_link
-from dpcalc.config.messages import (
-    NOT_YET,
-    Suggestion,
-    key_suggestion,
-    missing_key_error,
-    sections_meant,
-    wrong_type_error,
-)
+from dpcalc.config.files import Files, config_folder, config_source
+from dpcalc.config.messages import NOT_YET, key_suggestion, missing_key_error, sections_meant, wrong_type_error
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.overrides import (
     COMMAND_LINE,
@@ -41,17 +34,7 @@ from dpcalc.config.rules import consistency_errors, remarks
 from dpcalc.config.scalars import AMOUNT_KEYS
 from dpcalc.config.schema import REQUIREMENT, SCHEMES, keys_in
 from dpcalc.config.sections import Sections, read_sections
-from dpcalc.config.source import (
-    STDIN,
-    ConfigError,
-    Diagnostic,
-    Source,
-    decode,
-    error,
-    read_bytes,
-    source_of,
-    whole_file,
-)
+from dpcalc.config.source import ConfigError, Diagnostic, Source, error, source_of, whole_file
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, replace_at, walk, within
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
 from dpcalc.errors import listed
@@ -72,32 +55,53 @@ _EXAMPLE_VALUES = (
 MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile file could else make hours of work
 
 
-def _wrong_file_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield the error of a file of another kind or version, and DPC111 if its phases inherit too much in all."""
-    wrong = _other_kind_error(root)
-    if wrong is not None:
-        yield wrong
+def _refuse_other_file(root: Section) -> None:
+    """Raise ConfigError for a file of another version or tool, and if its phases inherit too much in all."""
+    # In a file of another kind every key is wrong: one error says so, instead of one for each key.
+    kind_error = (
+        _requirement_error(root) or _hydra_error(root) or _other_version_error(root) or _no_sections_error(root)
+    )
+    errors = [each for each in (kind_error, _inheritance_error(root)) if each is not None]
+    if errors:
+        raise ConfigError(errors)
+
+
+def _requirement_error(root: Section) -> Diagnostic | None:
+    """Return DPC104 if `requires` excludes this version of dpcalc, else None."""
+    requires = root.entries.get("requires")
+    if not isinstance(requires, Scalar) or satisfies(__version__, requires.text) is not False:
+        return None
+    message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
+    return error("DPC104", requires.mark, message, "use a version that it names, or change `requires`")
+
+
+def _hydra_error(root: Section) -> Diagnostic | None:
+    """Return DPC110 for a file of Hydra, which has a list `defaults` of other files; else None."""
+    defaults = root.entries.get("defaults")
+    if not isinstance(defaults, Items):
+        return None
+    return error("DPC110", defaults.anchor, "`defaults` names other files that are not read here", HYDRA_HINT)
+
+
+def _other_version_error(root: Section) -> Diagnostic | None:
+    """Return DPC104 if `version` is a number other than VERSION, else None."""
+    version = root.entries.get("version")
+    number = scalars.value(version) if isinstance(version, Scalar) else None
+    if not isinstance(version, Scalar) or not isinstance(number, Fraction) or number == VERSION:
+        return None
+    message = f"version {version.text} of the config file {NOT_YET}"
+    return error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
+
+
+def _inheritance_error(root: Section) -> Diagnostic | None:
+    """Return DPC111 if phases times keys and values that each inherits exceed MAX_INHERITED, else None."""
     phases = root.entries.get("phases")
-    # Each phase gets a copy of all that it inherits, so that the work is the product; the limit on events bounds the
-    # file only.
+    # Each phase gets a copy of all that it inherits; the limit on events bounds the file only.
     inherited = sum(1 for key in RUN_KEYS if key in root.entries for _ in walk(root.entries[key], key))
-    if isinstance(phases, Items) and inherited * len(phases.items) > MAX_INHERITED:
-        message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
-        yield error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?")
-
-
-def _other_kind_error(root: Section) -> Diagnostic | None:
-    """Return the error of a file for another version or tool, or without any section; None for a config."""
-    version, requires = root.entries.get("version"), root.entries.get("requires")
-    if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
-        message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
-        return error("DPC104", requires.mark, message, "use a version that it names, or change `requires`")
-    if isinstance(defaults := root.entries.get("defaults"), Items):
-        return error("DPC110", defaults.anchor, "`defaults` names other files that are not read here", HYDRA_HINT)
-    if isinstance(version, Scalar) and isinstance(number := scalars.value(version), Fraction) and number != VERSION:
-        message = f"version {version.text} of the config file {NOT_YET}"
-        return error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
-    return _no_sections_error(root) if _lacks_sections(root) else None
+    if not isinstance(phases, Items) or inherited * len(phases.items) <= MAX_INHERITED:
+        return None
+    message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
+    return error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?")
 
 
 def _is_unknown(key: str) -> bool:
@@ -106,7 +110,7 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has unknown keys and no section of a config, not even a misspelt one."""
+    """Return True if a file has unknown keys and no section; one misspelt section among foreign keys does not count."""
     sections = {*REQUIRED_SECTIONS, "phases"}
     if not sections.isdisjoint(root.entries):
         return False
@@ -116,9 +120,11 @@ def _lacks_sections(root: Section) -> bool:
     return bool(meant) and len(meant & sections) <= max_misspelt
 
 
-def _no_sections_error(root: Section) -> Diagnostic:
-    """Return DPC101 for a file without sections, with an example config if any of its keys is known."""
-    sections = _keys_by_section(root)
+def _no_sections_error(root: Section) -> Diagnostic | None:
+    """Return DPC101 for a file without sections, with an example config if any of its keys is known; else None."""
+    if not _lacks_sections(root):
+        return None
+    sections = _values_by_section(root)
     given = {section: keys for section, keys in sections.items() if keys}
     written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
     hint = f"write {written}" if written else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
@@ -127,22 +133,29 @@ def _no_sections_error(root: Section) -> Diagnostic:
     return replace(finding, example=tuple(_example_lines(sections))) if written else finding
 
 
-def _keys_by_section(root: Section) -> dict[str, dict[str, str]]:
-    """Return the keys of a file and their values as YAML, by the section in which they belong."""
+def _values_by_section(root: Section) -> dict[str, dict[str, str]]:
+    """Return a file's values as YAML by section and key; all required sections are there, key "" is a whole section."""
     sections: dict[str, dict[str, str]] = {section: {} for section in REQUIRED_SECTIONS}
     for key, node in root.entries.items():
-        meant = key_suggestion("", key) if _is_unknown(key) else Suggestion()
-        if meant.section and meant.section != meant.key:
-            sections.setdefault(meant.section, {})[meant.key] = _flow(node)
-        elif not _is_unknown(key) and key != "version" and not key.startswith(USER_KEY):
+        if _is_unknown(key):
+            meant = key_suggestion("", key)
+            if meant.section not in {"", meant.key}:
+                sections.setdefault(meant.section, {})[meant.key] = _flow(node)
+        elif key != "version" and not key.startswith(USER_KEY):
             sections[key] = {"": _flow(node)}
     return sections
 
 
 def _example_lines(given: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield the lines of an example config with the given keys; a comment marks what was added."""
-    # What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a
-    # file.
+    """Yield the lines of an example config with the given values; a comment marks what was added."""
+    sections, remarks = _completed(given)
+    yield f"version: {VERSION}"
+    for section, keys in sections.items():
+        yield f"{section}: {_braced(keys)}" + (f"  # {'; '.join(remarks[section])}" if section in remarks else "")
+
+
+def _completed(given: dict[str, dict[str, str]]) -> tuple[dict[str, dict[str, str]], dict[str, list[str]]]:
+    """Return the values with those that an example needs in addition, and by section the remarks on what was added."""
     sections = {section: dict(keys) for section, keys in given.items()}
     remarks: dict[str, list[str]] = {}
     if AMOUNT_KEYS.isdisjoint({*sections["sampling"], *sections["training"]}):
@@ -152,9 +165,7 @@ def _example_lines(given: dict[str, dict[str, str]]) -> Iterator[str]:
         if choices.isdisjoint(sections[section]):
             sections[section] = {key: value, **sections[section]}
             remarks.setdefault(section, []).append(_SCHEMES if key == "scheme" else f"{key} is not in your file")
-    yield f"version: {VERSION}"
-    for section, keys in sections.items():
-        yield f"{section}: {_braced(keys)}" + (f"  # {'; '.join(remarks[section])}" if section in remarks else "")
+    return sections, remarks
 
 
 def _braced(keys: Mapping[str, str]) -> str:
@@ -173,7 +184,7 @@ def _flow(node: Node) -> str:
 
 def _version_errors(root: Section) -> Iterator[Diagnostic]:
     """Yield DPC103 for a missing `version` that is not only misspelt, or DPC102 for one that is no number."""
-    # Another version than this one is reported by `_other_kind_error`, a misspelt key by `read_sections`.
+    # Another version than this one is reported by `_other_version_error`, a misspelt key by `read_sections`.
     version = root.entries.get("version")
     if version is None and "version" not in sections_meant(root.entries):
         yield missing_key_error(root, "version")
@@ -275,9 +286,7 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
         assignments: overriding values such as "training.steps=1000", read by the rules of the file.
         overrides: all other overrides of the command line.
     """
-    refuse_outward_link(path)
-    source = decode(read_bytes(path), STDIN if path == "-" else path)
-    return _load(source, key, _with_assignments(assignments, overrides), config_folder(path))
+    return _load(config_source(path), key, _with_assignments(assignments, overrides), config_folder(path))
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
@@ -288,8 +297,7 @@ def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERR
         key: dotted path of the section that is the config.
         overrides: overrides of the command line; its `--unit` is ignored.
     """
-    refuse_outward_link(path)
-    source, files = decode(read_bytes(path), STDIN if path == "-" else path), config_folder(path)
+    source, files = config_source(path), config_folder(path)
     # Opened without `--unit`, whose word `all` names no level.
     others = tuple((option, text) for option, text in overrides.flags if option != "--unit")
     names = level_names(_open(source, key, replace(overrides, flags=others), files).root) or ()
@@ -363,7 +371,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a config in long form, all references resolved, and its errors; ConfigError if it is no config."""
+    """Return a config in long form, all references resolved, and its errors; ConfigError for TOML or another file."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)
@@ -372,13 +380,12 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
     main = Document(tree=replace_at(tree, part.keys, apply_changes(part.root, written)), tagged=tagged_paths(flaws))
     references = References(main, files)
     resolved = references.resolved(part.root)
-    sources = _alias_targets(tree, part.path, source) | references.ends  # of the file, not of settings
-    changes = replace(written, settings=_resolved_settings(written.settings, references))
+    aliased = {path: ("", origin) for path, origin in _alias_targets(tree, part.path, source).items()}
+    sources = aliased | references.ends  # of the file, not of settings
+    set_values = tuple(replace(item, value=references.resolved(item.value)) for item in written.settings)
+    changes = replace(written, settings=set_values)
     root, settings, lost = long_form(resolved if isinstance(resolved, Section) else part.root, changes)
-    # In a file of another kind every key is wrong: one error says so, instead of one for each key.
-    refusals = tuple(_wrong_file_errors(root))
-    if refusals:
-        raise ConfigError(refusals)
+    _refuse_other_file(root)
     reference_errors = tuple(unresolved_errors(root, references.faults))
     syntax = (flaw.diagnostic for flaw in flaws if within(part.path, flaw.path))
     return _OpenedConfig(
@@ -391,13 +398,8 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
     )
 
 
-def _resolved_settings(settings: Sequence[Assignment], references: References) -> tuple[Assignment, ...]:
-    """Return the settings of the command line with references in their values replaced, faults kept by the reader."""
-    return tuple(replace(item, value=references.resolved(item.value)) for item in settings)
-
-
 def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
-    """Load a source; ConfigError with all errors in file order, except that of a batch size without bound."""
+    """Load a source; ConfigError with all errors in file order, but that of a batch size without bound in `refusal`."""
     opened = _open(source, key, overrides, files)
     config = _sections_without_errors(opened, source, files)
     plan = build(config)
@@ -429,8 +431,8 @@ def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files
     return config
 
 
-def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[str, str]]:
-    """Return, by dotted key, the place in the file of each value aliased from outside the section or from `x-` keys."""
+def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, str]:
+    """Return, by path in the section, the path of the anchor of each value aliased from outside it or `x-` keys."""
     # An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}
@@ -441,7 +443,7 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
             inside[scalar.path.removeprefix(prefix)] = place
         elif scalar.mark.source is source:
             outside.setdefault(place, scalar.path)
-    return {path: ("", outside[place]) for path, place in inside.items() if place in outside}
+    return {path: outside[place] for path, place in inside.items() if place in outside}
 
 
 def _every_scalar(tree: Node) -> Iterator[tuple[Scalar, bool]]:
@@ -483,7 +485,7 @@ def _sorted_diagnostics(diagnostics: Iterable[Diagnostic], path: str) -> tuple[D
 
 
 def _positions(source: Source, written: Section, root: Section) -> dict[str, tuple[int, int]]:
-    """Return line and column (from 1) of each value in this file by dotted key, as written and in long form."""
+    """Return line and column (from 1) of each key in this file by each path: as written, in long form, in a phase."""
     trees = [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]
     marks: dict[str, tuple[int, int]] = {}
     for start, tree in trees:

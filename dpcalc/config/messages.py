@@ -77,6 +77,7 @@ _SECTION_SYNONYMS = {
     "data.levels[]": {"size": "count", "number": "count", "n": "count", "examples": "count", "units": "count"},
     "sampling": {"type": "scheme", "method": "scheme", "count": "size", "number": "size"},
     "sampling.*": {"type": "scheme", "method": "scheme", "count": "size", "number": "size"},
+    "sampling.episodes": dict.fromkeys(_SYNONYMS["sampling.size"].split(), "tasks"),
     "training": {"size": "batch_size"},
 }
 # A key that several kinds of sections have is looked for in these sections last.
@@ -145,7 +146,8 @@ def key_suggestion(section: str, key: str) -> Suggestion:
     """
     # From what is surely meant to what is only near. A key that is right elsewhere is more likely misplaced than
     # misspelt, so this comes before the near spellings.
-    likely = _synonym_suggestion(section, key) or _misplaced_suggestion(key) or _misspelling_suggestion(section, key)
+    likely = _not_covered_suggestion(key) or _synonym_suggestion(section, key) or _misplaced_suggestion(key)
+    likely = likely or _misspelling_suggestion(section, key)
     if likely is not None:
         return likely
     allowed = ", ".join(keys_in(section))
@@ -153,22 +155,26 @@ def key_suggestion(section: str, key: str) -> Suggestion:
 
 
 def _synonym_suggestion(section: str, key: str) -> Suggestion | None:
-    """Return our key for another tool's key, or only a hint if no bound covers it; None if it is no synonym."""
-    word, top = key.lower().replace("-", "_"), section.partition(".")[0]
-    if word in _SECTION_SYNONYMS.get(section, {}):
-        name = _SECTION_SYNONYMS[section][word]
-        return Suggestion(hint=f"dpcalc calls this `{name}`", key=name, section=top)
-    if word in _NOT_COVERED:
-        return Suggestion(hint=_NOT_COVERED[word])
-    ours = _CANONICAL.get(word)
+    """Return our key for a key of another tool, by the synonyms of the section first; None if it is no synonym."""
+    word = _underscored(key)
+    local = _SECTION_SYNONYMS.get(section, {}).get(word)
+    ours = f"{section}.{local}" if local else _CANONICAL.get(word)
     if ours is None:
         return None
-    if ours == "sampling.size" and section == "sampling.episodes":
-        ours = "sampling.episodes.tasks"
-    home, _, name = ours.rpartition(".")
-    is_same_section = name in keys_in(section) and home.partition(".")[0] == top
-    hint = f"dpcalc calls this `{name if is_same_section else ours}`"
-    return Suggestion(hint=hint, key=name, section=ours.partition(".")[0])
+    top, name = ours.partition(".")[0], ours.rpartition(".")[2]
+    is_here = name in keys_in(section) and top == section.partition(".")[0]
+    return Suggestion(hint=f"dpcalc calls this `{name if is_here else ours}`", key=name, section=top)
+
+
+def _not_covered_suggestion(key: str) -> Suggestion | None:
+    """Return a hint without a key for another tool's setting that no bound covers; None for other keys."""
+    hint = _NOT_COVERED.get(_underscored(key))
+    return Suggestion(hint=hint) if hint else None
+
+
+def _underscored(key: str) -> str:
+    """Return a key in small letters, with underscores for hyphens."""
+    return key.lower().replace("-", "_")
 
 
 def _misplaced_suggestion(key: str) -> Suggestion | None:
@@ -185,10 +191,8 @@ def _misspelling_suggestion(section: str, key: str) -> Suggestion | None:
     near = nearest(key, tuple(keys_in(section)))
     if not near:
         return None
-    is_section = section in {"", "phases[]"}  # whose keys are sections
-    return Suggestion(
-        hint=f"did you mean `{near}`?", key=near, section=near if is_section else section.partition(".")[0]
-    )
+    home = near if section in {"", "phases[]"} else section.partition(".")[0]  # keys of those two are sections
+    return Suggestion(hint=f"did you mean `{near}`?", key=near, section=home)
 
 
 def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
@@ -210,10 +214,9 @@ def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
         text: the value.
         allowed: the allowed words.
     """
-    word = text.lower().replace("_", "-")
-    synonyms = (
-        _VALUES.get(key, {}) if key != "type" else {name: mechanism_class(name).other_names for name in MECHANISMS}
-    )
+    word, synonyms = text.lower().replace("_", "-"), _VALUES.get(key, {})
+    if key == "type":
+        synonyms = {name: mechanism_class(name).other_names for name in MECHANISMS}
     for ours, others in synonyms.items():
         if word in others.split():
             return f"dpcalc calls this `{ours}`"
@@ -299,13 +302,17 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
 
 
 def _type_hint(node: Node, expected: str) -> str:
-    """Return advice on a value of the wrong type, such as quotes around a text; "" for other mistakes."""
+    """Return the advice to quote a text, to write a range as {min, max}, or on the form of a number; "" without any."""
     if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
         return "quote it to make it a text"
-    inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # units of one level may differ in size
-    if inner and isinstance(node, Scalar) and (ends := _RANGE.fullmatch(node.text)):
-        return f"for units that differ in size write {{min: {ends[1]}, max: {ends[2]}}}"
-    return scalars.number_hint(node) if "number" in expected else ""
+    return _range_hint(node) or (scalars.number_hint(node) if "number" in expected else "")
+
+
+def _range_hint(node: Node) -> str:
+    """Return how to write a `count` such as 5-10 of a level that is not the outermost; "" for other values."""
+    is_inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # the outermost has no units that differ
+    ends = _RANGE.fullmatch(node.text) if is_inner and isinstance(node, Scalar) else None
+    return f"for units that differ in size write {{min: {ends[1]}, max: {ends[2]}}}" if ends else ""
 
 
 def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
@@ -322,20 +329,19 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return the error of a value that is no allowed word (DPC104) or no text (DPC102), with a hint.
+    """Return DPC104 for a value that is no allowed word, with other advice for a planned method; DPC102 for no text.
 
     Args:
         key: the key whose value it is.
         node: the value.
         allowed: the allowed words.
     """
-    text = node.text if isinstance(node, Scalar) else ""
-    if key == "method" and text in PLANNED_METHODS:
-        return error("DPC104", node.anchor, f"accounting method `{text}` {NOT_YET}", PLANNED_METHODS[text])
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         return wrong_type_error(node, listed(allowed))
+    if key == "method" and node.text in PLANNED_METHODS:
+        return error("DPC104", node.anchor, f"accounting method `{node.text}` {NOT_YET}", PLANNED_METHODS[node.text])
     message = f"`{node.path}` must be {listed(allowed)}, got {scalars.describe(node)}"
-    return error("DPC104", node.anchor, message, value_suggestion(key, text, allowed))
+    return error("DPC104", node.anchor, message, value_suggestion(key, node.text, allowed))
 
 
 def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
@@ -356,15 +362,15 @@ def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
 
 
 def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
-    """Return DPC107 for a draw stated directly, if its level is named as well or there are several levels.
+    """Return DPC107 for a draw stated without a level's name although there are several levels or one is named too.
 
     Args:
         sampling: the section, of the file or a phase.
         names: names of the levels, at least one.
     """
-    many = f", but the data have {len(names)} levels ({', '.join(names)})"
-    both = f" and names the level `{names[0]}` as well"
-    message = f"`{sampling.path}` describes a draw directly{many if len(names) > 1 else both}"
+    several = f", but the data have {len(names)} levels ({', '.join(names)})"
+    named = f" and names the level `{names[0]}` as well"
+    message = f"`{sampling.path}` describes a draw directly{several if len(names) > 1 else named}"
     hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
     # What the command line added to the section is more likely the mistake than what the file says.
     added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
@@ -373,7 +379,7 @@ def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
 
 
 def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return DPC101 for the first key that is probably a misspelt `episodes` or one of its keys; None without any.
+    """Return DPC101 for the first unknown key that is near `episodes` or a key of it, and near no level; else None.
 
     Args:
         sampling: the section; its first MAX_COMPARED keys are compared.
@@ -391,7 +397,7 @@ def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagno
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
-    """Return the error of an extra key: DPC107 if it conflicts with other keys, DPC101 if it is unknown.
+    """Return DPC107 for a key that `levels`, the mechanism type or the scheme excludes, else DPC101 for an unknown one.
 
     Args:
         section: the mapping that holds the key.

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
 
@@ -15,6 +15,7 @@ from dpcalc.config.scalars import EPISODES
 from dpcalc.config.source import Mark, source_of
 from dpcalc.config.tree import Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
+from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -40,9 +41,6 @@ _NO_MARK = Mark(source_of("", "show"), 1, 1)
 
 def normal_form(plan: Plan) -> str:
     """Return a YAML config that loads as the same plan, defaults written out; InputError if tree or rate are too long.
-
-    Returns:
-        YAML; loading it gives the same plan, and the same hash.
 
     Note:
         Numbers are exact. An expected number or a rate is written, whichever is a finite decimal, and the other
@@ -122,34 +120,44 @@ def _run_lines(phase: Phase) -> Iterator[str]:
 
 
 def _sampling_lines(phase: Phase) -> Iterator[str]:
-    """Yield the line of `episodes`, or a line for each level's draw with a remark.
-
-    In a part the outermost level has no `expected`, since the size of the part is not known.
-    """
+    """Yield the line of `episodes`, or one for each level's draw; the outermost of a part never states `expected`."""
     if phase.hierarchy.episodes is not None:
-        built = asdict(phase.hierarchy.episodes)
-        yield f"{EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
+        yield f"{EPISODES}: {_mapping_text(asdict(phase.hierarchy.episodes))}"
         return
     outermost, *others = phase.hierarchy.levels
     # In a part, whose size is not known, an expected number of units would mean no rate.
     if phase.part and outermost.count > 1:
         outermost = replace(outermost, min_count=1)
-    for level in (outermost, *others):
-        amount, remark = _amount_and_remark(level)
-        period = f", redraw_every: {level.redraw_every}" if level.redraw_every > 1 else ""
-        draw = f"{{scheme: {level.scheme.name}{amount}{period}}}"
-        yield f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
+    yield from map(_draw_line, (outermost, *others))
+
+
+def _draw_line(level: Level) -> str:
+    """Return the line of a level's draw, a YAML mapping in braces, with its rate or length as a comment."""
+    amount, remark = _amount_and_remark(level)
+    period = {"redraw_every": level.redraw_every} if level.redraw_every > 1 else {}
+    draw = _mapping_text({"scheme": level.scheme.name, **amount, **_options(level.scheme), **period})
+    return f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
+
+
+def _mapping_text(entries: Mapping[str, object]) -> str:
+    """Return a YAML mapping in braces of keys and their values, which are YAML texts, numbers or True."""
+    texts = (f"{key}: {'true' if value is True else value}" for key, value in entries.items())
+    return f"{{{', '.join(texts)}}}"
 
 
 def _mechanism_text(phase: Phase) -> str:
     """Return a phase's mechanism as a YAML mapping in braces, with `votes` and `clip` where it has them."""
-    mechanism, clip = phase.mechanism, phase.clip_names[phase.clip]
-    values = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
-    known = "".join(f", {key}: {_parameter_text(value)}" for key, value in values.items())
-    others = [f"{{noise_multiplier: {_float_text(noise)}}}" for noise in getattr(mechanism, "also", ())]
-    known += f", also: [{', '.join(others)}]" if others else ""
-    known += f", votes: {quoted(phase.votes)}" if phase.votes else ""
-    return f"{{type: {mechanism.name}{known}{f', clip: {quoted(clip)}' if phase.clips else ''}}}"
+    votes = {"votes": quoted(phase.votes)} if phase.votes else {}
+    clip = {"clip": quoted(phase.clip_names[phase.clip])} if phase.clips else {}
+    return _mapping_text({"type": phase.mechanism.name, **_parameter_texts(phase.mechanism), **votes, **clip})
+
+
+def _parameter_texts(mechanism: Mechanism) -> dict[str, str]:
+    """Return a mechanism's finite parameters as YAML by key; `also` is a list of mappings, left out if it is empty."""
+    plain = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
+    others = [_mapping_text({"noise_multiplier": _float_text(noise)}) for noise in getattr(mechanism, "also", ())]
+    also = {"also": f"[{', '.join(others)}]"} if others else {}
+    return {key: _parameter_text(value) for key, value in plain.items()} | also
 
 
 def _parameter_text(value: object) -> str:
@@ -159,60 +167,65 @@ def _parameter_text(value: object) -> str:
     return value if isinstance(value, str) else _float_text(value)  # type: ignore[arg-type]  # what else there is
 
 
-def _amount_and_remark(level: Level) -> tuple[str, str]:
-    """Return the amount and options of a draw as YAML, and a remark on its rate or length; both "" for all."""
+def _amount_and_remark(level: Level) -> tuple[dict[str, object], str]:
+    """Return the amount of a draw by its key, and a remark on its rate or length; both empty for all and any-order."""
     match level.scheme:
         case All():
-            return "", ""
+            return {}, ""
         case Fixed() | WithReplacement() | Shuffle() as scheme:
-            return _size_and_remark(level, scheme)
+            is_limit = isinstance(scheme, Fixed) and scheme.at_most
+            return {"size": f"{{at_most: {scheme.size}}}" if is_limit else scheme.size}, _size_remark(level, scheme)
         case RandomAllocation(times=times):
-            return f", times: {times}", f"rate {_rounded_text(level.rate)}"
-        case BallsInBins(bins=bins, is_held=is_held):
-            return f", bins: {bins}{', assignment: held' if is_held else ''}", f"rate {_rounded_text(level.rate)}"
+            return {"times": times}, f"rate {_rounded_text(level.rate)}"
+        case BallsInBins(bins=bins):
+            return {"bins": bins}, f"rate {_rounded_text(level.rate)}"
         case Poisson() | CappedPoisson() as poisson:
-            amount, remark = _rate_and_remark(level, poisson.probability)
-            cap = f", max_batch_size: {poisson.max_batch_size}" if isinstance(poisson, CappedPoisson) else ""
-            return f"{amount}{cap}", remark
+            return _rate_and_remark(level, poisson.probability)
         case CyclicPoisson() as cyclic:
-            return _cyclic_rate_and_remark(level, cyclic)
+            return _cyclic_rate_and_remark(level, cyclic.probability)
 
 
-def _size_and_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) -> tuple[str, str]:
-    """Return the size of a draw as YAML, and a remark on its rate or on the steps of a pass."""
+def _size_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) -> str:
+    """Return the remark on a draw of a size: its rate, the steps of a pass, or that small parents are drawn whole."""
     limit = "" if level.is_equal else "at most "
     if isinstance(scheme, Shuffle):
-        amount = f", size: {scheme.size}{', drop_last: true' if scheme.drop_last else ''}"
-        return amount, f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
+        return f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
     if isinstance(scheme, Fixed) and scheme.at_most:
-        return f", size: {{at_most: {scheme.size}}}", "all where there are fewer"
-    return f", size: {scheme.size}", f"rate {limit}{_rounded_text(level.rate)}"
+        return "all where there are fewer"
+    return f"rate {limit}{_rounded_text(level.rate)}"
 
 
-def _cyclic_rate_and_remark(level: Level, scheme: CyclicPoisson) -> tuple[str, str]:
-    """Return the rate and groups of a cyclic Poisson draw as YAML, and a remark, "" if there is none."""
-    rate = scheme.probability
-    groups = "".join(f", {key}: {value}" for key, value in _group_keys(scheme).items())
-    if _is_expected_simpler(level, rate):  # but it is that of all groups, and a step draws from one
-        return f", rate: {scalars.probability_text(rate) or rate}{groups}", ""
-    stated, remark = _rate_and_remark(level, rate)
-    return f"{stated}{groups}", remark and f"of all groups {remark}"
+def _options(scheme: Scheme) -> dict[str, object]:
+    """Return the options of a scheme that are not the default, by key as in configs; `at_most` is part of the size."""
+    match scheme:
+        case Shuffle(drop_last=True):
+            return {"drop_last": True}
+        case BallsInBins(is_held=True):
+            return {"assignment": "held"}
+        case CappedPoisson(max_batch_size=max_batch_size):
+            return {"max_batch_size": max_batch_size}
+        case CyclicPoisson():
+            keys = {name: getattr(scheme, name) for name in ("groups", "max_batch_size", "max_group_size")}
+            return {name: value for name, value in keys.items() if value is not None}
+        case _:
+            return {}
 
 
-def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
-    """Return the stated keys of draws from groups, but for the rate."""
-    limits = {"max_batch_size": scheme.max_batch_size, "max_group_size": scheme.max_group_size}
-    return {"groups": scheme.groups} | {key: value for key, value in limits.items() if value is not None}
+def _cyclic_rate_and_remark(level: Level, rate: Fraction) -> tuple[dict[str, object], str]:
+    """Return the rate of a cyclic Poisson draw by key, and a remark on the number expected in all groups, or ""."""
+    # An expected number that is simpler than the rate would be written instead of it, if a step drew from all groups.
+    is_remarked = level.is_equal and not _is_expected_simpler(level, rate)
+    remark = f"of all groups expected {_rounded_text(rate * level.count)}" if is_remarked else ""
+    return {"rate": _rate_text(level, rate)}, remark
 
 
-def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return the simpler of rate and expected number as YAML, and the other as a remark, "" if counts differ."""
-    if not level.is_equal:  # where an expected number has no meaning
-        return f", rate: {_rate_text(level, rate)}", ""
+def _rate_and_remark(level: Level, rate: Fraction) -> tuple[dict[str, object], str]:
+    """Return the simpler of rate and expected number by key, and the other as a remark, "" if counts differ."""
     expected = rate * level.count
     if _is_expected_simpler(level, rate):
-        return f", expected: {scalars.decimal_text(expected)}", f"rate {_rounded_text(rate)}"
-    return f", rate: {_rate_text(level, rate)}", f"expected {_rounded_text(expected)}"
+        return {"expected": scalars.decimal_text(expected)}, f"rate {_rounded_text(rate)}"
+    # Where counts differ an expected number has no meaning.
+    return {"rate": _rate_text(level, rate)}, f"expected {_rounded_text(expected)}" if level.is_equal else ""
 
 
 def _is_expected_simpler(level: Level, rate: Fraction) -> bool:
@@ -286,16 +299,15 @@ def fingerprint(plan: Plan) -> str:
 
 
 def _phase_content(phase: Phase) -> dict[str, object]:
-    """Return the hashed content of a phase: levels, episodes, tree, mechanism, clip and steps; not its name or part."""
-    values = phase.mechanism.identity
-    if not values.get("also", True):
-        del values["also"]  # an empty one, which older versions lack
+    """Return the hashed content of a phase: all but name and part; episodes, tree and `also` only if it has them."""
+    identity = phase.mechanism.identity
     return {
         "levels": [_level_content(level) for level in phase.hierarchy.levels],
         **({"episodes": asdict(phase.hierarchy.episodes)} if phase.hierarchy.episodes else {}),
         **({"tree": phase.hierarchy.tree.digest} if phase.hierarchy.tree else {}),
         "mechanism": phase.mechanism.name,
-        **{key: _exact_value(value) for key, value in values.items()},
+        # Older versions lack `also`.
+        **{key: _exact_value(value) for key, value in identity.items() if key != "also" or value},
         "clip": phase.clip,
         "steps": phase.steps,
     }
@@ -313,13 +325,8 @@ def _level_content(level: Level) -> dict[str, object]:
     scheme = level.scheme
     fewest = {} if level.is_equal else {"least": level.min_count}
     period = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
-    dropped = {"drop_last": True} if isinstance(scheme, Shuffle) and scheme.drop_last else {}
     limited = {"at_most": True} if isinstance(scheme, Fixed) and scheme.at_most else {}
-    capped = {"max_batch_size": scheme.max_batch_size} if isinstance(scheme, CappedPoisson) else {}
-    grouped = _group_keys(scheme) if isinstance(scheme, CyclicPoisson) else {}
-    assigned = {"assignment": "held"} if isinstance(scheme, BallsInBins) and scheme.is_held else {}
-    options = {**limited, **capped, **period, **dropped, **grouped, **assigned}
-    drawn = {"scheme": scheme.name, "amount": _hashed_amount(scheme), **options}
+    drawn = {"scheme": scheme.name, "amount": _hashed_amount(scheme), **limited, **period, **_options(scheme)}
     return {"name": level.name, "count": level.count, **fewest, **drawn}
 
 
@@ -354,7 +361,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's stated `epochs`, and the key of the amount if its first level not drawn whole is Poisson.
+    """Return a phase's stated `epochs`, and "batch_size" or "expected" if its outermost draw of a part states that.
 
     Args:
         root: the config in its long form.

@@ -208,13 +208,13 @@ class _GivenKeys:
         return self.texts.get(_SCHEME, "" if self.states(_SCHEME) else "poisson")
 
     @property
-    def needs_no_size(self) -> bool:
-        """Return True if the number of examples cannot matter for these draws, as for a plain Poisson rate."""
-        if self.has("sampling.max_batch_size"):
+    def needs_size(self) -> bool:
+        """Return True if epsilon can depend on the number of examples; False for a plain rate and an unknown scheme."""
+        if self.scheme in _CHOOSING_STEPS or (self.scheme and self.scheme not in SCHEMES):
             return False
-        rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
-        is_rated = self.scheme in {"poisson", "cyclic-poisson"} and rated
-        return is_rated or self.scheme in {"all", "any-order", *_CHOOSING_STEPS}
+        is_rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
+        is_free = self.scheme in {"all", "any-order"} or (self.scheme in {"poisson", "cyclic-poisson"} and is_rated)
+        return not is_free or self.has("sampling.max_batch_size")
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
@@ -225,23 +225,21 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
         ("--steps", given.has("training.steps", "training.epochs")),
         ("--delta", given.has("privacy.delta")),
     ]
-    draw_flag = _missing_draw_flag(given)
-    return (*((draw_flag,) if draw_flag else ()), *(option for option, is_given in needed if not is_given))
+    amount_option = _missing_amount_option(given)
+    if amount_option or (given.needs_size and not given.states(_SIZE)):
+        needed.insert(0, (amount_option or "--dataset-size", False))
+    return tuple(option for option, is_given in needed if not is_given)
 
 
-def _missing_draw_flag(given: _GivenKeys) -> str:
-    """Return the option that the draws still need, for an amount or a size; "" if none, or the scheme is unknown."""
-    if given.scheme and given.scheme not in SCHEMES:
-        return ""  # which of the next four it needs is not known
+def _missing_amount_option(given: _GivenKeys) -> str:
+    """Return the missing option that states how much the scheme draws; "" if none is, or the scheme is unknown."""
     takes = SCHEMES.get(given.scheme or "poisson", ())
     if "size" in takes and not given.has("sampling.size", "training.batch_size"):
         return "--batch-size"
-    if given.scheme in _CHOOSING_STEPS:
-        key = _CHOOSING_STEPS[given.scheme]
-        return "" if given.has(key) else f"--set {key}=N"
-    if "rate" in takes and not given.has(*_AMOUNTS):
-        return "--sample-rate"
-    return "" if given.needs_no_size or given.states(_SIZE) else "--dataset-size"
+    key = _CHOOSING_STEPS.get(given.scheme, "")
+    if key and not given.has(key):
+        return f"--set {key}=N"
+    return "--sample-rate" if "rate" in takes and not given.has(*_AMOUNTS) else ""
 
 
 def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic, ...]]:

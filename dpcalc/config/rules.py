@@ -85,7 +85,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> list[Level]:
-    """Return a phase's levels up to the first misread draw, with MAX_COUNT for an unknown count."""
+    """Return a phase's levels before the first misread draw; those without a draw are whole, without a count large."""
     levels = []
     for name, count_range in zip(config.names, config.counts, strict=True):
         if name not in draws and run.node("sampling", name) is not None and not run.episodes:
@@ -132,7 +132,8 @@ def _size_errors(config: Sections) -> Iterator[Diagnostic]:
                 parent = config.tree.smallest_parent(number) if config.tree else ""
                 draw = entry(run.node("sampling"), name)
                 yield from _draw_size_errors(draw, name, count_range, parent)
-                yield from _expected_errors(draw, name, count_range)
+                yield from _expected_errors(draw, name, count_range[1])
+                yield from _expected_range_errors(draw, name, count_range)
         if config.count_ranges and config.tree is None:
             yield from _epoch_errors(run, config.names, config.count_ranges)
 
@@ -166,7 +167,7 @@ def _last_size_mark(root: Section) -> Mark:
 
 
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors of the sizes that levels state; with `data.tree` several levels may state none."""
+    """Yield the errors of the sizes that levels state; beside `data.tree`, several levels must state none."""
     levels = node_at(config.root, "data", "levels")
     items = levels.items if isinstance(levels, Items) else ()
     has_tree = node_at(config.root, "data", "tree") is not None
@@ -178,7 +179,7 @@ def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _stated_size_errors(level: Section) -> Iterator[Diagnostic]:
-    """Yield DPC107 for `count` beside `min` or `max`; without `count` the errors of the range."""
+    """Yield DPC107 for `count` beside `min` or `max`; without `count` and unknown keys the errors of the range."""
     stated = {key: node for key, node in level.entries.items() if key in _SIZE_KEYS}
     count = stated.get("count")
     if isinstance(count, Scalar) and len(stated) > 1:
@@ -191,10 +192,9 @@ def _stated_size_errors(level: Section) -> Iterator[Diagnostic]:
 def _size_beside_tree_errors(level: Section) -> Iterator[Diagnostic]:
     """Yield DPC107 for each of `count`, `min` and `max` that a level states although `data.tree` gives all counts."""
     for key, node in level.entries.items():
-        if key not in _SIZE_KEYS:
-            continue
-        message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
-        yield error("DPC107", node.key or node.anchor, message, "with a tree the levels have names only")
+        if key in _SIZE_KEYS:
+            message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
+            yield error("DPC107", node.key or node.anchor, message, "with a tree the levels have names only")
 
 
 def _own_keys(section: Section) -> set[str]:
@@ -220,14 +220,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield the error of a draw without replacement whose `size` exceeds the fewest units of a parent.
-
-    Args:
-        draw: the draw in the file, or None.
-        name: of its level.
-        count_range: (fewest, most) units under one parent.
-        smallest_parent: dotted path of the smallest parent in `data.tree`, "" without a tree.
-    """
+    """Yield the error of a draw without replacement whose `size` exceeds the fewest units of a parent."""
     scheme, size = entry(draw, "scheme"), entry(draw, "size")
     kind = scheme.text if isinstance(scheme, Scalar) else ""
     number = scalars.number_of(size)
@@ -237,19 +230,22 @@ def _draw_size_errors(
             yield error(fault.code, size.anchor, f"`{size.path}` {fault.problem}", f"{fault.hint}{advice}")
 
 
-def _expected_errors(draw: Node | None, name: str, count_range: tuple[int, int]) -> Iterator[Diagnostic]:
-    """Yield the error of an `expected` number that is too large, and DPC107 if parents differ in size."""
-    fewest, largest = count_range
+def _expected_errors(draw: Node | None, name: str, max_count: int) -> Iterator[Diagnostic]:
+    """Yield the error of an `expected` number above the largest count of its level, or above that of one group."""
     expected = entry(draw, "expected")
     number = scalars.number_of(expected)
-    if expected is None:
-        return
-    if number is not None:
+    if expected is not None and number is not None:
         # The rate of a Poisson draw refers to the largest parent, see `build`; a step draws from one group.
-        group = largest / (scalars.number_of(entry(draw, "groups")) or Fraction(1))
+        group = max_count / (scalars.number_of(entry(draw, "groups")) or Fraction(1))
         for fault in size_faults(name, number, group, group):
             yield error(fault.code, expected.anchor, f"`{expected.path}` {fault.problem}", fault.hint)
-    if fewest < largest:
+
+
+def _expected_range_errors(draw: Node | None, name: str, count_range: tuple[int, int]) -> Iterator[Diagnostic]:
+    """Yield DPC107 for an `expected` number at a level whose parents differ in size, where it gives no rate."""
+    fewest, largest = count_range
+    expected = entry(draw, "expected")
+    if expected is not None and fewest < largest:
         message = f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one parent"
         hint = "state `rate`, which is the same for all of them"
         yield error("DPC107", expected.key or expected.anchor, message, hint)
@@ -387,30 +383,40 @@ def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the error of a `privacy.unit` that names no level, or is missing although there are several."""
-    section, names = config.root.entries.get("privacy"), config.names
-    if not isinstance(section, Section) or not names:
-        return
-    unit = section.entries.get("unit")
-    unknown = _own_keys(section) - keys_of(Privacy).keys()
-    if unit is None and len(names) > 1 and not any(key_suggestion("privacy", key).key == "unit" for key in unknown):
+    """Yield the error of a missing or wrong `privacy.unit`; nothing if the section or all levels are misread."""
+    section = config.root.entries.get("privacy")
+    if isinstance(section, Section) and config.names:
+        unit = section.entries.get("unit")
+        if unit is None:
+            yield from _missing_unit_errors(section, config.names)
+        elif isinstance(unit, Scalar):
+            yield from _wrong_unit_errors(unit, config.names, has_episodes=any(map(_has_episodes, config.runs)))
+
+
+def _missing_unit_errors(privacy: Section, names: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """Yield DPC103 for several levels without a unit, unless an unknown key of the section probably means it."""
+    unknown = _own_keys(privacy) - keys_of(Privacy).keys()
+    if len(names) > 1 and not any(key_suggestion("privacy", key).key == "unit" for key in unknown):
         message = f"`privacy.unit` is missing: the data have {len(names)} levels ({', '.join(names)})"
-        yield error("DPC103", section.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
-    elif isinstance(unit, Scalar) and unit.text == TASK and any(map(_has_episodes, config.runs)):
+        yield error("DPC103", privacy.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
+
+
+def _wrong_unit_errors(unit: Scalar, names: tuple[str, ...], *, has_episodes: bool) -> Iterator[Diagnostic]:
+    """Yield DPC206 for `task` where `episodes` construct tasks, DPC108 for `all` or another text that is no level."""
+    if unit.text == TASK and has_episodes:
         built = "but tasks are constructed anew in every step: a record sits in many of them"
-        levels = " or ".join(f"`{name}`" for name in names)
-        hint = f"hiding one task hides nobody; protect {levels}"
+        hint = f"hiding one task hides nobody; protect {' or '.join(f'`{name}`' for name in names)}"
         yield error("DPC206", unit.anchor, f"`{unit.path}` is `{TASK}`, {built}", hint)
-    elif isinstance(unit, Scalar) and unit.text == EVERY:
+    elif unit.text == EVERY:
         message = f"`{unit.path}` must name one level, got `{EVERY}`"
         hint = f"choose one of {', '.join(names)}; `dpcalc epsilon --unit all` tells of each"
         yield error("DPC108", unit.anchor, message, hint)
-    elif isinstance(unit, Scalar) and isinstance(scalars.value(unit), str) and unit.text not in names:
-        yield _unknown_level_error(unit, names)
+    elif isinstance(scalars.value(unit), str) and unit.text not in names:
+        yield _unknown_level_error(unit, names, {})
 
 
 def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield the errors of a phase's draws: unknown levels, no outermost draw, and none or two rates."""
+    """Yield the errors of draws (unknown level, no outermost one, none or two rates) of a phase without `episodes`."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return
@@ -452,15 +458,15 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield DPC108 if `clip` is a text that names neither a level, nor `batch`, nor `task` of episodes."""
-    names = (*levels, *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
+    """Yield DPC108 for a `clip` text that is no level, `batch` or episodes' `task`, if the mechanism takes `clip`."""
+    tasks = {TASK: f"`{TASK}` clips each constructed task"} if _has_episodes(run) else {}
+    others = tasks | {BATCH: f"`{BATCH}` clips the whole batch as one vector"}
     clip, kind = run.node("mechanism", "clip"), run.node("mechanism", "type")
     name = kind.text if isinstance(kind, Scalar) else Gaussian.name
-    if name not in MECHANISMS or "clip" not in mechanism_keys(name) or not isinstance(clip, Scalar):
-        return
-    if isinstance(scalars.value(clip), str) and clip.text not in names:
-        built = f"`{TASK}` clips each constructed task, " if _has_episodes(run) else ""
-        yield _unknown_level_error(clip, names, also=f"; {built}`{BATCH}` clips the whole batch as one vector")
+    takes_clip = name in MECHANISMS and "clip" in mechanism_keys(name)
+    names = (*levels, *others)
+    if takes_clip and isinstance(clip, Scalar) and isinstance(scalars.value(clip), str) and clip.text not in names:
+        yield _unknown_level_error(clip, levels, others)
 
 
 def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
@@ -468,18 +474,16 @@ def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for run in config.runs:
         name = entry(run.run.at, "name") if run.run.path else None
-        if not isinstance(name, Scalar):
-            continue
-        if name.text in seen:
+        if isinstance(name, Scalar) and name.text in seen:
             yield error("DPC105", name.anchor, f"two phases are called `{name.text}`", "give each phase its own name")
-        seen.add(name.text)
+        if isinstance(name, Scalar):
+            seen.add(name.text)
 
 
-def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") -> Diagnostic:
-    """Return DPC108 for a value that names no level, with the nearest name or all names as a hint."""
-    word = node.text if isinstance(node, Scalar) else ""
-    near = nearest(word, names)
-    levels = [name for name in names if not also or name not in {TASK, BATCH}]
+def _unknown_level_error(node: Scalar, levels: tuple[str, ...], others: dict[str, str]) -> Diagnostic:
+    """Return DPC108 for a word that is no level; it hints at the nearest, or at all levels and what `others` mean."""
+    near = nearest(node.text, (*levels, *others))
+    also = f"; {', '.join(others.values())}" if others else ""
     hint = f"did you mean `{near}`?" if near else f"the levels are {', '.join(levels)}{also}"
     return error("DPC108", node.anchor, f"`{node.path}` must name a level, got {scalars.describe(node)}", hint)
 

@@ -209,3 +209,18 @@ def test_a_rate_that_no_file_can_say():
     assert "rate: 1/7}" in normal_form(with_rate(Fraction(1, 7)))
     with pytest.raises(InputError, match="at most 80 characters"):
         normal_form(with_rate(Fraction(1, 3**200)))
+
+
+def test_a_cyclic_rate_that_no_config_may_state():
+    """It was once written as a quotient of over 80 characters, which loading refuses."""
+    found = plan(
+        flat(
+            {
+                "data": "{examples: 97}",
+                "sampling": f"{{scheme: cyclic-poisson, groups: 3, expected: 0.{'123456789' * 6}}}",
+                "mechanism": "{type: matrix-factorization, noise_multiplier: 4, strategy: identity}",
+            }
+        )
+    )
+    with pytest.raises(InputError, match="at most 80 characters"):
+        normal_form(found)
