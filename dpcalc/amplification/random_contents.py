@@ -14,12 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound, path_bound
-from dpcalc.amplification.counts import (
-    Average,
-    Bound,
-    CountPair,
-    Member,
-)
+from dpcalc.amplification.counts import Average, Bound, CountPair, Member
 from dpcalc.amplification.mates import (
     MatesAverage,
     MissedBatch,
@@ -31,12 +26,7 @@ from dpcalc.amplification.mates import (
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability
-from dpcalc.sampling.counts import (
-    CountDistribution,
-    coarsen_upwards_to,
-    nonzero_probability,
-    power,
-)
+from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, nonzero_probability, power
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
@@ -289,14 +279,7 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a UnitCase for each number h >= 1 of a unit's contributions, given h >= 1; an empty unit counts as missed.
-
-    Args:
-        bound: (K) with the largest numbers.
-        own: law of the unit's contributions, with Pr[h >= 1] > 0.
-        stand_in: law of what a batch that misses the unit holds in its place; {0: 1} unless draws are fixed.
-        adjacency: relation between D and D'.
-    """
+    """Return a UnitCase for each number h of a unit's contributions, given h >= 1; an empty unit counts as missed."""
     # The batches that miss the unit differ from D's by h and by what stands in for it, those that hold it empty by h.
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     return [
