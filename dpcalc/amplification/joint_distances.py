@@ -62,7 +62,7 @@ class JointStepBound(StepBound):
 
 
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
-    """Return (K) with the geometry of its likeliest missed ancestor; None unless a removed unit has a stand-in.
+    """Return (K) with the geometry of its likeliest missed ancestor; None without one or a removed unit's stand-in.
 
     Args:
         bound: (K) of the path.
@@ -152,6 +152,15 @@ class _Cells:
         return _Cells(self.unit[rows], self.distance[rows])
 
 
+def _first_cells(max_distance: float) -> _Cells:
+    """Return the cells of a grid over all angles from 0 to pi and distances up to the largest."""
+    unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, max_distance))
+    rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
+    return _Cells(
+        np.stack([unit[rows], unit[rows + 1]], axis=1), np.stack([distance[columns], distance[columns + 1]], axis=1)
+    )
+
+
 class _Search:
     """The supremum of Theorem 6.10 under one noise, by branch and bound. Lengths are in units of the radius.
 
@@ -175,11 +184,7 @@ class _Search:
 
     def largest(self, epsilon: float) -> float:
         """Return an upper bound on delta at an epsilon > 0, by three rounds of branch and bound; NaN on overflow."""
-        unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, self.reach + self.mates))
-        rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
-        cells = _Cells(
-            np.stack([unit[rows], unit[rows + 1]], axis=1), np.stack([distance[columns], distance[columns + 1]], axis=1)
-        )
+        cells = _first_cells(self.reach + self.mates)
         values, kept = self._upper_bounds(cells, math.expm1(epsilon)), np.zeros(1)
         for _ in range(_ROUNDS):
             order = np.argsort(-values)
@@ -190,7 +195,7 @@ class _Search:
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
     def on_a_line(self, epsilon: float) -> float:
-        """Return the largest delta of data whose vectors lie on one line, by numerical sums that are not certified."""
+        """Return the largest delta of data on one line, over numbers of mates opposite to the unit; not certified."""
         opposite = np.unique(np.linspace(0, min(self.mates, (self.reach + self.mates) // 2), _LINES).round())[:, None]
         y = np.linspace(-8 - 2 / self.noise, 8.0, _POINTS_OF_A_LINE)
         lengths = np.array([[-2.0]]), self.reach + self.mates - 2 * opposite
@@ -201,7 +206,7 @@ class _Search:
         return self.inclusion * float((gained * density).sum(axis=1).max()) * float(y[1] - y[0])
 
     def _upper_bounds(self, cells: _Cells, expm1_epsilon: float) -> Array:
-        """Return, for each cell, an upper bound on delta / inclusion with the worst mates."""
+        """Return, by cell, the smallest bound on delta / inclusion at the worst mates, over the shares in _THREATS."""
         # For each share in _THREATS: charging the mates by their angle for that share of what is missed is valid.
         along, across, distance = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
@@ -218,7 +223,7 @@ class _Search:
         return best
 
     def _worst_lengths(self, cells: _Cells) -> tuple[Array, Array, Array]:
-        """Return the lengths (along, across, distance) that cost most in each cell, in noise deviations."""
+        """Return the costliest (unit minus mate along the missed batch, across it, missed batch) in deviations."""
         along = np.cos(cells.unit[:, 1:]) - self.high
         ratio = cells.distance[:, :1] / cells.distance[:, 1:]
         along = np.where(along > 0, along * ratio, along)
@@ -228,7 +233,7 @@ class _Search:
         return along / self.noise, across / self.noise, cells.distance[:, 1] / self.noise
 
     def _integrals(self, lengths: tuple[Array, Array, Array], strikes: Array, weights: Array) -> Array:
-        """Return upper bounds on E (X_p - strike)^+ by cell and mate cell, from the Black-Scholes formula."""
+        """Return upper bounds on E (X_p - strike)^+ by cell and mate cell: Black-Scholes at each point, plus tails."""
         from scipy.special import ndtr  # noqa: PLC0415  the only use of SciPy on the way to epsilon
 
         along, across, distance = lengths

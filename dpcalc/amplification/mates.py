@@ -140,7 +140,7 @@ class Surroundings:
         )
 
     def _bound(self, case: UnitCase, numbers: tuple[int, ...], exchange: Callable[[int, int], int]) -> StepBound:
-        """Return (K) of one case of the unit, given the numbers of mates under each ancestor."""
+        """Return (K) of one case given the mates under each ancestor; a missed batch for each number of a stand-in."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [
@@ -225,28 +225,36 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 
 
 def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) -> MatesLaw:
-    """Return an upper law of the mates of all missed ancestors together, in few values; () if all are certain."""
+    """Return an upper law of the mates under each missed ancestor jointly, in few values; () if all are certain."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
         return ()
-    # From the innermost ancestor outwards: `total` is the number under the ancestor, `kept` are those of the ancestors
-    # inside it; both are rounded up to quantiles, the latter to very few. Draws outside the outermost ancestor that can
-    # be missed do not matter.
+    # From the innermost ancestor outwards. Draws outside the outermost ancestor that can be missed do not matter.
     missed = [number for number in range(1, lowest) if path.missed(number)]
+    outermost = missed[0]
     outer, inner = _deviations_to_tell_apart(len(missed), max_mates)
     states: _MatesWeights = {(0, ()): WHOLE}
-    for number in range(lowest - 1, missed[0] - 1, -1):
+    for number in range(lowest - 1, outermost - 1, -1):
         # Of an ancestor that cannot be missed the path need not know the contributions (`worst_paths`).
         cap = path.contributions[number - 1] - own if path.missed(number) else sys.maxsize
         sums = _add_mates(states, laws[number + 1], cap)
-        rounded = _quantile_above(sums, outer if number == missed[0] else inner)
-        onwards = _quantile_above(sums, _OUTER_DEVIATIONS) if number > missed[0] else dict.fromkeys(rounded, 0)
-        states = {}
-        for (total, kept), weight in sums.items():
-            key = onwards[total], (rounded[total] if path.missed(number) else 0, *kept)
-            states[key] = states.get(key, 0) + weight // WHOLE
-    return _mates_law(states, outside=missed[0] - 1)
+        kept = _quantile_above(sums, outer if number == outermost else inner) if path.missed(number) else {}
+        onwards = _quantile_above(sums, _OUTER_DEVIATIONS) if number > outermost else {}
+        states = _keep_numbers(sums, kept, onwards)
+    return _mates_law(states, outside=outermost - 1)
+
+
+def _keep_numbers(sums: _MatesWeights, kept: dict[int, int], onwards: dict[int, int]) -> _MatesWeights:
+    """Return the states with each total put before the kept numbers as `kept`, and carried on as `onwards`; else as 0.
+
+    Weights are divided by WHOLE and rounded down.
+    """
+    states: _MatesWeights = {}
+    for (total, inside), weight in sums.items():
+        key = onwards.get(total, 0), (kept.get(total, 0), *inside)
+        states[key] = states.get(key, 0) + weight // WHOLE
+    return states
 
 
 def _deviations_to_tell_apart(ancestors: int, max_mates: int) -> tuple[Sequence[float], Sequence[float]]:
@@ -257,7 +265,7 @@ def _deviations_to_tell_apart(ancestors: int, max_mates: int) -> tuple[Sequence[
 
 
 def _add_mates(states: _MatesWeights, exact: CountDistribution, cap: int) -> _MatesWeights:
-    """Return the states with a random number added to their totals, at most `cap`, and weights scaled by WHOLE."""
+    """Return the states with a random number, rounded up if many, added to totals up to `cap`; weights times WHOLE."""
     is_short = len(states) * len(exact) <= _MAX_SUMS
     law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
     spend(4 * TURN * len(states) * len(law))
@@ -294,19 +302,23 @@ def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[in
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of what a unit's mates contribute; only their largest number if no law is known."""
+    """Return an upper law of what a unit's mates contribute, from their draw or their parent's; else the largest."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
-    levels = hierarchy.levels[number - 1 : clip]
-    law: CountDistribution | None
-    if number_of_poisson_levels(hierarchy, number - 1, clip) > 1 or all(level.is_equal for level in levels):
-        # No unit of the data holds more than one of the largest sizes.
-        max_each = math.prod(level.max_drawn for level in levels[1:])
-        each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
-        return mates_sum(levels[0], levels[0].count, each or {max_each: Fraction(1)})
+    is_equal = all(level.is_equal for level in hierarchy.levels[number - 1 : clip])
+    if number_of_poisson_levels(hierarchy, number - 1, clip) > 1 or is_equal:
+        return _law_of_alike_mates(hierarchy, number, clip)
     law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=largest)
     return law if law is not None else {largest: Fraction(1)}
+
+
+def _law_of_alike_mates(hierarchy: Hierarchy, number: int, clip: int) -> CountDistribution:
+    """Return an upper law of what mates drawn at level `number` contribute, each taken as a unit of largest sizes."""
+    level, *inner = hierarchy.levels[number - 1 : clip]
+    max_each = math.prod(below.max_drawn for below in inner)
+    each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
+    return mates_sum(level, level.count, each or {max_each: Fraction(1)})
 
 
 # Parts that cost nearly the same are merged into the one with the largest distances, which is an upper bound
@@ -328,7 +340,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
     """Return the average with parts merged into costlier ones until at most `max_centers` are left, where possible.
 
     Args:
-        average: its parts are all of the kind of (K).
+        average: its parts are all of the kind of (K); else, or if they are few, it is returned unchanged.
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
         max_centers: of all parts together, about; fewer if several units share the work.
 
@@ -339,12 +351,8 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
         return average
     max_centers = min(max_centers, _MAX_CENTERS_OF_ALL // average.units)
     chances = np.array([float(chance) for chance, _ in average.parts])
-    profiles = _rough_profiles(bounds, noise_multiplier)
+    profiles, allowed = _profiles_and_allowed_rise(bounds, chances, noise_multiplier)
     lengths, kinds = _lengths_and_kinds(bounds)
-    total = chances @ profiles
-    if not np.isfinite(total).all():  # beyond the floats: as if all parts of a kind cost the same
-        profiles, total = np.zeros(profiles.shape), np.ones(total.shape)
-    allowed = _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
     for _ in range(_MAX_ROUNDS):
         merged = _merge_greedily(chances, profiles / allowed, lengths, kinds)
         centers = sum(_OF_A_PART + len(bounds[at].missed) for at in merged)
@@ -359,17 +367,25 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
     )
 
 
-def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: the parts merged into it and itself}; each joins the costlier part that it raises least.
+def _profiles_and_allowed_rise(bounds: Sequence[StepBound], chances: Array, deviation: float) -> tuple[Array, Array]:
+    """Return each part's rough profile as a row, and the rise of their average that merging into one part may cause.
 
-    Args:
-        chances: of the parts.
-        profiles: of each a row, in units of what the average may rise by for each part that is kept.
-        lengths: shift and distances of each as a row.
-        kinds: a number of each; parts of different kinds are not compared.
+    Beyond the floats all parts count as equally costly.
     """
-    # From the largest distances downwards, each part is merged into the kept one that it lifts least, unless that costs
-    # too much: (K) grows with the shift and with every distance, and the probabilities of what is missed are the same.
+    profiles = _rough_profiles(bounds, deviation)
+    total = chances @ profiles
+    if not np.isfinite(total).all():
+        profiles, total = np.zeros(profiles.shape), np.ones(total.shape)
+    return profiles, _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
+
+
+def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
+    """Return {kept part: parts merged into it and itself}; each joins the longer one it raises least, by 1 at most.
+
+    Each part has a row of `profiles`, in units of the allowed rise, and of `lengths`; other kinds are not compared.
+    """
+    # From the largest distances downwards: (K) grows with the shift and with every distance, and within a kind the
+    # probabilities of what is missed are the same.
     merged: dict[int, list[int]] = {}
     added: dict[int, Array] = {}
     for at in np.argsort(-lengths.sum(axis=1), kind="stable").tolist():
@@ -420,24 +436,30 @@ def _half_line_deltas(
 ) -> Array:
     """Return each bound's delta at each epsilon, as that of the best half-line of outputs, not certified.
 
-    Args:
-        bounds: their inclusion, shift and missed probabilities.
-        distances: of the missed batches of each.
-        deviation: sigma > 0, in clip norms.
-        epsilons: >= 0, shape (epsilons,).
-
-    Returns:
-        Shape (bounds, epsilons).
+    The missed batches lie at `distances` in clip norms; the result has shape (bounds, epsilons).
     """
     width = max(map(len, distances))
     spend(ELEMENT * len(bounds) * epsilons.size * (width + 1) * (_HALVINGS + 20))
     odds, places = np.zeros((len(bounds), 1, width)), np.zeros((len(bounds), 1, width))
-    for row, (bound, ends) in enumerate(zip(bounds, distances, strict=True)):
-        odds[row, 0, : len(ends)] = [float(v / bound.inclusion) for v in bound.missed]
-        places[row, 0, : len(ends)] = ends
+    for row, (bound, missed) in enumerate(zip(bounds, distances, strict=True)):
+        odds[row, 0, : len(missed)] = [float(v / bound.inclusion) for v in bound.missed]
+        places[row, 0, : len(missed)] = missed
     places /= deviation
     shifts = np.array([[bound.shift / deviation] for bound in bounds])
     weights = np.expm1(epsilons)[None, :, None] * odds
+    ends = _ends_of_half_lines(epsilons, shifts, weights, places)
+    masses = _normal_cdf(ends) - np.exp(epsilons) * _normal_cdf(ends - shifts)
+    masses -= (weights * _normal_cdf(ends[..., None] - places)).sum(axis=2)
+    inclusions = np.array([[float(bound.inclusion)] for bound in bounds])
+    deltas: Array = inclusions * np.maximum(masses, 0.0)
+    return deltas
+
+
+def _ends_of_half_lines(epsilons: Array, shifts: Array, weights: Array, places: Array) -> Array:
+    """Return, by bisection, the output below which the loss exceeds epsilon, for each bound and epsilon.
+
+    Lengths are in deviations; `weights` are (e^epsilon - 1) v_j / eta, shape (bounds, epsilons, batches).
+    """
 
     def excess(y: Array) -> Array:
         """Return a number at y that rises with y and is above 0 where the loss is below epsilon."""
@@ -454,11 +476,7 @@ def _half_line_deltas(
         middle = (low + high) / 2
         above = excess(middle) > 0
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    masses = _normal_cdf(low) - np.exp(epsilons) * _normal_cdf(low - shifts)
-    masses -= (weights * _normal_cdf(low[..., None] - places)).sum(axis=2)
-    inclusions = np.array([[float(bound.inclusion)] for bound in bounds])
-    deltas: Array = inclusions * np.maximum(masses, 0.0)
-    return deltas
+    return low
 
 
 def _normal_cdf(x: Array) -> Array:

@@ -7,9 +7,11 @@ Source: docs/theory.md, Theorem 4.6 and Theorem 7.1.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, replace
 from fractions import Fraction
+from functools import partial
 from itertools import groupby
 
 from dpcalc.amplification.counts import Average, Bound, Member, Part, hidden_group_bound, revealed_count_distributions
@@ -34,8 +36,8 @@ from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.kinds import Mechanism
-from dpcalc.sampling.counts import FullBatch, full_batch
-from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.counts import full_batch
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import (
     All,
@@ -54,7 +56,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return all valid bounds of a phase; InputError if a removal shortens its passes and no ancestor covers it.
+    """Return the valid bounds of a phase: the units' own if there is one, then its ancestors'; InputError if none is.
 
     Args:
         hierarchy: levels and schemes.
@@ -78,53 +80,61 @@ def phase_bounds(
     if native.plain is not None or hierarchy.episodes is not None:
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
-    own = (native,) if hidden is None else (native, replace(native, bound=hidden))
     check_in = _check_in_bound(hierarchy, path, clip, adjacency, group)
-    below_draw = () if check_in is None else (check_in,)
-    return (*own, *below_draw, *_ancestor_bounds(hierarchy, path, clip, group))
+    own = (bound for bound in (native, hidden, check_in) if bound is not None)
+    return (*own, *_ancestor_bounds(hierarchy, path, clip, group))
 
 
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds with the choice of steps public or hidden; UnsupportedError for a unit above the choice.
-
-    Raises:
-        UnsupportedError: the protected unit is above the allocated level.
+    """Return the bounds of units that choose their steps: with the choice hidden, if one is proved, then revealed.
 
     Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
     """
-    # A bound for one unit covers several by links, one change of the data after the other, and replace-one as a removal
-    # and an addition. The last bound, of a group as a whole, is for Gaussian noise alone. Of a group whose members
-    # choose several of all steps, the choice is revealed.
-    unit, allocated = len(path.counts), hierarchy.level(hierarchy.allocated)
+    # A bound for one unit covers several by links, and replace-one as a removal and an addition.
+    unit, allocation = len(path.counts), hierarchy.allocation
+    _check_not_above_allocation(hierarchy, unit)
+    bounds = _revealed_choice_bounds(hierarchy, path, clip, adjacency, group)
+    # Members of a group choose several of all steps independently, so that no partition into passes is common to them.
+    has_passes = isinstance(allocation, BallsInBins) or group.size == 1
+    if unit == hierarchy.allocated and has_passes:
+        bounds = (_hidden_choice_bound(hierarchy, path, clip, adjacency, group), *bounds)
+    return tuple(replace(bound, allocation=allocation) for bound in bounds)
+
+
+def _check_not_above_allocation(hierarchy: Hierarchy, unit: int) -> None:
+    """Raise UnsupportedError if the protected level is above the one whose units choose their steps."""
     if unit < hierarchy.allocated:
-        above = hierarchy.level(unit).name
+        allocated, above = hierarchy.level(hierarchy.allocated), hierarchy.level(unit).name
         raise UnsupportedError(
             f"level {allocated.name}: expected a scheme of the protected level, {above}, or of one above it, got "
             f"{allocated.scheme.name} of each {allocated.name} of a {above}; state the scheme for {above}, or protect "
             f"{allocated.name} with group_size"
         )
-    base, allocation = hierarchy.given_allocation(), hierarchy.allocation
+
+
+def _revealed_choice_bounds(
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+) -> tuple[PhaseBound, ...]:
+    """Return bounds with the choice of steps public: one unit's with links, then a group's own unless clipped above."""
+    base = hierarchy.given_allocation()
     single = native_bound(base, path, clip=clip, adjacency=adjacency, group=Group())
-    bounds = [replace(single, allocation=allocation, is_revealed=True, links="-" * group.size)]
-    if group.size > 1 and clip >= hierarchy.allocated:
-        # Members in one step shift its sum by the sum of their shifts, which costs more than in steps of their own. A
-        # vector clipped above them turns around at most: there steps of their own cost more.
-        together = native_bound(base, path, clip=clip, adjacency=adjacency, group=group)
-        bounds.append(replace(together, allocation=allocation, is_revealed=True))
-    # Members of a group choose several of all steps independently, so that no partition into passes is common to them.
-    has_passes = isinstance(allocation, BallsInBins) or group.size == 1
-    if unit == hierarchy.allocated and has_passes:
-        bounds.insert(0, replace(_hidden_choice_bound(base, path, clip, adjacency, group), allocation=allocation))
-    return tuple(bounds)
+    by_links = replace(single, is_revealed=True, links="-" * group.size)
+    if group.size == 1 or clip < hierarchy.allocated:
+        return (by_links,)
+    # Members in one step shift its sum by the sum of their shifts, which costs more than in steps of their own; for
+    # Gaussian noise alone. A vector clipped above them turns around at most: there steps of their own cost more.
+    together = native_bound(base, path, clip=clip, adjacency=adjacency, group=group)
+    return by_links, replace(together, is_revealed=True)
 
 
-def _hidden_choice_bound(base: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return one unit's bound with its choice of steps hidden, and the links that extend it to the group."""
+def _hidden_choice_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
+    """Return the bound for removing one unit whose choice of steps is hidden, and the links that lead to D'."""
     links, removal = "-" * group.size, adjacency
     if not _is_as_if_absent(adjacency, clip, len(path.counts)):
         links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
+    base = hierarchy.given_allocation()
     return replace(native_bound(base, path, clip=clip, adjacency=removal, group=Group()), links=links)
 
 
@@ -143,8 +153,8 @@ def averaged_choices(
 ) -> tuple[PhaseBound, ...]:
     """Return the choices with averages over random mates added, or in their place for a single fresh draw.
 
-    None hold for episodes, for steps that units choose, for other draws than fixed, Poisson and `all` ones, where no
-    number of mates or contributions is random, and for groups that `_averaged_group_bound` excepts.
+    The choices are unchanged for episodes, for steps that units choose, and for other draws than fixed, Poisson and
+    `all` ones.
 
     Args:
         choices: from `phase_bounds`.
@@ -155,46 +165,53 @@ def averaged_choices(
         adjacency: relation between D and D'.
 
     Returns:
-        Of one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average in its place,
-        which is nowhere above it, and the bound from joint distances after it. Else all choices, and after them the
-        averages of the unit and of its ancestors, or of the group, of which any may be the smallest.
+        For one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average, nowhere above
+        (K), then the bound from joint distances. Else all choices, then the averages of the unit and its ancestors, or
+        of the group; any may be the smallest.
 
     Source: docs/theory.md, Theorem 6.9, Theorem 6.10 and Theorem 6.11.
     """
     (hierarchy, clip), (path, shared) = hierarchy_and_clip, path_and_shared
-    if hierarchy.episodes is not None or hierarchy.allocation is not None:
-        return choices
-    if not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
+    is_constructed = hierarchy.episodes is not None or hierarchy.allocation is not None
+    if is_constructed or not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
         return choices
     if group.size > 1:
         average = _averaged_group_bound(hierarchy, path, clip, adjacency, group)
-        return choices if average is None else (*choices, replace(choices[0], bound=average))
-
-    def _averaged(level: int, relation: Adjacency) -> PhaseBound:
-        """Return the bound of the path cut at `level`, averaged over its mates, with the redraw period there."""
-        return bound_with_redraws(
-            hierarchy,
-            _path_down_to(shared or path, level),
-            Group(),
-            lambda drawn: averaged_unit_bound(hierarchy, drawn, clip=clip, adjacency=relation),
-        )
-
-    own = _averaged(len(path.counts), adjacency)
+        return choices if average is None else (*choices, average)
+    own = _averaged_unit_bound(hierarchy, shared or path, clip, adjacency)
     if choices[0].plain is not None and shared is None:
-        joint = own.plain and joint_step_bound(own.plain, path, clip=clip, adjacency=adjacency)
-        return (own, replace(own, bound=joint)) if joint and own.plain is own.bound else (own,)
-    above = [
-        _averaged(level, Adjacency.REPLACE_ONE)
+        return (own, *_joint_distances_bound(own, path, clip, adjacency))
+    ancestors = _averaged_ancestor_bounds(hierarchy, shared or path, clip) if len(choices) > 1 else ()
+    return (*choices, *(bound for bound in (own, *ancestors) if isinstance(bound.bound, MatesAverage)))
+
+
+def _averaged_unit_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency) -> PhaseBound:
+    """Return the phase bound of one unit, averaged over its mates wherever `averaged_unit_bound` is."""
+    average = partial(averaged_unit_bound, hierarchy, clip=clip, adjacency=adjacency)
+    return bound_with_redraws(hierarchy, path, Group(), average)
+
+
+def _joint_distances_bound(own: PhaseBound, path: Path, clip: int, adjacency: Adjacency) -> tuple[PhaseBound, ...]:
+    """Return the bound from joint distances in place of a plain (K); () if that is averaged or none is proved."""
+    if own.plain is None or own.plain is not own.bound:
+        return ()
+    joint = joint_step_bound(own.plain, path, clip=clip, adjacency=adjacency)
+    return () if joint is None else (replace(own, bound=joint),)
+
+
+def _averaged_ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int) -> tuple[PhaseBound, ...]:
+    """Return averaged replace-one bounds of the ancestors below the outermost that are clipped or of known contents."""
+    return tuple(
+        _averaged_unit_bound(hierarchy, _path_down_to(path, level), clip, Adjacency.REPLACE_ONE)
         for level in range(2, len(path.counts))
-        if len(choices) > 1 and (level >= clip or _knows_contents(hierarchy, shared or path, level))
-    ]
-    return (*choices, *(bound for bound in (own, *above) if isinstance(bound.bound, MatesAverage)))
+        if level >= clip or _knows_contents(hierarchy, path, level)
+    )
 
 
 def _check_in_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return the bound of one unit whose hidden Poisson draw is held above fresh draws; None for any other case.
+    """Return the bound of one unit whose Poisson draw is hidden and held above fresh draws; None for any other case.
 
     Source: docs/theory.md, Theorem 7.8.
     """
@@ -202,14 +219,19 @@ def _check_in_bound(
     is_check_in = group.size == 1 and _is_as_if_absent(adjacency, clip, unit) and _is_held_above_fresh(hierarchy, unit)
     if not isinstance(scheme, Poisson) or not scheme.probability or not is_check_in:
         return None
-    levels = [
-        replace(each, scheme=All() if at == unit else each.scheme, redraw_every=1)
-        for at, each in enumerate(hierarchy.levels, start=1)
-    ]
     present = replace(path, schemes=(*path.schemes[:-1], All()))
-    base = replace(hierarchy, levels=tuple(levels))
+    base = _with_unit_in_every_step(hierarchy, unit)
     step = native_bound(base, present, clip=clip, adjacency=adjacency, group=group)
     return replace(step, allocation=CheckIn(rate=scheme.probability, length=hierarchy.level(unit).redraw_every))
+
+
+def _with_unit_in_every_step(hierarchy: Hierarchy, unit: int) -> Hierarchy:
+    """Return the hierarchy with level `unit` drawn whole and all draws made anew in every step."""
+    levels = [
+        replace(level, scheme=All() if at == unit else level.scheme, redraw_every=1)
+        for at, level in enumerate(hierarchy.levels, start=1)
+    ]
+    return replace(hierarchy, levels=tuple(levels))
 
 
 def _is_held_above_fresh(hierarchy: Hierarchy, unit: int) -> bool:
@@ -237,16 +259,17 @@ def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
 
 def _hidden_draws_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> Bound | None:
-    """Return a group's bound with draws above its members hidden; None if it is not proved or takes too much work."""
+) -> PhaseBound | None:
+    """Return a placed group's bound with the draws above its members hidden; None if not proved or too costly."""
     if not isinstance(group.placement, tuple) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     member = _member_effect(path, clip, adjacency, is_counted=each is not None)
     try:
-        return hidden_group_bound(path, group.placement, member, each=each)
+        bound = hidden_group_bound(path, group.placement, member, each=each)
     except WorkExceededError:
         return None
+    return None if bound is None else PhaseBound(bound=bound, hold=hierarchy.level(len(path.counts)).redraw_every)
 
 
 def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
@@ -258,29 +281,22 @@ def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
 
 def _averaged_group_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> Bound | None:
-    """Return a group's bound averaged over mates; None if it is not proved or takes too much work."""
+) -> PhaseBound | None:
+    """Return `_hidden_draws_bound` averaged over the group's mates; None too if members are clipped from above."""
     if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     member = _member_effect(path, clip, adjacency, is_counted=each is not None)
     try:
-        return averaged_group_bound(hierarchy, path, group.placement, member, clip=clip)
+        bound = averaged_group_bound(hierarchy, path, group.placement, member, clip=clip)
     except WorkExceededError:
         return None
+    return None if bound is None else PhaseBound(bound=bound, hold=hierarchy.level(len(path.counts)).redraw_every)
 
 
 def _path_down_to(path: Path, unit: int) -> Path:
     """Return the part of the path from level 1 down to level `unit`."""
-    return Path(
-        place=path.place[:unit],
-        counts=path.counts[:unit],
-        max_counts=path.max_counts[:unit],
-        schemes=path.schemes[:unit],
-        contributions=path.contributions[:unit],
-        siblings=path.siblings[:unit],
-        mates=path.mates[:unit],
-    )
+    return Path(**{field.name: getattr(path, field.name)[:unit] for field in fields(path)})
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
@@ -297,26 +313,25 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
         An upper bound; passes are taken to have the same number of steps in D and D'.
     """
     if hierarchy.episodes is not None:
-        return PhaseBound(bound=_episode_bound(hierarchy, path, clip, adjacency, group))
+        member = _member_of_episode(hierarchy.episodes, hierarchy.level(len(path.counts)), path, clip, adjacency)
+        return PhaseBound(bound=member.bound(revealed_count_distributions(hierarchy, path, clip=clip, group=group)))
     shuffled = is_shuffled(path)
     # A group can be in several batches of a pass, and their vectors count separately even if each batch is one vector.
-    vectors = max(clip, 1) if shuffled and group.size > 1 else clip
-
-    def draw(drawn: Path) -> Bound:
-        return _draw_bound(hierarchy, drawn, (clip, vectors), adjacency, group)
-
+    levels = clip, max(clip, 1) if shuffled and group.size > 1 else clip
+    draw = partial(_draw_bound, hierarchy, clip_and_counted_level=levels, adjacency=adjacency, group=group)
     phase_bound = bound_with_redraws(hierarchy, path, group, draw)
     return bound_per_pass(phase_bound, path, clip=clip, adjacency=adjacency, group=group) if shuffled else phase_bound
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return the phase bound of a draw, in which ancestors redrawn less often than the unit have public draws.
+    """Return a phase bound from that of a draw: longer-held ancestors' draws are public, capped ones averaged over.
 
     Args:
         hierarchy: levels and schemes.
         path: the path to the protected units.
         group: the protected units and their placement.
-        bound: from a path whose draws all have the protected level's redraw period to the bound of one draw.
+        bound: from a path whose draws all have the protected level's redraw period, each pass of a shuffle as one draw,
+            to the bound of one draw.
 
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.2.
     """
@@ -335,31 +350,25 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
 
 
 def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
-    """Return an upper bound on the chance that draws of `levels` reach any member, if all above do.
+    """Return an upper bound on the chance that draws of consecutive `levels` reach any member, if all above do."""
+    if group.size > 1 and group.placement is not None:
+        with suppress(WorkExceededError):
+            return _chance_of_any_placed(path, group.placement, levels)
+    return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
 
-    Args:
-        path: the path to the protected units.
-        group: the protected units; a union bound over them if they have no placement or it needs too much work.
-        levels: consecutive levels above the protected one, from 1; not empty.
-    """
+
+def _chance_of_any_placed(path: Path, placement: Placement, levels: list[int]) -> Fraction:
+    """Return the exact chance that draws of `levels` reach a unit that holds members; WorkExceededError if costly."""
     # Members under different drawn units are reached independently, so that the chance that none is reached is the
     # product over the frames in which a draw of `levels` begins.
     first, last = levels[0] - 1, levels[-1]
-    union_bound = min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
-    if group.size == 1 or group.placement is None:
-        return union_bound
-    frames = [group.placement]
+    frames = [placement]
     for _ in range(first):
         frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
     none = Fraction(1)
     for frame in frames:
-        try:
-            drawn = contexts(
-                _truncated_placement(frame, last - first), path.schemes[first:last], path.counts[first:last]
-            )
-        except WorkExceededError:
-            return union_bound
-        none *= drawn.get((), Fraction(0))
+        occupied = _truncated_placement(frame, last - first)
+        none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
     return 1 - none
 
 
@@ -373,20 +382,17 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
 def _draw_bound(
     hierarchy: Hierarchy, path: Path, clip_and_counted_level: tuple[int, int], adjacency: Adjacency, group: Group
 ) -> Bound:
-    """Return the bound of one draw, for a single unit or by the law of how many members it holds."""
-    # Vectors of another level than the clipped one count for groups in passes: a group can be in several batches, each
-    # clipped as one vector.
-    clip, vectors = clip_and_counted_level
-    replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
-    if group.size == 1 and not replaced:
+    """Return the bound of one draw: of a group, or with replacement, by the law of how many members are drawn."""
+    clip, counted_level = clip_and_counted_level
+    if group.size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
         return single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
-    laws = revealed_count_distributions(hierarchy, path, clip=vectors, group=group, each=each)
+    laws = revealed_count_distributions(hierarchy, path, clip=counted_level, group=group, each=each)
     return _member_effect(path, clip, adjacency, is_counted=each is not None).bound(laws)
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return how one drawn member and its stand-in change the sum; by one vector if they are clipped from above."""
+    """Return what a drawn member, or one of its counted contributions, changes: one vector if clipped from above."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
@@ -395,30 +401,20 @@ def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: b
     return Member(own=own, stand_in=path.siblings[-1] if replaced else None, adjacency=adjacency)
 
 
-def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of an episode step by the law of H of `_member_of_episode`; LookupError without episodes."""
-    member = _member_of_episode(hierarchy, len(path.counts), clip, adjacency)
-    return member.bound(revealed_count_distributions(hierarchy, path, clip=clip, group=group))
-
-
-def _member_of_episode(hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency) -> Member:
-    """Return how one task with a protected unit changes the sum, as a Member; LookupError without episodes."""
-    built = hierarchy.episodes
-    if built is None:
-        raise LookupError("episodes: expected constructed tasks, got none")
+def _member_of_episode(built: Episodes, level: Level, path: Path, clip: int, adjacency: Adjacency) -> Member:
+    """Return how one task with a unit of the protected `level` changes the sum; by one vector if clipped as a task."""
+    is_class = len(path.counts) == 1
     if clip < 2:
-        removed = unit == 1 and adjacency is Adjacency.ADD_REMOVE  # without the class: any other task
+        removed = is_class and adjacency is Adjacency.ADD_REMOVE  # without the class: any other task
         return Member(own=1, stand_in=1, adjacency=adjacency if removed else Adjacency.REPLACE_ONE)
-    own = built.records if unit == 1 else 1
+    own, taken = (built.records, built.ways) if is_class else (1, built.records)
     # A task that takes all classes, or all records, leaves no other unit to take the place of a missed one.
-    whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count
-    return Member(own=own, stand_in=None if whole else own, adjacency=adjacency)
+    return Member(own=own, stand_in=None if taken == level.count else own, adjacency=adjacency)
 
 
 # Poisson batches that are cut at random to a maximum: whether the other units alone fill the batch is revealed. Given
 # that they do not, the draw is a Poisson draw; given that they do, it is a draw of a fixed size, in which another unit
 # stands in for a missed one. Whether they do is the same in D and D', so that the bound is the average of the two.
-
 
 _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another one counts as always full
 
@@ -446,35 +442,40 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
 
 def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
-    """Return (probability, schemes by level) for each combination of full and other capped draws."""
+    """Return (probability, schemes by level) for each combination of capped draws that are full or not.
+
+    A capped draw after the first `_MAX_AVERAGED` counts as always full, at the Poisson rate, which costs no less.
+    """
     outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]
-    averaged = 0
-    for at, scheme in enumerate(path.schemes):
+    capped = 0
+    for scheme, *counts in zip(path.schemes, path.counts, path.max_counts, strict=True):
         cases: list[tuple[Fraction, Scheme]] = [(Fraction(1), scheme)]
         if isinstance(scheme, CappedPoisson):
-            averaged += 1
-            ends = (path.counts[at], path.max_counts[at]) if averaged <= _MAX_AVERAGED else None
-            cases = [case for case in _capped_cases(scheme, ends) if case[0]]
+            capped += 1
+            cases = _capped_cases(scheme, *counts) if capped <= _MAX_AVERAGED else [(Fraction(1), _always_full(scheme))]
         outcomes = [(chance * share, (*above, case)) for chance, above in outcomes for share, case in cases]
     return outcomes
 
 
-def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
-    """Yield (probability, scheme) of the cases of a capped draw: Poisson if it has room, FixedAtRate if it may be full.
-
-    Args:
-        scheme: of one level.
-        counts: (fewest, most) units that the frame may hold; None if it must not be looked at.
-    """
+def _capped_cases(scheme: CappedPoisson, min_count: int, max_count: int) -> list[tuple[Fraction, Scheme]]:
+    """Return (probability > 0, scheme) of a capped draw with room (Poisson), surely full, and perhaps full."""
     rate, cap = scheme.probability, scheme.max_batch_size
-    few, many = (full_batch(count - 1, rate, cap) for count in counts) if counts is not None else (None, None)
+    few, many = full_batch(min_count - 1, rate, cap), full_batch(max_count - 1, rate, cap)
     if few is None or many is None:
-        few, many = FullBatch(Fraction(0), Fraction(0)), FullBatch(Fraction(1), Fraction(0))
+        return [(Fraction(1), _always_full(scheme))]
     # Of more units the batch is full more often, and each is in it less often. Where it may or may not be full, a
     # full batch at the rate of a Poisson draw costs no less than either.
-    yield 1 - many.chance, Poisson(probability=rate)
-    yield few.chance, FixedAtRate(size=cap, probability=few.inclusion or rate)
-    yield many.chance - few.chance, FixedAtRate(size=cap, probability=rate)
+    cases: list[tuple[Fraction, Scheme]] = [
+        (1 - many.chance, Poisson(probability=rate)),
+        (few.chance, FixedAtRate(size=cap, probability=few.inclusion or rate)),
+        (many.chance - few.chance, _always_full(scheme)),
+    ]
+    return [case for case in cases if case[0]]
+
+
+def _always_full(scheme: CappedPoisson) -> FixedAtRate:
+    """Return the full batch at the rate of the Poisson draw, which costs no less than the capped draw."""
+    return FixedAtRate(size=scheme.max_batch_size, probability=scheme.probability)
 
 
 def randomized_response_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:

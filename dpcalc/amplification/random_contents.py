@@ -14,12 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound, path_bound
-from dpcalc.amplification.counts import (
-    Average,
-    Bound,
-    CountPair,
-    Member,
-)
+from dpcalc.amplification.counts import Average, Bound, CountPair, Member
 from dpcalc.amplification.mates import (
     MatesAverage,
     MissedBatch,
@@ -31,12 +26,7 @@ from dpcalc.amplification.mates import (
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability
-from dpcalc.sampling.counts import (
-    CountDistribution,
-    coarsen_upwards_to,
-    nonzero_probability,
-    power,
-)
+from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, nonzero_probability, power
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
@@ -60,16 +50,13 @@ class ContributionLaws(NamedTuple):
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return the upper bound of one unit, averaged over its contributions where they are random and cheap.
+    """Return one unit's bound, averaged over its random contributions; (K) with the largest if certain or costly.
 
     Args:
         hierarchy: levels and schemes.
         path: the path to the unit; all draws have one redraw period.
         clip: clipping level, 0 to depth.
         adjacency: relation between D and D'.
-
-    Returns:
-        An upper bound; (K) with the largest contributions where these are not random or need too much work.
     """
     bound = path_bound(path, clip=clip, adjacency=adjacency)
     laws = _random_contributions(hierarchy, path, clip)
@@ -84,7 +71,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 
 
 def _outermost_unit_bound(path: Path, own: CountDistribution, adjacency: Adjacency) -> Bound | None:
-    """Return the bound of an outermost unit by the law of its contributions to a batch; None if too costly."""
+    """Return the bound of an outermost unit without stand-ins by the law of what it contributes; None if costly."""
     # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
     law: CountDistribution = {h: path.rate(1) * chance for h, chance in own.items()}
     law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
@@ -104,7 +91,7 @@ def _few_single_counts(laws: ContributionLaws, *, is_fixed: bool) -> Contributio
 
 @cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return one unit's bound averaged over random mates too; `single_unit_bound` if they are certain or costly.
+    """Return one unit's bound averaged over random mates too; `single_unit_bound` if there are none or too costly.
 
     Args:
         hierarchy: levels and schemes.
@@ -155,17 +142,7 @@ def hidden_unit_bound(
 
     Source: docs/theory.md, Theorem 8.7.
     """
-    unit, may_stand_in = len(path.counts), isinstance(path.schemes[-1], Fixed)
-    replaced, removed = adjacency is Adjacency.REPLACE_ONE, adjacency is Adjacency.ADD_REMOVE
-    case = UnitCase(
-        chance=Fraction(1),
-        inclusion=path.inclusion(unit),
-        shift=1,
-        contents=1,
-        contents_swapped=int(replaced or (removed and may_stand_in)),
-        near=((path.missed(unit), 1, int(replaced or (may_stand_in and not removed))),),
-        is_sure=True,
-    )
+    unit, case = len(path.counts), _case_in_changes(path, adjacency)
     ((_, largest),) = largest_surroundings(path, clip=unit).parts([case], exchange=max)
     with allowance(_MATES_WORK), suppress(WorkExceededError):
         if max_mates:
@@ -177,10 +154,25 @@ def hidden_unit_bound(
     return largest
 
 
-def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> ContributionLaws | None:
-    """Return upper laws of the unit's contributions and of a stand-in's; None if no law of its own is known.
+def _case_in_changes(path: Path, adjacency: Adjacency) -> UnitCase:
+    """Return the only case of a unit of one change, in which it and a stand-in of a fixed draw are exchanged as one."""
+    may_stand_in = isinstance(path.schemes[-1], Fixed)
+    replaced, removed = adjacency is Adjacency.REPLACE_ONE, adjacency is Adjacency.ADD_REMOVE
+    return UnitCase(
+        chance=Fraction(1),
+        inclusion=path.inclusion(len(path.counts)),
+        shift=1,
+        contents=1,
+        contents_swapped=int(replaced or (removed and may_stand_in)),
+        near=((path.missed(len(path.counts)), 1, int(replaced or (may_stand_in and not removed))),),
+        is_sure=True,
+    )
 
-    None too if the unit's own are certain, too costly or clipped from above.
+
+def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> ContributionLaws | None:
+    """Return upper laws of the unit's and a stand-in's contributions; None if the former are certain or not known.
+
+    They are not known if the unit is clipped from above or the law too costly.
     """
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
@@ -199,14 +191,9 @@ def _unit_cases(
     clip_and_adjacency: tuple[int, Adjacency],
     laws: ContributionLaws | None,
 ) -> list[UnitCase]:
-    """Return the cases of a unit's and a stand-in's contributions over which its bound is averaged.
+    """Return the cases over which a unit's bound (K) is averaged, by the laws of its and a stand-in's contributions.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the unit.
-        bound: (K) with the largest numbers.
-        clip_and_adjacency: clipping level, relation between D and D'.
-        laws: of the contributions; None where they are at their largest.
+    Without laws, and clipped from above, contributions are at their largest.
     """
     clip, adjacency = clip_and_adjacency
     if clip < len(path.counts):
@@ -219,31 +206,34 @@ def _unit_cases(
 
 
 def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the only case of a unit whose contributions are certain.
-
-    In D' a replaced unit has as many contributions, a unit removed from a fixed draw those of its stand-in, any other
-    none.
-    """
-    above = len(path.counts) - 1
-    stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE else 0
-    near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
+    """Return the only case of a unit with its largest contributions, in D' those of it or of what takes its place."""
+    own = path.contributions[-1]
+    if adjacency is Adjacency.REPLACE_ONE:
+        swapped = own
+    else:
+        is_exchanged = isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE
+        swapped = path.siblings[-1] if is_exchanged else 0
     return UnitCase(
         chance=Fraction(1),
         inclusion=bound.inclusion,
         shift=bound.shift,
-        contents=path.contributions[-1],
-        contents_swapped=path.contributions[-1] if adjacency is Adjacency.REPLACE_ONE else stand_in,
-        near=tuple(near),
+        contents=own,
+        contents_swapped=swapped,
+        near=_missed_from(bound, len(path.counts)),
         is_sure=True,
     )
+
+
+def _missed_from(bound: StepBound, number: int) -> tuple[MissedBatch, ...]:
+    """Return the batches of (K) that miss the unit, but of its ancestors none above level `number`."""
+    above = number - 1
+    return tuple(zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True))
 
 
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return an upper law of a drawn member's contributions; None if they are certain or no law is proved.
-
-    Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
+    """Return an upper law of a drawn member's contributions; None if each must count with the most.
 
     Args:
         hierarchy: levels and schemes.
@@ -252,8 +242,9 @@ def member_contribution_distribution(
         adjacency: relation between D and D'.
 
     Returns:
-        None where the maximum must be taken: the number is not random, another unit may take the member's place, or
-        draws are with replacement or build episodes.
+        Below the clipping level (clip < unit) the law of whether the member holds any drawn record: 0 or 1. None where
+        the number is not random or not known, another unit may take the member's place, or draws are with replacement
+        or build episodes.
     """
     unit = len(path.counts)
     if _counts_empty_members(hierarchy, path, clip, adjacency):
@@ -288,14 +279,7 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a UnitCase for each number h >= 1 of the unit's contributions, with its probability given h >= 1.
-
-    Args:
-        bound: (K) with the largest numbers.
-        own: law of the unit's contributions, with Pr[h >= 1] > 0.
-        stand_in: law of what a batch that misses the unit holds in its place; {0: 1} unless draws are fixed.
-        adjacency: relation between D and D'.
-    """
+    """Return a UnitCase for each number h of a unit's contributions, given h >= 1; an empty unit counts as missed."""
     # The batches that miss the unit differ from D's by h and by what stands in for it, those that hold it empty by h.
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     return [
@@ -335,36 +319,28 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the cases of a unit that is clipped with others: one, or two if it may be alone and is removed."""
-    above = max(0, clip - 1)
+    """Return the cases of a unit that is clipped with others: one, or two if a removed unit may be alone there."""
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
         bound = _with_empty_as_missed(bound, nonzero_probability(law))
-    near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
-    case = UnitCase(
+    beside_others = UnitCase(
         chance=Fraction(1),
         inclusion=bound.inclusion,
         shift=bound.shift,
         contents=1,
         contents_swapped=1,
-        near=tuple(near),
+        near=_missed_from(bound, max(clip, 1)),
         is_sure=law is None,
     )
-    alone = Fraction(0)
-    if adjacency is Adjacency.ADD_REMOVE and not isinstance(path.schemes[-1], Fixed):
-        alone = _chance_of_being_alone(hierarchy, path, clip)
+    if adjacency is not Adjacency.ADD_REMOVE:
+        return [beside_others]
+    alone = _chance_of_being_alone(hierarchy, path, clip)
     if alone < _NEGLECTED_CHANCE:
-        return [case]
+        return [beside_others]
+    near = _missed_when_alone(hierarchy, path, bound, clip)
     cases = (
-        replace(
-            case,
-            chance=alone,
-            shift=1,
-            contents_swapped=0,
-            near=_missed_when_alone(hierarchy, path, bound, clip),
-            is_sure=False,
-        ),
-        replace(case, chance=1 - alone, is_sure=False),
+        replace(beside_others, chance=alone, shift=1, contents_swapped=0, near=near, is_sure=False),
+        replace(beside_others, chance=1 - alone, is_sure=False),
     )
     return [case for case in cases if case.chance]
 
@@ -377,7 +353,9 @@ def _with_empty_as_missed(bound: StepBound, nonempty: Fraction) -> StepBound:
 
 
 def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fraction:
-    """Return a lower bound on the probability that a drawn unit's clipping unit holds no other drawn record."""
+    """Return a lower bound on Pr[a drawn unit's clipping unit holds no other drawn record]; 0 if its draw is fixed."""
+    if isinstance(path.schemes[-1], Fixed):  # in D' a stand-in is there
+        return Fraction(0)
     hold = hierarchy.level(len(path.counts)).redraw_every
     alone = Fraction(1)
     for number in range(clip + 1, len(path.counts) + 1):
@@ -401,7 +379,7 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
 
 
 def _missed_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> tuple[MissedBatch, ...]:
-    """Return the missed batches (chance, distances from D and D') of a unit alone in its clipping unit."""
+    """Return the missed batches of a removed unit alone in its clipping unit; an ancestor may have a stand-in."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[MissedBatch] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction

@@ -4,6 +4,7 @@ Source: docs/theory.md, Theorem 6.11.
 """
 
 import math
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -32,7 +33,7 @@ from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
 def averaged_group_bound(
     hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
 ) -> MatesAverage | None:
-    """Return a group's bound averaged over the other units drawn; None if these are certain or no bound is known.
+    """Return a group's bound averaged over the other units drawn; None if these are certain or no member is ever drawn.
 
     Args:
         hierarchy: levels and schemes; the clipping level is the protected one or below.
@@ -104,28 +105,28 @@ class _BesideMembers:
             hidden: law of (g, h), with the probabilities of what is missed.
         """
         (g, h), member, max_each = drawn, self.member, self.path.contributions[0]
-        arriving, redrawn = _sum_of_few(self.stand_in, g), self._redrawn(drawn)
-        leaving, largest_redrawn = self._max_leaving(g), self._largest_redrawn(drawn)
         unlike = member.stand_in or 0 if member.adjacency is Adjacency.ADD_REMOVE else 0
-        swapped = member.own if member.adjacency is Adjacency.REPLACE_ONE else unlike
+        own_swapped = member.own if member.adjacency is Adjacency.REPLACE_ONE else unlike
+        exchanges = [*self._exchanges(drawn, hidden)]
         for number, share in _sum_of_few(self.others, g).items():
-            ends = [min(h * own + number, g * max_each) for own in (member.own, swapped)]
-            terms = [
-                *((hidden.missed[0] * p, *(end + more for end in ends)) for more, p in arriving.items()),
-                *(
-                    (hidden.missed[1] * p, *(min(end + leaving + more, largest_redrawn) for end in ends))
-                    for more, p in redrawn.items()
-                ),
-            ]
-            chances, distances, distances_swapped = zip(*terms, strict=True)
+            ahead, swapped = (min(h * own + number, g * max_each) for own in (member.own, own_swapped))
             bound = StepBound(
                 inclusion=hidden.inclusion,
                 shift=min(h * member.shift, 2 * max_each * g),
-                missed=chances,
-                distances=distances,
-                distances_swapped=distances_swapped,
+                missed=tuple(chance for chance, _, _ in exchanges),
+                distances=tuple(min(ahead + coming, cap) for _, coming, cap in exchanges),
+                distances_swapped=tuple(min(swapped + coming, cap) for _, coming, cap in exchanges),
             )
             yield share, bound
+
+    def _exchanges(self, drawn: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, int, int]]:
+        """Yield (chance, contributions that come, largest distance) of each batch that misses the units drawn."""
+        g, _ = drawn
+        for coming, p in _sum_of_few(self.stand_in, g).items():
+            yield hidden.missed[0] * p, coming, sys.maxsize
+        leaving, largest_redrawn = self._max_leaving(g), self._largest_redrawn(drawn)
+        for coming, p in self._redrawn(drawn).items():
+            yield hidden.missed[1] * p, leaving + coming, largest_redrawn
 
     def _largest_redrawn(self, drawn: tuple[int, int]) -> int:
         """Return the largest distance from a batch of (g, h) to one with the group's units and none of the members."""
@@ -153,19 +154,24 @@ def _others_distribution(
     hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
 ) -> CountDistribution:
     """Return an upper law of what non-members contribute in one outermost unit that holds members."""
-    # From the members' level outwards: units that hold members count as drawn, and no unit as missing for them, but in
-    # a Poisson draw of members, each frame of which holds one or more that are counted themselves.
+    # From the members' level outwards; units that hold members count as drawn.
     occupied = _most_occupied_in_a_frame(placement, unit)
     law: CountDistribution = {0: Fraction(1)}
     for number in range(unit, 1, -1):
-        level = hierarchy.level(number)
-        full = math.prod(each.max_drawn for each in hierarchy.levels[number:clip])
-        each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=full)
-        sum_of_draw = mates_sum if number == unit and isinstance(level.scheme, Poisson) else drawn_sum
-        drawn = sum_of_draw(level, level.count, each or {full: Fraction(1)})
-        law = _sum_of_few(law, occupied[number - 1]) if number < unit else law
-        law = convolve_upper(few_counts(drawn), law)
+        inside = _sum_of_few(law, occupied[number - 1])
+        law = convolve_upper(_drawn_beside_members(hierarchy, number, unit, clip), inside)
     return few_counts(law)
+
+
+def _drawn_beside_members(hierarchy: Hierarchy, number: int, unit: int, clip: int) -> CountDistribution:
+    """Return an upper law of what non-members contribute that level `number` draws in a frame with members."""
+    # No unit counts as missing for those that hold members, but in a Poisson draw of the members themselves, of whom
+    # each frame holds one or more.
+    level = hierarchy.level(number)
+    full = math.prod(each.max_drawn for each in hierarchy.levels[number:clip])
+    each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=full)
+    sum_of_draw = mates_sum if number == unit and isinstance(level.scheme, Poisson) else drawn_sum
+    return few_counts(sum_of_draw(level, level.count, each or {full: Fraction(1)}))
 
 
 def _most_occupied_in_a_frame(placement: tuple[Placement, ...], unit: int) -> list[int]:

@@ -113,10 +113,7 @@ def step_counts(release: Release) -> dict[Curve, int]:
 
 
 def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return the counts of steps under a public draw as those of one step that mixes the draw in; {} for rate 0.
-
-    For rate 1, or without steps, the counts are unchanged.
-    """
+    """Return steps under a public draw as one step: a mixture of profiles if possible; {} at rate 0, all at rate 1."""
     # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
     # they are composed, so that accountants mix the draw in afterwards.
     if rate in {0, 1} or not counts:
@@ -174,9 +171,6 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
         bound: distances and probabilities of one step, inclusion > 0.
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
 
-    Returns:
-        An upper bound on the privacy profile of one step.
-
     Source: docs/theory.md, Theorem 2.6.
     """
     own, other = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
@@ -184,14 +178,11 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return the upper privacy profile of a step's bound under Gaussian noise.
+    """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are merged first.
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-
-    Returns:
-        An upper bound on the privacy profile of one step.
     """
     if isinstance(bound, MatesAverage):
         bound = merge_close_parts(bound, noise_multiplier=noise_multiplier)
@@ -258,15 +249,12 @@ class PhaseBound:
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
-    """Return the Gaussian releases (D||D', D'||D) of a phase, in which every pass that is begun counts whole.
+    """Return the Gaussian releases (D||D', D'||D) of a phase: T steps under one draw as one at sigma / sqrt(T).
 
     Args:
         phase_bound: the one-step bound and its redraw periods.
         steps: number of steps of the phase, >= 0; an unfinished pass counts as a whole one.
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-
-    Returns:
-        (D||D', D'||D), each an upper bound.
 
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.3.
     """
@@ -354,7 +342,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the phase bound by pass: a sure change if the pass holds all units, else that of one random draw.
+    """Return the bound by pass: a sure shift by its distance if a pass holds all units, else that of its random draw.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -379,7 +367,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
 
 
 def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
-    """Return an upper bound on the sum of squared distances between the batches of D and D' in one pass."""
+    """Return an upper bound on the sum over a pass of squared distances in clip norms between batches of D and D'."""
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
     # the sum of their squared distances.
     is_clipped_above = clip < len(path.counts)
@@ -387,8 +375,13 @@ def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacenc
         return group.size**2 * _squared_distance_of_removal(path, scheme, is_clipped_above=is_clipped_above)
     own = 1 if is_clipped_above else path.contributions[-1]
     distance = own if adjacency is Adjacency.ZERO_OUT and not is_clipped_above else 2 * own
-    full, remaining = divmod(group.size, scheme.size) if group.is_together else (0, group.size)
-    return (full * scheme.size**2 + remaining**2) * distance**2
+    return _squared_members_of_batches(group, scheme.size) * distance**2
+
+
+def _squared_members_of_batches(group: Group, batch_size: int) -> int:
+    """Return the largest sum over batches of squared numbers of members; only members of one parent fill batches."""
+    full, remaining = divmod(group.size, batch_size) if group.is_together else (0, group.size)
+    return full * batch_size**2 + remaining**2
 
 
 def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_above: bool) -> int:
@@ -453,7 +446,7 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
 
 
 def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield in words how to change a shuffle so that no step is lost: by drop_last, or to the nearest size."""
+    """Yield in words what keeps a shuffle from losing a step: `drop_last` flipped, and the nearest batch size."""
     other = replace(scheme, drop_last=not scheme.drop_last)
     if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"

@@ -85,24 +85,27 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _P
 
 
 def _missed_losses(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) -> tuple[Array, Array]:
-    """Return elementwise the log ratio of P to its drawn part, and the loss log dP/dQ, which is precise near 0.
+    """Return elementwise log dP/dC, the ratio of P to its drawn part C, and the loss log dP/dQ, precise near 0.
 
-    Args:
-        odds: v_j / eta of each M_j.
-        same: of the unit's own shift.
-        others: for each M_j.
+    The odds v_j / eta are those of the M_j, and the losses log dC/dB (`same`) and log dC/dM_j (`others`).
     """
-    terms = [*zip(odds, others, strict=True)]
-    common = log_sum_exp([log_fraction(odd) - losses for odd, losses in terms])
+    common = log_sum_exp([log_fraction(odd) - losses for odd, losses in zip(odds, others, strict=True)])
     log_p = np.logaddexp(0.0, common)
-    # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y. The
-    # share of C is not taken from log_p: the log of 1e8 has lost two digits of a loss that is as small as 1e-8.
-    with np.errstate(over="ignore"):
-        shares = (float(odd if odd < _MOST_ODDS else _MOST_ODDS) * np.exp(-losses) for odd, losses in terms)
-        gap = -np.expm1(-np.maximum(same, -1.0)) / (1.0 + sum(shares, start=np.zeros(same.shape)))
+    # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y.
+    gap = _gap_to_1(odds, same, others)
     with np.errstate(divide="ignore"):
         near = -np.log1p(-np.minimum(gap, _SMALL_GAP))
         return log_p, np.where(gap < _SMALL_GAP, near, log_p - np.logaddexp(-same, common))
+
+
+def _gap_to_1(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) -> Array:
+    """Return 1 - dQ/dP elementwise without cancellation near 0; where negative, a number below 0."""
+    # The share of C in P is not taken from its log: the log of 1e8 has lost two digits of a loss as small as 1e-8.
+    with np.errstate(over="ignore"):
+        terms = zip(odds, others, strict=True)
+        shares = (float(odd if odd < _MOST_ODDS else _MOST_ODDS) * np.exp(-losses) for odd, losses in terms)
+        gap: Array = -np.expm1(-np.maximum(same, -1.0)) / (1.0 + sum(shares, start=np.zeros(same.shape)))
+        return gap
 
 
 def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:

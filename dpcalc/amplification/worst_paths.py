@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import IntArray
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, PathTable, path_table, units_in_whole_batches
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Scheme, Shuffle, WithReplacement
 
 MAX_PATHS = 128  # paths composed one by one; beyond, merged ones stand for neighbours, which is looser
 _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smaller than any other value
@@ -60,25 +60,31 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
 
 def _path_above(paths: Sequence[Path]) -> Path:
     """Return a path that costs at least as much as each of several: the fewest units, the most of everything else."""
-    # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     if len(paths) == 1:
         return paths[0]
-    columns = zip(*(path.schemes for path in paths), strict=True)
-    schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
-    counts = zip(*(path.counts for path in paths), strict=True)
+    schemes, counts = _schemes_and_counts_above(paths)
     own = max(path.contributions[-1] for path in paths)
     others = ([x - path.contributions[-1] for x in path.contributions] for path in paths)
     return Path(
         place=(),
-        counts=tuple(
-            column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
-            for scheme, column in zip(schemes, counts, strict=True)
-        ),
+        counts=counts,
         schemes=schemes,
         contributions=tuple(own + max(column) for column in zip(*others, strict=True)),
         siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
         mates=tuple(max(column) for column in zip(*(path.mates for path in paths), strict=True)),
     )
+
+
+def _schemes_and_counts_above(paths: Sequence[Path]) -> tuple[tuple[Scheme, ...], tuple[int, ...]]:
+    """Return by level the first scheme that is not `all`, and the fewest units, in whole batches if they differ."""
+    # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
+    columns = zip(*(path.schemes for path in paths), strict=True)
+    schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
+    counts = tuple(
+        column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
+        for scheme, column in zip(schemes, zip(*(path.counts for path in paths), strict=True), strict=True)
+    )
+    return schemes, counts
 
 
 def _features(table: PathTable) -> IntArray:
@@ -89,30 +95,36 @@ def _features(table: PathTable) -> IntArray:
 
 
 def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
-    """Yield the columns of one phase with which the cost of a path grows."""
+    """Yield the columns of one phase with which the cost of a path grows; of episodes the class sizes, negated."""
     yield table.contributions[phase][:, -1]
     if table.hierarchies[phase].episodes is not None:  # the smaller a class, the likelier is each of its records
         yield from -table.counts.T
         return
     for at in range(table.unit):
-        yield from _level_features(table, phase, at)
+        yield from _count_features(table, phase, at)
+        yield from _distance_features(table, phase, at)
 
 
-def _level_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield the columns of one level with which the cost of a path grows."""
-    scheme = table.hierarchies[phase].levels[at].scheme
-    has_stand_in, is_sampled = _has_stand_in(table, phase, at), _is_sampled(table, phase, at)
+def _count_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
+    """Yield the columns of one level's numbers of units with which the cost grows: negated, or both if either may."""
+    scheme, counts = table.hierarchies[phase].levels[at].scheme, table.counts[:, at]
     if isinstance(scheme, CappedPoisson):  # neither more units nor fewer always cost less
-        yield -table.counts[:, at]
+        yield -counts
         yield table.max_counts[:, at]
     elif isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
-        yield np.where(is_sampled, -table.counts[:, at], 0)
+        is_sampled = _is_sampled(table, phase, at)
+        yield np.where(is_sampled, -counts, 0)
         if isinstance(scheme, Shuffle) and scheme.drop_last:  # fewer units may be left out more often
-            yield np.where(is_sampled, table.counts[:, at], _IRRELEVANT)
-    contributions, stand_in = table.contributions[phase], np.where(has_stand_in, table.siblings[phase][:, at], 0)
+            yield np.where(is_sampled, counts, _IRRELEVANT)
+
+
+def _distance_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
+    """Yield the most that a stand-in contributes and, above the unit's level, an ancestor that can be missed."""
+    stand_in = np.where(_has_stand_in(table, phase, at), table.siblings[phase][:, at], 0)
     if at == table.unit - 1:
         yield stand_in
         return
+    contributions, is_sampled = table.contributions[phase], _is_sampled(table, phase, at)
     for distance in (contributions[:, at], contributions[:, at] - contributions[:, -1], stand_in):
         yield np.where(is_sampled, distance, _IRRELEVANT)
 
@@ -155,7 +167,9 @@ def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
 
 def _merge_neighbours(table: PathTable) -> PathTable:
     """Return a table of about MAX_PATHS rows, each of which costs at least as much as the neighbours it replaces."""
-    order, starts = _order_and_starts(table)
+    full = _full_draws(table)
+    order = _order_by_similarity(table, full)
+    starts = _block_starts([column[order] for column in full], len(order))
 
     def highest(values: IntArray) -> IntArray:
         piecewise: IntArray = np.maximum.reduceat(values[order], starts)
@@ -174,24 +188,26 @@ def _merge_neighbours(table: PathTable) -> PathTable:
     )
 
 
-def _order_and_starts(table: PathTable) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return an order of the rows, and the starts of about MAX_PATHS blocks of similar rows in it."""
-    # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists. Of the rest,
-    # neighbours in this order are alike, so that a row that stands for several is hardly costlier than the costliest.
+def _order_by_similarity(table: PathTable, full: list[NDArray[np.bool_]]) -> NDArray[np.intp]:
+    """Return the indices of the rows, sorted by full draws, units under capped draws, and the unit's contributions."""
+    # Neighbours are then alike, so that a row that stands for several is hardly costlier than the costliest.
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
-    full = _full_draws(table)
     capped = {
         at: table.counts[:, at]
         for hierarchy in table.hierarchies
         for at, level in enumerate(hierarchy.levels[: table.unit])
         if isinstance(level.scheme, CappedPoisson)
     }
-    order = np.lexsort((*own.T, *capped.values(), *full))
-    ends = np.arange(len(order)) * MAX_PATHS // len(order)
-    changes = np.diff(ends, prepend=-1) > 0
-    for column in full:
-        changes[1:] |= column[order][1:] != column[order][:-1]
-    return order, np.flatnonzero(changes)
+    return np.lexsort((*own.T, *capped.values(), *full))
+
+
+def _block_starts(sorted_full: list[NDArray[np.bool_]], rows: int) -> NDArray[np.intp]:
+    """Return the first rows of about MAX_PATHS blocks of equal size, of which none has rows both full and not."""
+    # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists.
+    changes = np.diff(np.arange(rows) * MAX_PATHS // rows, prepend=-1) > 0
+    for column in sorted_full:
+        changes[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changes)
 
 
 def _full_draws(table: PathTable) -> list[NDArray[np.bool_]]:
