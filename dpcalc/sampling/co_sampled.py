@@ -71,7 +71,7 @@ def _round_up_long_fraction(chance: Fraction) -> Fraction:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return an upper bound on Pr[a drawn unit holds a record]: if held longer a draw is whole, if shorter never empty.
+    """Return an upper bound on Pr[a drawn unit holds a record]; draws held longer are whole, shorter ones never empty.
 
     Args:
         hierarchy: levels and schemes.
