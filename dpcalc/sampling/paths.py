@@ -360,8 +360,8 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
     return PathTable(
         hierarchies=hierarchies,
         rows=frames.rows,
-        counts=frames.fewest,
-        max_counts=frames.most,
+        counts=frames.counts,
+        max_counts=frames.max_counts,
         contributions=tuple(_values_along_paths(frames.ancestors, each) for each in values),
         siblings=tuple(_values_along_paths(frames.ancestors, each) for each in siblings),
         mates=tuple(_values_along_paths(frames.ancestors, each) for each in mates),
@@ -369,15 +369,15 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 class _Frames(NamedTuple):
-    """The frames along paths to protected units: `rows` of the `PathTable`, and the fewest and most units in a frame.
+    """The frames along paths to protected units: `rows`, `counts` and `max_counts` of the `PathTable`.
 
     `ancestors` holds, for each level of the paths, the row of each path's unit there.
     """
 
     rows: IntArray
     ancestors: list[IntArray]
-    fewest: IntArray
-    most: IntArray
+    counts: IntArray
+    max_counts: IntArray
 
 
 def _frames_in_tree(levels: Sequence[Rows], unit: int) -> _Frames:
