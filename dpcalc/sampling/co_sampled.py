@@ -132,7 +132,7 @@ def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
-    """Return an upper law of a Poisson draw's contributions, with full drawn units or all drawn, by the smaller mean."""
+    """Return an upper law of a Poisson draw's contributions: drawn units full, or all units drawn, by smaller mean."""
     # Either a drawn unit contributes `each` if any of its contributions is nonempty, or every unit is drawn.
     some = nonzero_probability(binomial(each, nonempty))
     if rate * some > nonempty:

@@ -321,7 +321,7 @@ def units_in_whole_batches(scheme: Scheme, count: int) -> int:
 
 
 def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """Return the path with each shuffle as a draw of `All`, but the innermost, unless `is_revealed`, as what it holds.
+    """Return the path with each shuffle as `All`, but the innermost as a Fixed draw of its pass unless `is_revealed`.
 
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
     innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
@@ -396,7 +396,7 @@ def _frames_by_range(hierarchies: Sequence[Hierarchy], unit: int) -> _Frames:
 
 
 def _size_ranges(phases: Sequence[Level]) -> list[tuple[int, int]]:
-    """Return ranges (fewest, most) from min_count to count of a level; a new one where the draw of a phase changes."""
+    """Return ranges (fewest, most) that divide min_count to count: the fewest alone, then anew where a draw changes."""
     # Within a range the fewest units cost most, unless they are cut.
     fewest, largest = phases[0].min_count, phases[0].count
     starts = {fewest, min(fewest + 1, largest)}
