@@ -49,7 +49,7 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
 
 
 def _all_empty_probability(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
-    """Return a lower bound on the probability that all drawn units are empty if no cap cuts the draw."""
+    """Return a lower bound on Pr[all drawn units are empty], each one nonempty with `nonempty`; caps are ignored."""
     # Children are independent given the draw, so that only the distribution of how many are drawn matters. No scheme
     # takes more than all, which are the least likely to be empty: for any other scheme than these a lower bound.
     drawn, rate = count, Fraction(1)
@@ -71,7 +71,7 @@ def _round_up_long_fraction(chance: Fraction) -> Fraction:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return an upper bound on Pr[a drawn unit holds a record], where only draws of period `hold` are random.
+    """Return an upper bound on Pr[a drawn unit holds a record]; draws held longer are whole, shorter ones never empty.
 
     Args:
         hierarchy: levels and schemes.
@@ -89,7 +89,7 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper law of a unit's random contributions; None if only their largest number is known.
+    """Return an upper law of a unit's contributions by its Poisson, capped and empty draws; None if none is random.
 
     Args:
         hierarchy: levels and schemes.
@@ -97,22 +97,26 @@ def contribution_distribution(
         clip: clipping level, `unit` or below.
         max_contributions: largest number of contributions of the unit.
     """
-    # The lowest Poisson level decides how many contributions there are; draws of other schemes take their maximum, and
-    # so does everything below a level whose draw changes while the protected unit's is held.
+    # But for exact draws, the lowest Poisson level decides how many contributions there are; draws of other schemes
+    # take their maximum, and so does everything below a level whose draw changes while the protected unit's is held.
     if _draws_are_exact(hierarchy, unit, clip) and number_of_poisson_levels(hierarchy, unit, clip) > 1:
         return _compound_contributions(hierarchy, unit, clip)
     hold, last = hierarchy.level(unit).redraw_every, _last_drawn_with(hierarchy, unit, clip)
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hold) if last == clip else Fraction(1)
-    scheme = hierarchy.level(clip).scheme
+    scheme, count = hierarchy.level(clip).scheme, hierarchy.level(clip).count
     if unit + 1 == last == clip and nonempty == 1 and isinstance(scheme, CappedPoisson):
-        return capped_distribution(binomial(hierarchy.level(clip).count, scheme.probability), scheme.max_batch_size)
+        return capped_distribution(binomial(count, scheme.probability), scheme.max_batch_size)
     poisson = _lowest_poisson_level(hierarchy, unit, last)
-    below = hierarchy.levels[poisson:clip] if poisson else ()
-    each = math.prod(level.max_drawn for level in below)
-    if poisson and (each == 1 or all(level.is_equal for level in below)):
-        rate = hierarchy.level(poisson).rate
-        return _poisson_contributions(max_contributions, each, rate=rate, nonempty=nonempty)
+    each = _contributions_of_each(hierarchy.levels[poisson:clip]) if poisson else 0
+    if each:
+        return _poisson_contributions(max_contributions, each, rate=hierarchy.level(poisson).rate, nonempty=nonempty)
     return binomial(max_contributions, nonempty) if nonempty < 1 else None
+
+
+def _contributions_of_each(below: Sequence[Level]) -> int:
+    """Return the most that one unit draws through the levels below it; 0 if unequal sizes let units differ in it."""
+    each = math.prod(level.max_drawn for level in below)
+    return each if each == 1 or all(level.is_equal for level in below) else 0
 
 
 def _lowest_poisson_level(hierarchy: Hierarchy, unit: int, last: int) -> int:
@@ -128,11 +132,10 @@ def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
-    """Return an upper law of the contributions below a Poisson draw, of smaller mean among two valid laws."""
-    if each == 1:
-        return binomial(largest, rate * nonempty)
+    """Return an upper law of a Poisson draw's contributions: drawn units full, or all units drawn, by smaller mean."""
+    # Either a drawn unit contributes `each` if any of its contributions is nonempty, or every unit is drawn.
     some = nonzero_probability(binomial(each, nonempty))
-    if rate * some > nonempty:  # of the two laws the one with the smaller mean
+    if rate * some > nonempty:
         return binomial(largest, nonempty)
     return {each * number: chance for number, chance in binomial(largest // each, rate * some).items()}
 
@@ -172,8 +175,7 @@ def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
     """Return an upper law of a unit's contributions, summed level by level; `_draws_are_exact` must hold."""
-    nonempty = max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every)
-    each: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
+    each = binomial(1, max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every))
     for level in reversed(hierarchy.levels[unit:clip]):
         each = drawn_sum(level, level.count, each)
     return each
@@ -253,7 +255,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return what is drawn with a path in actual data: contributions that are certain, and the smallest frames.
+    """Return what a path's unit and those drawn with it surely contribute in actual data, and the smallest frames.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -265,12 +267,10 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
     certain = _certain_contributions(levels, hierarchy, clip)
     rows = _rows_of_path(hierarchy, path, levels)
     unit = len(rows)
-    alike = [rows[-1]]
-    if members > 1:
-        alike = np.flatnonzero(levels[unit - 1].parent == levels[unit - 1].parent[rows[-1]]).tolist()
+    own_rows = range(rows[-1], rows[-1] + 1) if members == 1 else _rows_of_frame(levels[unit - 1], rows[-1])
     schemes = [level.scheme for level in hierarchy.levels]
-    fewest = [fewest_in_frame(*level) for level in zip(schemes, map(_fewest_children, levels), strict=True)]
-    fewest_below = _fewest_below(levels, unit, range(alike[0], alike[-1] + 1))
+    fewest = [fewest_in_frame(scheme, int(level.sizes.min())) for scheme, level in zip(schemes, levels, strict=True)]
+    fewest_below = _fewest_below(levels, unit, own_rows)
     last = max(unit, clip)
     return CoSampled(
         path=_path_of_actual_sizes(hierarchy, path, levels, rows),
@@ -278,9 +278,9 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         sibling_contributions=tuple(
             _min_sibling_value(*step) for step in zip(levels[:unit], certain, rows, strict=False)
         ),
-        own_contributions=int(certain[unit - 1][alike].min()),
+        own_contributions=int(certain[unit - 1][own_rows].min()),
         child_contributions=_unequal_child_values(hierarchy.level(unit + 1), levels[unit], certain[unit], rows[-1])
-        if unit < clip and len(alike) == 1
+        if unit < clip and len(own_rows) == 1
         else (),
         frames=tuple(zip(hierarchy.levels[:clip], fewest, strict=False)) if _has_simple_draws(schemes) else (),
         levels_below=tuple(zip(hierarchy.levels[unit:clip], fewest_below, strict=False)),
@@ -291,6 +291,12 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         own_nonempty=nonempty_probability(zip(schemes[last:], fewest_below[last - unit :], strict=True)),
         is_shuffled=any(isinstance(scheme, Shuffle) for scheme in schemes[clip:unit]),
     )
+
+
+def _rows_of_frame(level: Rows, row: int) -> range:
+    """Return the rows that have the same parent as the given one, itself included."""
+    start, stop = np.searchsorted(level.parent, [level.parent[row], level.parent[row] + 1]).tolist()
+    return range(start, stop)
 
 
 def _has_simple_draws(schemes: Sequence[Scheme]) -> bool:
@@ -307,30 +313,29 @@ def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: i
 
 
 def _certain_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
-    """Return, for each parent, a sum of the values that every draw of its units reaches, 0 if no more is sure."""
-    # Of a draw that takes some of unequal children only the smallest number is sure.
+    """Return, for each parent, the sum that a draw surely has: of all if whole, else size x smallest value, or 0."""
+    smallest: IntArray = np.minimum.reduceat(values, rows.first)
     match scheme:
-        case Fixed(size=size, at_most=True):
-            frame_sizes = rows.sums(np.ones_like(rows.number))
-            some: IntArray = size * np.minimum.reduceat(values, rows.first)
-            return np.where(frame_sizes <= size, rows.sums(values), some)
-        case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size, drop_last=True):
-            least_sum: IntArray = size * np.minimum.reduceat(values, rows.first)
-            return least_sum
         case All():
             return rows.sums(values)
-        case _:
-            return np.zeros(rows.first.size, dtype=np.int64)
+        case Fixed(size=size, at_most=True):
+            return np.where(rows.sizes <= size, rows.sums(values), size * smallest)
+        case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size, drop_last=True):
+            return size * smallest
+        case _:  # a draw that can be empty or short
+            return np.zeros_like(smallest)
 
 
 def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
     """Return the row that stands for each unit of the path, outermost first; all 0 without a tree."""
     # Of the last level's units `Rows.unit` is that of their parent, so that there the number is not counted on.
     rows = [0] * len(path.counts)
+    if hierarchy.tree is None:
+        return tuple(rows)
     row = unit = 0
-    for at, index in enumerate(path.place if hierarchy.tree is not None else ()):
+    for at, index in enumerate(path.place):
         own = np.flatnonzero(levels[at].parent == row)
-        if hierarchy.tree is not None and at < hierarchy.depth - 1:
+        if at < hierarchy.depth - 1:
             unit = sum(hierarchy.tree.sizes[at][:unit]) + index
         row = rows[at] = int(own[levels[at].unit[own] == unit][0])
     return tuple(rows)
@@ -366,26 +371,20 @@ def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) 
     return tuple(of_children.tolist()) if 0 < of_children.min() < of_children.max() else ()
 
 
-def _fewest_children(level: Rows) -> int:
-    """Return the fewest units of a level under one parent."""
-    return int(level.sums(np.ones_like(level.number)).min())
-
-
 def _fewest_below(levels: Sequence[Rows], unit: int, rows: range) -> list[int]:
     """Return, for each level below `unit`, the fewest children of any one parent that is in `rows` or below them."""
     # Rows under one range of parents follow each other, so that two ends say where the range goes on, level by level.
     start, stop = rows.start, rows.stop
     fewest = []
     for level in levels[unit:]:
-        counts = level.sums(np.ones_like(level.number))
-        fewest.append(int(counts[start:stop].min()))
+        fewest.append(int(level.sizes[start:stop].min()))
         ends = np.append(level.first, level.number.size)
         start, stop = int(ends[start]), int(ends[stop])
     return fewest
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law, which data attain, of an off-path unit's contributions up to `limit`; {0: 1} if none is known.
+    """Return a law, which data attain, of at most `limit` contributions of an off-path unit; {0: 1} if none is known.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 
@@ -394,26 +393,31 @@ def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> C
         number: of the level of the unit, which is not on the path.
         limit: most contributions, >= 0.
     """
-    nonempty = co_sampled.nonempty[co_sampled.clip]
-    counts: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
+    counts = binomial(1, co_sampled.nonempty[co_sampled.clip])
+    if not co_sampled.frames:
+        return {0: Fraction(1)}
     for level, fewest in reversed(co_sampled.frames[number:]):
-        largest = max(counts)
-        available = level.scheme.max_drawn(fewest)
-        taken = min(available, limit // largest) if largest else 0
-        if not taken or (isinstance(level.scheme, Fixed) and taken < available):
-            return {0: Fraction(1)}  # which of the drawn units contribute would be random, too
+        contributing = _contributing_units(level.scheme, fewest, limit // max(1, *counts))
+        if not contributing:
+            return {0: Fraction(1)}
         rate = level.scheme.probability if isinstance(level.scheme, Poisson) else Fraction(1)
-        if largest == 1:
-            counts = drop_rare_tail(binomial(taken, rate * counts[1]))
-        else:
-            counts = _compound_exactly(drop_rare_tail(binomial(taken, rate)), counts)
-    return counts if co_sampled.frames else {0: Fraction(1)}
+        counts = _sum_lower(counts, contributing, rate)
+    return counts
 
 
-def _compound_exactly(number: CountDistribution, each: CountDistribution) -> CountDistribution:
-    """Return the exact distribution of the sum of a random `number` of independent counts."""
+def _contributing_units(scheme: Scheme, count: int, limit: int) -> int:
+    """Return how many units of a frame, at most `limit`, can contribute; 0 if a Fixed draw takes more than `limit`."""
+    # Which of the units of a larger Fixed draw contribute would be random, too.
+    drawn = scheme.max_drawn(count)
+    return 0 if isinstance(scheme, Fixed) and limit < drawn else min(drawn, limit)
+
+
+def _sum_lower(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
+    """Return a lower law of the sum of `number` independent counts that each enter with probability `rate`."""
+    if max(each) == 1:
+        return drop_rare_tail(binomial(number, rate * each[1]))
     total: CountDistribution = {}
-    for drawn, weight in number.items():
-        for value, chance in convolve_power(each, drawn).items():
+    for entered, weight in drop_rare_tail(binomial(number, rate)).items():
+        for value, chance in convolve_power(each, entered).items():
             total[value] = total.get(value, Fraction(0)) + weight * chance
     return total

@@ -109,7 +109,7 @@ def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
 
 @cached_with_cost(1024)
 def _full_batch(others: int, rate: Fraction, cap: int, terms: float) -> FullBatch:
-    """Return `full_batch` for 0 < rate < 1 from all binomial weights; WorkExceededError if too costly."""
+    """Return `full_batch` for 0 < rate < 1 from about `terms` binomial weights; WorkExceededError if too costly."""
     spend(terms * 4 * TURN)
     total = full = kept = 0
     for count, weight in _binomial_weights(others, rate.numerator, rate.denominator):
@@ -236,6 +236,8 @@ def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
         if len(single) == 1:
             ((number, chance),) = single.items()
             return {number + count: weight if chance == 1 else weight * chance for count, weight in other.items()}
+    for law in (a, b):
+        spend(fraction_units(len(law), _max_denominator_bits(law)))
     (left, of_left), (right, of_right) = _over_common_denominator(a), _over_common_denominator(b)
     total = of_left * of_right
     spend(fraction_units(len({x + y for x in left for y in right}), total.bit_length()))
@@ -244,9 +246,13 @@ def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
 
 def _over_common_denominator(law: CountDistribution) -> tuple[dict[int, int], int]:
     """Return ({count: integer weight}, common denominator) of a distribution, exact."""
-    spend(fraction_units(len(law), max(chance.denominator.bit_length() for chance in law.values())))
     unit = math.lcm(*(chance.denominator for chance in law.values()))
     return {count: chance.numerator * (unit // chance.denominator) for count, chance in law.items()}, unit
+
+
+def _max_denominator_bits(law: Mapping[Key, Fraction]) -> int:
+    """Return the bit length of the largest denominator in a law; 0 for none."""
+    return max((chance.denominator.bit_length() for chance in law.values()), default=0)
 
 
 def _max_bit_length(weights: dict[int, int]) -> int:
@@ -309,12 +315,10 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
         a: distribution of the first.
         b: distribution of the second.
     """
-    bits = sum(max(chance.denominator.bit_length() for chance in law.values()) for law in (a, b))
-    if len(a) == 1 or len(b) == 1 or (bits <= _MAX_BITS and len(a) * len(b) <= _FEW_PAIRS):
-        law = convolve(a, b)
-        return round_to_many_bits(coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law)
-    law = _convolve_rounded_upper(a, b)
-    return coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law
+    bits = _max_denominator_bits(a) + _max_denominator_bits(b)
+    is_short = len(a) == 1 or len(b) == 1 or (bits <= _MAX_BITS and len(a) * len(b) <= _FEW_PAIRS)
+    law = convolve(a, b) if is_short else _convolve_rounded_upper(a, b)
+    return round_to_many_bits(coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law)
 
 
 def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
@@ -345,7 +349,7 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
         parts: (probability, distribution).
     """
     used = [(chance, law) for chance, law in parts if chance]
-    longest = max((chance.denominator.bit_length() for _, law in used for chance in law.values()), default=0)
+    longest = max((_max_denominator_bits(law) for _, law in used), default=0)
     number = sum(len(law) for _, law in used)
     if longest > _FEW_BITS and number > _COARSEN_ABOVE:
         spend(number * (4 * TURN + longest * longest / 1000) + fraction_units(4 * len(used), longest))
@@ -377,7 +381,7 @@ def _rounded_mixture(parts: Sequence[tuple[Fraction, dict[Key, Fraction]]]) -> d
 
 def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
     """Return the law; if a denominator has over 8192 bits, rounded to 4096 in favour of the likeliest key."""
-    if all(chance.denominator.bit_length() <= 2 * _MAX_BITS for chance in law.values()):
+    if _max_denominator_bits(law) <= 2 * _MAX_BITS:
         return law
     unit = 1 << _MAX_BITS
     short = {key: chance.numerator * unit // chance.denominator for key, chance in law.items()}
@@ -397,22 +401,26 @@ def drop_rare_tail(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards(law: CountDistribution) -> CountDistribution:
-    """Return an upper law of at most 48 counts above 0, to which the counts between them move up."""
+    """Return an upper law: counts above 0 move up to the next of 48, the 36 likeliest and 12 at equal ranks."""
     counts = sorted(count for count in law if count)
     if len(counts) <= _MAX_COUNTS:
         return law
-    spend(fraction_units(2 * len(law), max(chance.denominator.bit_length() for chance in law.values())))
+    spend(fraction_units(2 * len(law), _max_denominator_bits(law)))
+    weights, unit = _over_common_denominator(law)
     # Besides the likeliest, counts at equal ranks are kept, so that no likely count moves far up; the largest is one.
     spread = _MAX_COUNTS - _LIKELIEST
     ends = {counts[-1 - len(counts) * i // spread] for i in range(spread)}
-    unit = math.lcm(*(chance.denominator for chance in law.values()))
-    weights = {count: law[count].numerator * (unit // law[count].denominator) for count in counts}
     ends |= set(sorted(counts, key=weights.__getitem__, reverse=True)[:_LIKELIEST])
-    result: CountDistribution = {0: law[0]} if 0 in law else {}
+    return _move_up(weights, unit, ends)
+
+
+def _move_up(weights: dict[int, int], unit: int, ends: set[int]) -> CountDistribution:
+    """Return the law of weights / unit with each count moved up to the next of `ends` (the largest is one); 0 stays."""
+    result: CountDistribution = {}
     at_end = 0
-    for count in counts:
+    for count in sorted(weights):
         at_end += weights[count]
-        if count in ends:
+        if count in ends or count == 0:
             result[count], at_end = Fraction(at_end, unit), 0
     return result
 
@@ -427,16 +435,13 @@ def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribu
     counts = sorted(count for count in law if count)
     if len(counts) <= max_counts:
         return law
-    result: CountDistribution = {0: law[0]} if 0 in law else {}
     # A count is kept where the mass so far reaches the next of `max_counts` equal shares, and always the largest one.
-    share, below, waiting, parts = nonzero_probability(law) / max_counts, Fraction(0), Fraction(0), 0
+    share, below, ends = nonzero_probability(law) / max_counts, Fraction(0), {counts[-1]}
     for count in counts:
-        waiting += law[count]
         below += law[count]
-        if below >= share * (parts + 1) or count == counts[-1]:
-            result[count], waiting = waiting, Fraction(0)
-            parts += 1
-    return result
+        if below >= share * len(ends):
+            ends.add(count)
+    return _move_up(*_over_common_denominator(law), ends)
 
 
 def compound(number: CountDistribution, each: CountDistribution) -> CountDistribution:
@@ -471,7 +476,7 @@ def _sums_upper(each: CountDistribution, numbers: Iterable[int]) -> Iterator[Cou
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:
     """Return an upper law; if a denominator has over 1024 bits, rounded to 1024 in favour of the largest count."""
-    if all(chance.denominator.bit_length() <= _FEW_BITS for chance in law.values()):
+    if _max_denominator_bits(law) <= _FEW_BITS:
         return law
     short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}
     short[max(law)] += 1 - sum(short.values())

@@ -115,7 +115,7 @@ class Level:
             object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
 
     def _faults(self) -> Iterator[InputError]:
-        """Yield an error for each count, redraw period or batch size of the level that is out of range."""
+        """Yield an error for a count, least count or period out of range, or a size over the least count."""
         if self.count < 1:
             yield InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
         if not 1 <= self.min_count <= self.count:
@@ -157,7 +157,7 @@ class Level:
 
 
 def scheme_for_count(scheme: Scheme, count: int) -> Scheme:
-    """Return the simplest scheme that draws as the given one does from a frame of `count` units.
+    """Return the scheme for a frame of `count`: `All` if it draws all, Poisson if never cut, `at_most` resolved.
 
     Args:
         scheme: as stated for the level.
@@ -365,7 +365,7 @@ class Hierarchy:
             object.__setattr__(self, "tree", None)
 
     def _faults(self) -> Iterator[InputError]:
-        """Yield the errors of the levels, their draws, tree and episodes, and of over 1e18 records."""
+        """Yield the errors of no or equally named levels, draws, tree or episodes that do not fit, or 1e18 records."""
         if not self.levels:
             yield InputError("data.levels: expected at least one level, got none")
         yield from name_faults([level.name for level in self.levels])
@@ -474,7 +474,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return the mean number of draws per unit and step at the first level not drawn whole, caps ignored."""
+        """Return a step's share of a pass: mean draws per unit of the first level not drawn whole, caps ignored."""
         # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:
@@ -482,11 +482,11 @@ class Hierarchy:
                     return Fraction(sum(map(fixed.max_drawn, self.tree.sizes[number - 1])), self.units(number))
                 case Fixed(size=size) | WithReplacement(size=size):
                     return Fraction(size * self.units(number - 1), self.units(number))
-                case Poisson(probability=rate) | CappedPoisson(probability=rate):
+                case CappedPoisson(probability=rate):
                     return rate  # loaders count passes by it, whatever a cap leaves
                 case Shuffle() as shuffle:
                     return Fraction(1, shuffle.steps_of_a_pass(level.count))
-                case CyclicPoisson() | BallsInBins() | RandomAllocation() as scheme:
+                case Poisson() | CyclicPoisson() | BallsInBins() | RandomAllocation() as scheme:
                     return scheme.rate(level.count)
                 case All():
                     continue

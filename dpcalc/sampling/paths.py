@@ -4,11 +4,12 @@ Units of a tree that are alike: those with the same tree under them, up to the o
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +170,11 @@ class Rows:
     unit: IntArray
     first: NDArray[np.intp]
 
+    @property
+    def sizes(self) -> IntArray:
+        """Number of units under each parent."""
+        return self.sums(np.ones_like(self.number))
+
     def sums(self, values: IntArray) -> IntArray:
         """Return, for each parent, the sum over its units of their row's value, each row counted `number` times."""
         total: IntArray = np.add.reduceat(self.number * values, self.first)
@@ -274,10 +280,7 @@ class PathTable:
         return fewest_in_frame(level.scheme, count)
 
     def _place(self, number: int) -> tuple[int, ...]:
-        """Return the indices, outermost first, that lead to unit `number`; () without a tree.
-
-        Indices count from 0 in each parent; those of records lead to the first one in it.
-        """
+        """Return the indices that lead to unit `number`, on the last level to its first record; () without a tree."""
         tree = self.hierarchies[0].tree
         if tree is None:
             return ()
@@ -318,7 +321,7 @@ def units_in_whole_batches(scheme: Scheme, count: int) -> int:
 
 
 def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """Return the path with the pass of each shuffle as one draw: `All`, or `Fixed` if the innermost omits units.
+    """Return the path with each shuffle as `All`, but the innermost as a Fixed draw of its pass unless `is_revealed`.
 
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
     innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
@@ -336,7 +339,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return a table of all paths to level `unit` that can differ, by kind in a tree, else by ranges of sizes.
+    """Return a table of the paths to level `unit` that differ: a row for each kind in a tree, else for ranges of sizes.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.
@@ -349,61 +352,70 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         does too. A capped Poisson draw may cost more for a larger size: there a row stands for a range of sizes.
     """
     hierarchies = tuple(phase for phase, _ in draws)
-    # Rows of the last level stand for the protected units; `up` says where each of their ancestors is.
     levels = level_rows(hierarchies[0])
-    if hierarchies[0].tree is None:
-        ranges = np.array(list(product(*_size_ranges(hierarchies, unit))), dtype=np.int64)
-        counts, max_counts = ranges[:, :, 0], ranges[:, :, 1]
-        rows = np.zeros(len(counts), dtype=np.int64)
-        up = [rows] * unit
-    else:
-        rows, up = levels[unit - 1].unit, _ancestor_rows(levels, unit)
-        counts = max_counts = _values_along_paths(up, [r.sums(np.ones_like(r.number))[r.parent] for r in levels[:unit]])
-    values = [contributions(levels, *draw)[:unit] for draw in draws]
-    siblings = [[r.largest_sibling(value) for r, value in zip(levels, each, strict=False)] for each in values]
-    mates = [_mates(levels, *draw)[:unit] for draw in draws]
+    frames = _frames_by_range(hierarchies, unit) if hierarchies[0].tree is None else _frames_in_tree(levels, unit)
+    values = [contributions(levels, *draw) for draw in draws]
+    siblings = [[r.largest_sibling(value) for r, value in zip(levels[:unit], each, strict=False)] for each in values]
+    mates = [_mates(levels, hierarchy, each) for hierarchy, each in zip(hierarchies, values, strict=True)]
     return PathTable(
         hierarchies=hierarchies,
-        rows=rows,
-        counts=counts,
-        max_counts=max_counts,
-        contributions=tuple(_values_along_paths(up, each) for each in values),
-        siblings=tuple(_values_along_paths(up, each) for each in siblings),
-        mates=tuple(_values_along_paths(up, each) for each in mates),
+        rows=frames.rows,
+        counts=frames.counts,
+        max_counts=frames.max_counts,
+        contributions=tuple(_values_along_paths(frames.ancestors, each) for each in values),
+        siblings=tuple(_values_along_paths(frames.ancestors, each) for each in siblings),
+        mates=tuple(_values_along_paths(frames.ancestors, each) for each in mates),
     )
 
 
-def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return, for each level, ranges (fewest, most) that divide the numbers of units from min_count to count."""
+class _Frames(NamedTuple):
+    """The frames along paths to protected units: `rows`, `counts` and `max_counts` of the `PathTable`.
+
+    `ancestors` holds, for each level of the paths, the row of each path's unit there.
+    """
+
+    rows: IntArray
+    ancestors: list[IntArray]
+    counts: IntArray
+    max_counts: IntArray
+
+
+def _frames_in_tree(levels: Sequence[Rows], unit: int) -> _Frames:
+    """Return the frames of the paths to each row of level `unit` of a tree, where each size is known."""
+    ancestors = _ancestor_rows(levels, unit)
+    sizes = _values_along_paths(ancestors, [rows.sizes[rows.parent] for rows in levels[:unit]])
+    return _Frames(levels[unit - 1].unit, ancestors, sizes, sizes)
+
+
+def _frames_by_range(hierarchies: Sequence[Hierarchy], unit: int) -> _Frames:
+    """Return the frames of a path for each combination of the levels' ranges of sizes (`_size_ranges`)."""
+    phases_of_levels = zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True)
+    ranges = np.array(list(product(*map(_size_ranges, phases_of_levels))), dtype=np.int64)
+    none = np.zeros(len(ranges), dtype=np.int64)
+    return _Frames(none, [none] * unit, ranges[:, :, 0], ranges[:, :, 1])
+
+
+def _size_ranges(phases: Sequence[Level]) -> list[tuple[int, int]]:
+    """Return ranges (fewest, most) that divide min_count to count: the fewest alone, then anew where a draw changes."""
     # Within a range the fewest units cost most, unless they are cut.
-    ranges_of_levels = []
-    for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
-        starts = sorted(_range_starts(levels))
-        ends = [*(size - 1 for size in starts[1:]), levels[0].count]
-        ranges_of_levels.append(list(zip(starts, ends, strict=True)))
-    return ranges_of_levels
-
-
-def _range_starts(phases: Sequence[Level]) -> set[int]:
-    """Return the numbers of units at which the ranges of a level begin, where its draw changes character."""
     fewest, largest = phases[0].min_count, phases[0].count
-    sizes = {fewest, min(fewest + 1, largest)}
-    sizes |= {x.scheme.size + 1 for x in phases if isinstance(x.scheme, Fixed) and x.scheme.size > x.min_count}
-    return sizes.union(*map(_sizes_more_often_cut, phases))
+    starts = {fewest, min(fewest + 1, largest)}
+    for level in phases:
+        if isinstance(level.scheme, Fixed) and level.scheme.size > level.min_count:
+            starts.add(level.scheme.size + 1)  # the first size of which an `at_most` draw leaves something out
+        if isinstance(level.scheme, CappedPoisson):
+            starts |= _sizes_more_often_cut(level.scheme, level.min_count, level.count)
+    ascending = sorted(starts)
+    return list(zip(ascending, [*(start - 1 for start in ascending[1:]), largest], strict=True))
 
 
-def _sizes_more_often_cut(level: Level) -> Iterator[int]:
-    """Yield the sizes of a capped Poisson frame from which its batches are cut more often; none for others."""
-    if not isinstance(level.scheme, CappedPoisson):
-        return
-    if level.count - level.min_count < _FEW_SIZES:
-        yield from range(level.min_count, level.count + 1)
-        return
-    cap = level.scheme.max_batch_size
-    for deviations in range(-4, 5):  # of the number drawn: at -4 it is hardly ever above the cap, at 4 nearly always
-        size = int((cap + deviations * math.sqrt(cap)) / level.scheme.probability)
-        if level.min_count < size <= level.count:
-            yield size
+def _sizes_more_often_cut(scheme: CappedPoisson, fewest: int, largest: int) -> set[int]:
+    """Return frame sizes from which batches are cut more often: all if few, else at most 9 that draw about the cap."""
+    if largest - fewest < _FEW_SIZES:
+        return set(range(fewest, largest + 1))
+    # Standard deviations of the number drawn: at -4 it is hardly ever above the cap, at 4 nearly always.
+    means = (scheme.max_batch_size + deviations * math.sqrt(scheme.max_batch_size) for deviations in range(-4, 5))
+    return {size for mean in means if fewest < (size := int(mean / scheme.probability)) <= largest}
 
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
@@ -443,21 +455,15 @@ def _largest_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
             return rows.sums(values)
 
 
-def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip_level: int) -> list[IntArray]:
-    """Return, by level and row, the most contributions of other units drawn with a unit; 0 at level 1.
-
-    Args:
-        levels: rows of each level, outermost first.
-        hierarchy: levels and schemes.
-        clip_level: clipping level, from 1; 0 is the whole batch.
-    """
-    values = contributions(levels, hierarchy, clip_level)
+def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, values: Sequence[IntArray]) -> list[IntArray]:
+    """Return, by level and row, the most that units drawn with a unit add, each its `contributions`; 0 at level 1."""
     below = zip(levels[1:], hierarchy.levels[1:], values[1:], strict=True)
     return [np.zeros_like(values[0]), *(_largest_mates(rows, level.scheme, each) for rows, level, each in below)]
 
 
 def _largest_mates(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
-    """Return, for each row, an upper bound on the sum of other units drawn with it; exact for Fixed, Poisson, All."""
+    """Return, for each row, the most that others add to a draw with it: the largest draw less the place it takes."""
+    # Exact for Fixed, Poisson and All, else an upper bound; drawn with replacement, a unit leaves all places to others.
     total = _largest_draws(rows, scheme, values)
     taken: IntArray = values
     if isinstance(scheme, WithReplacement):
@@ -476,8 +482,8 @@ def _rows_with_starts(parent: IntArray, number: IntArray, unit: IntArray) -> Row
 
 
 def _values_along_paths(up: Sequence[IntArray], values: Sequence[IntArray]) -> IntArray:
-    """Return, for each protected unit, the values of the units on its path; shape (units, levels)."""
-    return np.stack([value[rows] for rows, value in zip(up, values, strict=True)], axis=1)
+    """Return, for each path, the values of its units, from rows `up` of each level on it; shape (paths, levels)."""
+    return np.stack([value[rows] for rows, value in zip(up, values, strict=False)], axis=1)
 
 
 def _ancestor_rows(levels: Sequence[Rows], unit: int) -> list[IntArray]:

@@ -6,7 +6,7 @@ of the few roundings errs by 2^-53, relative, and a margin on all tails covers t
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -113,21 +113,20 @@ def _trimmed_sum(a: _Masses, b: _Masses) -> _Masses:
 
 
 def _raise_tails(masses: _Masses, step: int, largest: int) -> CountDistribution:
-    """Return an upper law, every tail of which is raised by a margin that the smallest counts pay for."""
+    """Return an upper law of counts up to `largest`: every tail is raised by a margin that the smallest counts pay."""
     law: CountDistribution = {}
     for index in range(masses.law.size - 1, -1, -1):
         mass = Fraction(float(masses.law[index]) * (1 + _MARGIN))
         count = min(step * (masses.start + index), largest)
         law[count] = law.get(count, Fraction(0)) + mass
     law[largest] = law.get(largest, Fraction(0)) + Fraction(masses.rare * (1 + _MARGIN) + _RARE_ABOVE)
-    # The margin is taken from the smallest counts, so that no tail falls.
+    # The margin is taken from the smallest counts, so that no tail falls; a sum below 1 is filled up there.
     excess = sum(law.values(), start=Fraction(0)) - 1
     for count in sorted(law):
         taken = min(excess, law[count])
         law[count], excess = law[count] - taken, excess - taken
         if not excess:
             break
-    law[min(law)] -= excess  # below 0 where float masses sum to less than 1: the smallest count takes the rest
     return {count: chance for count, chance in sorted(law.items()) if chance}
 
 
@@ -201,7 +200,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return (probability, a sure number of contributions) pairs, an upper law of what a batch draws.
+    """Return (probability, {number: 1}) pairs, an upper law, in at most 48 numbers, of the contributions to a batch.
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -244,30 +243,32 @@ class _LogTails(NamedTuple):
 
 
 def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _LogTails:
-    """Return upper bounds on log Pr[some member has at least h copies in a batch] for up to 48 numbers h.
-
-    Each is the smallest of the three, and no larger than the one before; h ends where it is below e^-830.
-    """
+    """Return upper bounds on log Pr[some member has at least h copies in a batch] for 48 of the h up to `largest`."""
+    # Each bound is the smallest of two, and no larger than the one before; the last h is that where it is above e^-830.
     log_members, chernoff = math.log(members), _ChernoffBound.of(draws)
     any_copy = _log_chance_of_any_copy(draws)
     by_transform = np.ones(2)
     if largest > 1 and chernoff.has_few_copies:
-        # A rare parent can draw very many copies: what the transform does not count is added at every point.
-        uncounted = math.exp(min(0.0, any_copy, chernoff.log_tail(_CIRCLE)))
-        by_transform = np.minimum(members * (_tails_by_transform(draws) + uncounted), 1.0)
-    points, logs = [1], [min(0.0, log_members + any_copy, math.log(by_transform[1]))]
-    at = 1
-    while at < largest:
-        at = min(largest, max(at + 1, math.ceil(at * _GROWTH)))
-        own = log_members + chernoff.log_tail(at)
-        log = min(logs[-1], own, math.log(by_transform[at]) if at < by_transform.size else 0.0)
+        by_transform = _tails_by_transform(draws, members, min(0.0, any_copy, chernoff.log_tail(_CIRCLE)))
+    points, logs, end = [1], [min(0.0, log_members + any_copy, math.log(by_transform[1]))], max(largest, 1)
+    for point in _examined_counts(largest):
+        by_chernoff = log_members + chernoff.log_tail(point)
+        log = min(logs[-1], by_chernoff, math.log(by_transform[point]) if point < by_transform.size else 0.0)
         if log < -_VANISHING:
-            at -= 1
+            end = point - 1
             break
-        points.append(at)
+        points.append(point)
         logs.append(log)
     kept = _kept_indices(len(points))
-    return _LogTails([points[i] for i in kept], [logs[i] for i in kept], max(at, 1))
+    return _LogTails([points[i] for i in kept], [logs[i] for i in kept], end)
+
+
+def _examined_counts(largest: int) -> Iterator[int]:
+    """Yield counts from 2 to `largest`, both included, each the next or 2 % above the one before; none for 1."""
+    count = 1
+    while count < largest:
+        count = min(largest, max(count + 1, math.ceil(count * _GROWTH)))
+        yield count
 
 
 def _kept_indices(number: int) -> list[int]:
@@ -315,15 +316,14 @@ def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
     return total
 
 
-def _tails_by_transform(draws: list[tuple[Scheme, int]]) -> Array:
-    """Return upper bounds on Pr[h <= H <= 16383] by h, where H counts the copies of a unit in a batch.
-
-    The law comes from a Fourier transform; the caller adds Pr[H > 16383].
-    """
+def _tails_by_transform(draws: list[tuple[Scheme, int]], members: int, log_uncounted: float) -> Array:
+    """Return upper bounds on Pr[some member has at least h copies] by h < 16384; `log_uncounted` is log Pr[more]."""
+    # A rare parent can draw very many copies: what the Fourier transform does not count is added at every point.
     angles = 2j * np.pi * np.arange(_CIRCLE) / _CIRCLE
     values = np.exp(_log_moment(draws, angles.astype(np.complex128)))
     law = np.fft.fft(values).real / _CIRCLE
-    return np.asarray(np.minimum(np.cumsum(np.maximum(law, 0.0)[::-1])[::-1] + _ERROR, 1.0), dtype=np.float64)
+    tails = np.minimum(np.cumsum(np.maximum(law, 0.0)[::-1])[::-1] + _ERROR, 1.0)
+    return np.asarray(np.minimum(members * (tails + math.exp(log_uncounted)), 1.0), dtype=np.float64)
 
 
 def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type: ignore[type-arg]  # real or complex
@@ -349,7 +349,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return a law of a capped draw's sum, to which the unit on the path adds `inner` and others add `each`.
+    """Return a law of a capped draw's sum: the path's unit adds `inner`, each other one `each`, or 0 if above 32.
 
     Args:
         scheme: of the frame.
@@ -360,9 +360,12 @@ def cut_sum(
     Raises:
         WorkExceededError: the probability of a full batch needs too much work.
     """
-    each = each if count <= _MAX_INDEPENDENT else {0: Fraction(1)}
+    nothing = {0: Fraction(1)}
+    each = each if count <= _MAX_INDEPENDENT else nothing
+    # Where others add nothing, one case stands for all their numbers below the cap.
+    others = nothing if each.keys() == {0} else binomial(count - 1, scheme.probability)
     parts = []
-    for case in _cut_cases(scheme, count, is_counted=each.keys() != {0}):
+    for case in _cut_cases(scheme, _known_full_batch(scheme, count), others):
         missed = convolve_power(each, case.others)
         with_unit = missed if inner is None else convolve(convolve_power(each, case.others_with_unit), inner)
         parts += [(case.chance * (1 - case.inclusion), missed), (case.chance * case.inclusion, with_unit)]
@@ -385,16 +388,15 @@ class _CutCase(NamedTuple):
     inclusion: Fraction
 
 
-def _cut_cases(scheme: CappedPoisson, count: int, *, is_counted: bool) -> list[_CutCase]:
-    """Return the cases of a capped draw by how many other units it holds, the last one for a full batch."""
+def _cut_cases(scheme: CappedPoisson, full: FullBatch, others: CountDistribution) -> list[_CutCase]:
+    """Return a case for each number in the law of `others` below the cap, then the case that others fill the batch."""
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
     # the batch, and the unit, if it stays, takes the place of one of them.
-    (chance, inclusion), rate, cap = _known_full_batch(scheme, count), scheme.probability, scheme.max_batch_size
-    of_others = binomial(count - 1, rate) if is_counted else {0: Fraction(1)}
-    room = {others: share for others, share in of_others.items() if others < cap}
-    factor = (1 - chance) / sum(room.values()) if room else Fraction(0)
-    cases = [_CutCase(share * factor, others, others, rate) for others, share in room.items()]
-    return [*cases, _CutCase(chance, cap, cap - 1, inclusion)]
+    rate, cap = scheme.probability, scheme.max_batch_size
+    room = {number: share for number, share in others.items() if number < cap}
+    factor = (1 - full.chance) / sum(room.values()) if room else Fraction(0)
+    cases = [_CutCase(share * factor, number, number, rate) for number, share in room.items()]
+    return [*cases, _CutCase(full.chance, cap, cap - 1, full.inclusion)]
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
