@@ -167,7 +167,7 @@ def require_nonnegative(name: str, value: float) -> None:
 
 
 def require_whole(name: str, value: object, expected: str = "a whole number >= 0") -> int:
-    """Return a whole number >= 0 of any type as int; InputError for any other value, also for a bool.
+    """Return an integer >= 0 of any integer type as int; InputError for any other value, also for 3.0 or True.
 
     Args:
         name: of the parameter, as its user writes it.

@@ -252,7 +252,7 @@ def _sampled_quantity(plan: Plan) -> _SampledQuantity:
 
 
 def _max_size(level: Level) -> int:
-    """Return the largest batch that leaves a unit out of each frame, with `at_most` of the largest frame; at least 1."""
+    """Return the largest batch, >= 1, that leaves a unit out of each frame, with `at_most` of the largest frame."""
     is_limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
     return max(1, (level.count if is_limited else level.min_count) - 1)
 
