@@ -261,10 +261,10 @@ class Accountant:
         return self._certified[1]
 
     def _certify(self) -> None:
-        """Store the next certified count and its bound; if that exceeds the budget, find its last step and count up to it."""
+        """Store the next certified count and its bound, anew once the last step within the budget is known."""
         self._certified = self._next_certified()
         if self.budget is not None and self._certified[1] > self.budget and self._last_step is None:
-            _ = self.steps_left  # finds the budget's end: the steps so far may still be within it
+            _ = self.steps_left  # finds the last step within the budget, which the steps so far may not have passed
             self._certified = self._next_certified()
 
     def _next_certified(self) -> tuple[int, float]:
