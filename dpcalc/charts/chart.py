@@ -127,11 +127,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(text: str) -> str:
-    """Return a text as a CSV cell that no spreadsheet runs as a formula; control characters are escaped.
-
-    Args:
-        text: words of a user or a config, or a number.
-    """
+    """Return a text as a CSV cell that no spreadsheet runs as a formula; control characters are escaped."""
     # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
     # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
     shown = visible(text)

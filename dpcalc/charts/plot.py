@@ -335,14 +335,8 @@ class _Scale:
 
     @classmethod
     def covering(cls, axis: Axis, values: Iterable[float], size: int, *, from_zero: float) -> Self:
-        """Return the scale that covers all values; a linear one begins at 0 if the smallest value is close to it.
-
-        Args:
-            axis: the axis.
-            values: finite values; those <= 0 are ignored on a logarithmic axis.
-            size: number of rows or columns.
-            from_zero: largest ratio of the smallest to the largest value with which a linear scale begins at 0.
-        """
+        """Return the scale that covers the values; a linear one from 0 on if min / max of them is below `from_zero`."""
+        # A logarithmic axis leaves out values <= 0.
         is_log = axis.scale == LOG
         shown = [math.log(value) if is_log else value for value in values if not is_log or value > 0]
         low, high = min(shown, default=0.0), max(shown, default=1.0)

@@ -10,16 +10,7 @@ import numpy as np
 
 from dpcalc.accountants import METHODS as ACCOUNTING_METHODS
 from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
-from dpcalc.charts.shapes import (
-    POINTS,
-    CurveRequest,
-    divergences,
-    has_equal_factors,
-    profile,
-    round_numbers,
-    tradeoff,
-    whole_numbers,
-)
+from dpcalc.charts.shapes import POINTS, CurveRequest, divergences, profile, round_numbers, tradeoff, whole_numbers
 from dpcalc.errors import InputError, WorkExceededError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.compare import gdp_row, inversion_row
@@ -140,9 +131,8 @@ def _compared_epsilon(plan: Plan, method: str) -> MethodEpsilon:
     """Return epsilon and kind from the row of a method of COMPARED, None if it has no row for the plan."""
     kind, row_of = COMPARED[method]
     row = row_of(plan)
-    return MethodEpsilon(
-        epsilon=None if row is None else row.epsilon, kind=kind if row is None else row.kind, method=method
-    )
+    epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
+    return MethodEpsilon(epsilon=epsilon, kind=kind, method=method)
 
 
 def _accountant_epsilon(plan: Plan, method: str) -> MethodEpsilon:
@@ -165,14 +155,9 @@ _MAX_GROUP, _MAX_NESTED_GROUP = 16, 4  # drawn by default; a group in nested fra
 _MOST_BANDS = 3  # plans with a band between upper and lower bounds by default: more would hide each other
 _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithmic
 _VARIED_FACT = {
-    "steps": "length",
-    "epochs": "length",
-    "noise_multiplier": "noise",
-    "noise_multiplier factor": "noise",
-    "rate": "sampling",
-    "size": "sampling",
-    "bins": "sampling",
-    "times": "sampling",
+    **dict.fromkeys(("steps", "epochs"), "length"),
+    **dict.fromkeys(("noise_multiplier", "noise_multiplier factor"), "noise"),
+    **dict.fromkeys(("rate", "size", "bins", "times"), "sampling"),
 }
 
 
@@ -209,7 +194,7 @@ def _over_noise(request: CurveRequest) -> Chart:
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
     # Phases may have different noise: one factor on all of them is a quantity that a curve can run over.
     grid = request.grid or tuple(np.geomspace(start / _NOISE_FACTOR, start * _NOISE_FACTOR, POINTS))
-    scale = LOG if has_equal_factors(grid) else LINEAR
+    scale = LOG if _has_equal_factors(grid) else LINEAR
     name = "noise_multiplier factor" if is_factor else "noise_multiplier"
     return _epsilon_chart(request, Axis(name=name, scale=scale), grid, with_scaled_noise if is_factor else _with_noise)
 
@@ -263,7 +248,7 @@ def _over_rate(request: CurveRequest) -> Chart:
     _require_same_quantity(request, quantities)
     name = quantities[0].name
     grid = _rates(name, request.grid) if request.grid else _default_rates(request, quantities)
-    is_log = not request.grid or has_equal_factors(request.grid)
+    is_log = not request.grid or _has_equal_factors(request.grid)
     level = quantities[0].level if len({each.level for each in quantities}) == 1 else ""
     title = f"{name} at level {level}" if level else name
     return _epsilon_chart(request, Axis(name=name, scale=LOG if is_log else LINEAR, title=title), grid, _with_rate)
@@ -278,12 +263,13 @@ def _require_same_quantity(request: CurveRequest, quantities: Sequence[_SampledQ
 
 
 def _default_rates(request: CurveRequest, quantities: Sequence[_SampledQuantity]) -> tuple[float, ...]:
-    """Return values from 1/8 to 8 times the first plan's, up to every plan's maximum, without uncovered ones."""
+    """Return the values that a bound covers from 1/8 to 8 times the first plan's; its own value if none is covered."""
     first = quantities[0]
     limit = min(each.max_value for each in quantities)
     ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
     grid = _rates(first.name, np.geomspace(*ends, POINTS))
-    return tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
+    covered = tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
+    return covered or (first.value,)  # then the line is refused with the reason
 
 
 def _rates(name: str, values: Iterable[float]) -> tuple[float, ...]:
@@ -294,11 +280,18 @@ def _rates(name: str, values: Iterable[float]) -> tuple[float, ...]:
 def _has_bound_at(plan: Plan, value: float) -> bool:
     """Return False if no bound covers the plan's passes or correlated noise at this rate, size, bins or times."""
     phase = plan.phases[0]
-    is_pass = isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle)
-    if not is_pass and not phase.is_correlated:
-        return True
     changed = _with_rate(plan, value)
-    return not (is_pass and is_refused(changed)) and (not phase.is_correlated or is_covered(changed))
+    if isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle) and is_refused(changed):
+        return False
+    return not phase.is_correlated or is_covered(changed)
+
+
+def _has_equal_factors(grid: Sequence[float]) -> bool:
+    """Return True if three or more positive numbers grow by one and the same factor, up to round-off."""
+    if len(grid) < 3 or min(grid) <= 0:
+        return False
+    factors = np.diff(np.log(grid))
+    return bool(np.ptp(factors) <= 1e-3 * factors.max())
 
 
 def _with_rate(plan: Plan, value: float) -> Plan:
@@ -336,14 +329,7 @@ def _over_group(request: CurveRequest) -> Chart:
 def _epsilon_chart(
     request: CurveRequest, x: Axis, grid: Sequence[float], with_value: Callable[[Plan, float], Plan]
 ) -> Chart:
-    """Return the chart of epsilon over a quantity, with lines for plans and methods, and a limit for each budget.
-
-    Args:
-        request: plans and methods.
-        x: the axis of the quantity; without a title that is its name.
-        grid: values of the quantity, increasing.
-        with_value: returns a plan with another value of the quantity.
-    """
+    """Return the chart of epsilon over the quantity of axis x, with lines for plans and methods, limits for budgets."""
     series = _epsilon_lines(request, grid, with_value)
     deltas = {plan.delta for plan in request.runs}
     title = x.title or x.name.replace("_", " ")
@@ -392,15 +378,7 @@ def _epsilon_series(
     grid: Sequence[float],
     with_value: Callable[[Plan, float], Plan],
 ) -> Series:
-    """Return one of the lines, by its number; InputError if it has no answer because its plan is refused.
-
-    Args:
-        request: all plans and methods of the chart.
-        lines: all of its lines.
-        number: of the line, from 0.
-        grid: values of the quantity.
-        with_value: returns a plan with another value of the quantity.
-    """
+    """Return the points of the line with this number, from 0; InputError if it has none because its plan is refused."""
     label, plan, method = lines[number]
     points = len(request.plans) * max(1, len(request.methods)) * len(grid)
     results = []

@@ -59,11 +59,7 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return the facts that all plans share and, for a few plans, a line on how each differs.
-
-        Args:
-            without: names of facts, such as the one on an axis.
-        """
+        """Return the facts that all plans share, `without` some, and for up to 6 plans a line on how each differs."""
         shared = shared_facts(self.runs, without=without)
         if len(self.plans) == 1:
             return f"{self.plans[0][0]}: {shared}" if self.plans[0][0] else shared
@@ -102,14 +98,6 @@ def round_numbers(end: float) -> tuple[float, ...]:
     count = math.floor(end / step + _ROUND_OFF)
     multiples = [float(step * number) for number in range(1, count + 1)]
     return (*multiples, *([end] if not multiples or end > multiples[-1] * (1 + _ROUND_OFF) else []))
-
-
-def has_equal_factors(grid: Sequence[float]) -> bool:
-    """Return True if three or more positive numbers grow by one and the same factor, up to round-off."""
-    if len(grid) < 3 or min(grid) <= 0:
-        return False
-    factors = np.diff(np.log(grid))
-    return bool(np.ptp(factors) <= _ROUND_OFF * factors.max())
 
 
 def profile(request: CurveRequest) -> Chart:
@@ -156,11 +144,7 @@ def _profile_lines(request: CurveRequest, number: int, grid: tuple[float, ...]) 
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return the chart, logarithmic on both axes, of an attacker's largest true over its false positive rate.
-
-    Raises:
-        InputError: another method than auto or pld was chosen.
-    """
+    """Return the chart of an attacker's largest true over its false positive rate; InputError unless auto or pld."""
     _refuse_methods(request)
     grid = request.grid or _RATES
     lines = [line for label, plan in request.plans for line in _tradeoff_lines(request, label, plan, grid)]
