@@ -335,8 +335,14 @@ class _Scale:
 
     @classmethod
     def covering(cls, axis: Axis, values: Iterable[float], size: int, *, from_zero: float) -> Self:
-        """Return the scale that covers the values; a linear one from 0 on if min / max of them is below `from_zero`."""
-        # A logarithmic axis leaves out values <= 0.
+        """Return the scale that covers the values; a linear one from 0 on if min / max of them is below `from_zero`.
+
+        Args:
+            axis: linear or logarithmic.
+            values: finite values; those <= 0 are ignored on a logarithmic axis.
+            size: number of rows or columns.
+            from_zero: ratio of the smallest to the largest value, in [0, 1].
+        """
         is_log = axis.scale == LOG
         shown = [math.log(value) if is_log else value for value in values if not is_log or value > 0]
         low, high = min(shown, default=0.0), max(shown, default=1.0)
