@@ -113,11 +113,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnosis(error: Exception) -> Diagnosis:
-    """Return the exit code and text for an error: 2 for an InputError, else 3 with a rule and a hint.
-
-    Args:
-        error: of this package or any other.
-    """
+    """Return the exit code and text for an error: 2 for an InputError, else 3 with a rule and a hint."""
     if isinstance(error, InputError):
         located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
         return Diagnosis(printable(str(error) if located else f"error: {error}"), FIX_INPUT)
@@ -127,11 +123,7 @@ def diagnosis(error: Exception) -> Diagnosis:
 
 
 def printable(text: str) -> str:
-    """Return lines in which unprintable characters, and commands to a CI runner, are escaped.
-
-    Args:
-        text: lines, of anybody.
-    """
+    """Return lines in which unprintable characters, and commands to a CI runner, are escaped."""
     return "\n".join(map(_escaped, text.split("\n")))
 
 
@@ -167,7 +159,7 @@ def require_nonnegative(name: str, value: float) -> None:
 
 
 def require_whole(name: str, value: object, expected: str = "a whole number >= 0") -> int:
-    """Return a whole number >= 0 of any type as int; InputError for any other value, also for a bool.
+    """Return an integer >= 0 of any integer type as int; InputError for any other value, also for 3.0 or True.
 
     Args:
         name: of the parameter, as its user writes it.

@@ -43,7 +43,7 @@ class Result:
 
 
 def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
-    """Return a value in a form that JSON can hold; infinite numbers become None."""
+    """Return a value in a form that JSON can hold: infinity as None, dataclasses as dicts, other types by `repr`."""
     match value:
         case Result():
             return value.to_dict()
@@ -62,7 +62,7 @@ def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
 
 
 def _named_texts(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, text) of each value that is not empty; names of nested mappings begin with the outer one."""
+    """Yield (dotted name, text) of each value in nested mappings and of each list item; none for None and ""."""
     for name, value in values.items():
         inner = value if isinstance(value, list) else [value]
         for place, each in enumerate(inner):
@@ -225,7 +225,7 @@ class Row(Result):
 
     @property
     def claim(self) -> str:
-        """Claim of a row in words, such as "upper bound" or "no bound here"; "none" without an epsilon."""
+        """Claim in words: "upper bound" or "no bound here", after any kind but UPPER; "none" without an epsilon."""
         if self.epsilon is None:
             return "none"
         if self.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:

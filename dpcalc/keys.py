@@ -56,7 +56,7 @@ class WholeNumber(ValueType):
     max_value: int = MAX_COUNT
 
     def check(self, value: object) -> int:
-        """Return a whole number within the ends as int; WrongValueError for any other value."""
+        """Return a whole Fraction within the ends as int; WrongValueError for any other value, also for an int."""
         if not isinstance(value, Fraction) or value.denominator != 1:
             raise WrongValueError("DPC102", "a whole number")
         if value < self.min_value:
@@ -81,7 +81,7 @@ class Exact(ValueType):
     quotients: bool = False
 
     def check(self, value: object) -> Fraction:
-        """Return a number within the ends or in `gap`; WrongValueError for any other value."""
+        """Return a Fraction within the ends or in `gap`; WrongValueError for any other value, also for an int."""
         if not isinstance(value, Fraction):
             raise WrongValueError("DPC102", "a number")
         if not self.min_value <= value <= self.max_value and value not in self.gap:
@@ -233,7 +233,7 @@ def key(  # noqa: PLR0913  one for each fact
 
 
 def keys_of(section: type) -> dict[str, Key]:
-    """Return {name: Key} of the keys that a dataclass declares, in its order.
+    """Return {name: Key} of the keys that a dataclass declares, by fields or class variables, in its order.
 
     A class variable is a key that the class does not hold itself: `clip` and `votes` of a mechanism are of its phase.
     """

@@ -5,7 +5,8 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Rational
@@ -35,6 +36,7 @@ _ELSEWHERE = {
     "num_microbatches": _MICROBATCHES,
     "microbatches": _MICROBATCHES,
     "used_microbatching": _MICROBATCHES,
+    "max_grad_norm": "epsilon does not depend on the clip norm: leave it out; noise_multiplier is relative to it",
     "data_loader": "say what it draws: sample_rate=Fraction(1, len(loader)) under Opacus",
 }
 """Way out for arguments of other tools that no argument of ours stands for."""
@@ -87,7 +89,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
     method: str = "auto",
     **unknown: Never,
 ) -> Plan:
-    """Return a plan of one level, or of nested `levels`, from its numbers; InputError if they are wrong.
+    """Return a plan of one level, or of nested `levels`, from its numbers, and issue warnings; InputError if wrong.
 
     Args:
         delta: in (0, 1); required.
@@ -140,15 +142,28 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         "--delta": delta,
     }
     if levels is not None or sampling is not None:
-        nested = _nested_config(given, levels or {}, sampling or {}, {"unit": unit, "clip": clip})
-        return _plan_to_solve(_loaded(nested), noise_multiplier)
-    if unit is not None or clip is not None:
+        loaded = _loaded(_nested_config(given, levels or {}, sampling or {}, {"unit": unit, "clip": clip}))
+    elif unit is not None or clip is not None:
         raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
-    overrides = Overrides(flags=_flags(given), assumed=() if noise_multiplier is not None else (NO_NOISE,))
+    else:
+        loaded = _flat_config(given)
+    return _plan_to_solve(loaded, noise_multiplier)
+
+
+def _flat_config(given: Mapping[str, Any]) -> Loaded:
+    """Return the config of one level that these options describe; InputError if one is missing or wrong."""
+    overrides = Overrides(flags=_flags(given), assumed=(NO_NOISE,) if given["--noise-multiplier"] is None else ())
     if missing := missing_flags(overrides):
         raise InputError(_with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it"))
+    with _errors_about_arguments():
+        return load_from_flags(overrides)
+
+
+@contextmanager
+def _errors_about_arguments() -> Iterator[None]:
+    """Context in which a ConfigError speaks of arguments instead of options."""
     try:
-        return _plan_to_solve(load_from_flags(overrides), noise_multiplier)
+        yield
     except ConfigError as cause:
         raise ConfigError(map(_about_argument, cause.diagnostics)) from None
 
@@ -194,7 +209,7 @@ def _require_nested(given: Mapping[str, Any], levels: object, sampling: object) 
 
 
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
-    """Return a plan, loaded if need be, with unit and group size if stated; InputError if it is no plan.
+    """Return a plan, loaded with warnings if need be, with unit and group size if stated; InputError if it is none.
 
     Args:
         source: a plan, or what `load` takes.
@@ -263,13 +278,11 @@ def _loaded(
     overrides = Overrides(flags=_flags(given))
     if not isinstance(path, str | os.PathLike | Mapping):
         raise InputError(f"path: expected the name of a config file, or a mapping, got {path!r}")
-    try:
+    with _errors_about_arguments():
         if isinstance(path, Mapping):
             text = json.dumps(path, default=_as_json)
             return load_text(text, path=MAPPING, key=key, overrides=overrides, files=config_folder("-"))
         return load_config(os.fspath(path), key=key, overrides=overrides)
-    except ConfigError as cause:
-        raise ConfigError(map(_about_argument, cause.diagnostics)) from None
 
 
 def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object], *, own: str = "") -> None:
@@ -285,14 +298,12 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
         raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
 
 
-def _argument_hint(name: str, known: Collection[str]) -> str:  # noqa: PLR0911  one for each way out
-    """Return a hint on an unknown argument: dpcalc's name for it, or where to state it."""
+def _argument_hint(name: str, known: Collection[str]) -> str:
+    """Return a hint on an unknown argument: dpcalc's name for it if that is in `known`, else where to state it."""
     meant = key_suggestion("", name).key
     argument = _OUR_ARGUMENTS.get(meant, meant)
-    if name in _ELSEWHERE:
-        return _ELSEWHERE[name]
-    if meant == "max_grad_norm":
-        return "epsilon does not depend on the clip norm: leave it out; noise_multiplier is relative to it"
+    if name in _ELSEWHERE or meant in _ELSEWHERE:
+        return _ELSEWHERE.get(name) or _ELSEWHERE[meant]
     if argument in known:
         return f"dpcalc calls this {argument}"
     if argument == "sample_rate" and "rate" in known:

@@ -87,14 +87,7 @@ def _init(self: Any, *args: Any, **values: Any) -> None:  # noqa: ANN401  the me
     """Set all fields and run `__post_init__`; TypeError for missing, unknown or repeated arguments."""
     fields = self._record_fields or _fields(type(self))
     if args:
-        if len(args) > len(fields.positional):
-            raise TypeError(
-                f"{type(self).__qualname__} takes {len(fields.positional)} positional arguments, got {len(args)}"
-            )
-        by_position = dict(zip(fields.positional, args, strict=False))
-        if twice := by_position.keys() & values.keys():
-            raise TypeError(f"{type(self).__qualname__} got multiple values for argument {min(twice)!r}")
-        values = by_position | values
+        values = _named(type(self), fields, args, values)
     # Most calls give all fields: then nothing is merged.
     if values.keys() != fields.taken or len(fields.taken) < len(fields.names):
         values = _completed(type(self), fields, values)
@@ -102,6 +95,16 @@ def _init(self: Any, *args: Any, **values: Any) -> None:  # noqa: ANN401  the me
         object.__setattr__(self, name, values[name])
     if (post_init := getattr(self, "__post_init__", None)) is not None:
         post_init()
+
+
+def _named(cls: type, fields: _Fields, args: tuple[Any, ...], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all arguments by name; TypeError for too many by position, or for one that is given twice."""
+    if len(args) > len(fields.positional):
+        raise TypeError(f"{cls.__qualname__} takes {len(fields.positional)} positional arguments, got {len(args)}")
+    by_position = dict(zip(fields.positional, args, strict=False))
+    if twice := by_position.keys() & values.keys():
+        raise TypeError(f"{cls.__qualname__} got multiple values for argument {min(twice)!r}")
+    return {**by_position, **values}
 
 
 def _completed(cls: type, fields: _Fields, given: Mapping[str, Any]) -> dict[str, Any]:

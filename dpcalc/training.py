@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple, Never
@@ -179,7 +179,7 @@ class Accountant:
         return pairs
 
     def _position_after(self, steps: int) -> _Position:
-        """Return the phase of the next step and how many steps it has left; InputError if the run is at its end."""
+        """Return the next step's phase and its steps left, 10^12 if the phase may go on; InputError at the end."""
         for place, phase in enumerate(self._plan.phases[:-1]):
             if steps < phase.steps:
                 return _Position(place, phase.steps - steps)
@@ -216,14 +216,21 @@ class Accountant:
         return self._phases[setting]
 
     def _recorded_plan(self, more: int = 0) -> Plan:
-        """Return the plan of the recorded steps and `more` like the last; steps with fresh draws are merged."""
-        # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
+        """Return the plan of the recorded steps and `more` like the last; at the start one phase of 0 steps."""
+        if not self._history:
+            return replace(self._plan, phases=(replace(self._plan.phases[0], steps=0),))
+        setting, count = self._history[-1]
+        merged = self._merged([*self._history[:-1], (setting, count + more)])
+        return replace(self._plan, phases=tuple(replace(self._phase(each), steps=steps) for each, steps in merged))
+
+    def _merged(self, history: Sequence[tuple[_Setting, int]]) -> list[tuple[_Setting, int]]:
+        """Return (setting, steps), with one pair for all steps of a setting if each draws afresh, wherever they are."""
+        # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are merged.
         counts: dict[tuple[int, _Setting], int] = {}
-        for at, (setting, count) in enumerate(self._history):
+        for at, (setting, count) in enumerate(history):
             key = (0 if _is_memoryless(self._phase(setting)) else at, setting)
-            counts[key] = counts.get(key, 0) + count + (more if at == len(self._history) - 1 else 0)
-        phases = tuple(replace(self._phase(setting), steps=count) for (_, setting), count in counts.items())
-        return replace(self._plan, phases=phases or (replace(self._plan.phases[0], steps=0),))
+            counts[key] = counts.get(key, 0) + count
+        return [(setting, count) for (_, setting), count in counts.items()]
 
     def _bound(self, run: Plan) -> float:
         """Return the certified upper bound on epsilon of a run."""
@@ -239,7 +246,7 @@ class Accountant:
 
     @property
     def epsilon(self) -> float:
-        """Upper bound on epsilon so far, that of the next number of steps certified; infinite without noise.
+        """Upper bound on epsilon so far: the bound of the next certified number of steps; infinite without noise.
 
         Of the class's certified step counts the next one decides; a composition (some 20 ms) is needed only where the
         steps have passed one, or the settings have changed.
@@ -249,36 +256,38 @@ class Accountant:
         """
         if not self._history:
             return 0.0
-        count = self._history[-1][1]
-        if count > self._certified[0]:
-            self._certify(count)
-            if self.budget is not None and self._certified[1] > self.budget and self._last_step is None:
-                _ = self.steps_left  # the steps so far may still be within it
-                self._certify(count)
+        if self._history[-1][1] > self._certified[0]:
+            self._certify()
         return self._certified[1]
 
-    def _certify(self, count: int) -> None:
-        """Set `_certified` to (next count to certify, its bound) of the last setting, which has `count` steps."""
-        ahead = self._next_count(count)
-        self._certified = (ahead, self._bound(self._recorded_plan(ahead - count)))
+    def _certify(self) -> None:
+        """Store the next certified count and its bound, anew once the last step within the budget is known."""
+        self._certified = self._next_certified()
+        if self.budget is not None and self._certified[1] > self.budget and self._last_step is None:
+            _ = self.steps_left  # finds the last step within the budget, which the steps so far may not have passed
+            self._certified = self._next_certified()
 
-    def _next_count(self, count: int) -> int:
-        """Return the number of steps to certify: `count`, or a round number above it at the plan's own settings."""
-        setting = self._history[-1][0]
-        if not setting.is_of_plan:
-            return count  # settings that may change with the next step
+    def _next_certified(self) -> tuple[int, float]:
+        """Return (number of steps of the last setting, at least those so far, upper bound on epsilon with it)."""
+        setting, count = self._history[-1]
+        # The next step may change settings that are not the plan's: nothing is certified ahead.
+        ahead = self._count_ahead(setting.place, count) if setting.is_of_plan else count
+        return ahead, self._bound(self._recorded_plan(ahead - count))
+
+    def _count_ahead(self, place: int, count: int) -> int:
+        """Return a round number of steps of a phase, at least `count`, cut where the phase, run or budget ends."""
         known = self._plan.steps // _INTERVALS if self._has_length else _FIRST
         spacing = max(1, known, count // _GROWTH)
         ahead = -(-count // spacing) * spacing
         others = self._steps - count
-        return min([ahead, *(end - others for end in self._ends(setting.place) if end - others >= count)])
+        return min([ahead, *(end - others for end in self._ends(place) if end - others >= count)])
 
     def _ends(self, place: int) -> list[int]:
-        """Return the steps at which the run, the budget and the phase end; 10^12 for an end that is not known."""
-        ends = [self._plan.steps if self._has_length else _MAX_STEPS, self._last_step or _MAX_STEPS]
-        if place < len(self._plan.phases) - 1:
-            ends.append(sum(phase.steps for phase in self._plan.phases[: place + 1]))
-        return ends
+        """Return the steps from the start of the run to the end of it, of the budget and of the phase, where known."""
+        is_last = place == len(self._plan.phases) - 1
+        phase_end = None if is_last else sum(phase.steps for phase in self._plan.phases[: place + 1])
+        ends = (self._plan.steps if self._has_length else None, self._last_step, phase_end)
+        return [end for end in ends if end is not None]
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee for exactly the steps so far, with a lower bound if it is finite.
@@ -334,13 +343,13 @@ class Accountant:
 
     def _continued_plan(self, more: int) -> Plan:
         """Return the plan of the recorded steps, followed by the next `more` steps of the plan itself."""
-        before = tuple(phase for phase in self._recorded_plan().phases if phase.steps)
-        done = with_total_steps(self._plan, self._steps).phases
         whole = with_total_steps(self._plan, self._steps + more).phases
         if all(setting.is_of_plan for setting, _ in self._history):
             return replace(self._plan, phases=tuple(phase for phase in whole if phase.steps))
-        ahead = tuple(replace(phase, steps=phase.steps - old.steps) for phase, old in zip(whole, done, strict=True))
-        return replace(self._plan, phases=(*before, *(phase for phase in ahead if phase.steps)))
+        done = with_total_steps(self._plan, self._steps).phases
+        ahead = (replace(phase, steps=phase.steps - old.steps) for phase, old in zip(whole, done, strict=True))
+        phases = (*self._recorded_plan().phases, *(phase for phase in ahead if phase.steps))
+        return replace(self._plan, phases=phases)
 
     def state_dict(self) -> dict[str, object]:
         """Return the recorded steps as a dict for JSON, with the hash and the text of the plan."""

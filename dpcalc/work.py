@@ -60,6 +60,11 @@ class Meter:
         if not self.spent <= self.limit:
             raise WorkExceededError(f"work: expected at most {self.limit:.3g} units, needs more")
 
+    @property
+    def left(self) -> float:
+        """Units that may still be spent, >= 0."""
+        return max(self.limit - self.spent, 0.0)
+
 
 _METER: ContextVar[Meter | None] = ContextVar("work", default=None)
 
@@ -80,7 +85,7 @@ def allowance(units: float) -> Iterator[Meter]:
     """Context that limits work to `units`, or to what an outer allowance has left; WorkExceededError beyond that."""
     outer = _METER.get()
     # No question may outspend the one around it.
-    with own_allowance(units if outer is None else min(units, max(outer.limit - outer.spent, 0.0))) as meter:
+    with own_allowance(units if outer is None else min(units, outer.left)) as meter:
         yield meter
 
 
@@ -102,7 +107,7 @@ def own_allowance(units: float) -> Iterator[Meter]:
             outer.spent += min(meter.spent, meter.limit)
 
 
-def _metered(compute: Callable[[], Result], units: float, outer: Meter | None) -> tuple[Result, float]:
+def _metered(compute: Callable[[], Result], units: float, outer: Meter) -> tuple[Result, float]:
     """Return (result, work that it took), with at most `units` of work; WorkExceededError uses up `outer` too."""
     # A meter that shares nothing charged: the cost may not depend on what was asked before.
     inner = Meter(units)
@@ -110,8 +115,7 @@ def _metered(compute: Callable[[], Result], units: float, outer: Meter | None) -
     try:
         result = compute()
     except WorkExceededError:
-        if outer is not None:
-            outer.spent = outer.limit
+        outer.spent = outer.limit
         raise
     finally:
         _METER.reset(token)
@@ -131,24 +135,24 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            """Return the result, from the cache if it costs at most what is left; an allowance pays for it once."""
+            """Return the result, computed unless it is known and costs at most what is left; charge its cost once."""
             key = (args, tuple(sorted(kwargs.items())))
-            meter = _METER.get()
-            is_paid = meter is None or (call, key) in meter.charged
-            left = math.inf if meter is None or is_paid else max(meter.limit - meter.spent, 0.0)
+            meter = _METER.get() or Meter(math.inf)
+            is_paid = (call, key) in meter.charged
+            left = math.inf if is_paid else meter.left
             # What is known but costs more than is left is computed again: the answer may not depend on earlier ones.
             if key in known and known[key][1] <= left:
                 known.move_to_end(key)
                 result, cost = known[key]
             else:
                 result, cost = _metered(lambda: function(*args, **kwargs), left, meter)
-                if meter is not None and cost > left:  # a stand-in, found where work ran out: not worth remembering
+                if cost > left:  # a stand-in, found where work ran out: not worth remembering
                     meter.spent += cost
                     return result
                 known[key] = result, cost
                 if len(known) > max_entries:
                     known.popitem(last=False)
-            if meter is not None and not is_paid:
+            if not is_paid:
                 meter.spend(cost)
                 meter.charged.add((call, key))
             return result
@@ -180,7 +184,7 @@ PART = 1.0 * SECOND
 def optional(
     name: str, compute: Callable[[], Part], absent: Absent, *, units: float = PART
 ) -> tuple[Part | Absent, str]:
-    """Return (part, ""), or (`absent`, reason) if the part fails or needs too much work; OutOfTimeError passes.
+    """Return (part, ""), or (`absent`, reason) if it raises any error but OutOfTimeError or needs too much work.
 
     Args:
         name: of the part, for the sentence that says that it is missing.

@@ -94,8 +94,7 @@ class Chart(Result):
     limits: tuple[Limit, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return the chart as HTML: a picture, if matplotlib is installed, and a table."""
-        # The table has a row for each x and a column for each line, "" where it has no answer.
+        """Return the chart as HTML: a picture, if matplotlib is installed, and a table with a column for each line."""
         from base64 import b64encode  # noqa: PLC0415  few processes need it
 
         # As an image, the picture cannot change the page or run anything, whatever names a config holds.
@@ -103,11 +102,10 @@ class Chart(Result):
             image = f'<img alt="chart" src="data:image/svg+xml;base64,{b64encode(self.picture()).decode()}">'
         except InputError:
             image = ""
-        xs = sorted({x for line in self.series for x in line.xs})
-        ys = [(str(line.kind), dict(zip(line.xs, line.ys, strict=True))) for line in self.series]
+        kinds = [str(line.kind) for line in self.series]
         rows = [
-            (f"{x:.6g}", *("" if (y := line.get(x)) is None else shown_number(kind, y) for kind, line in ys))
-            for x in xs
+            (f"{x:.6g}", *("" if y is None else shown_number(kind, y) for kind, y in zip(kinds, ys, strict=True)))
+            for x, ys in _values_by_x(self)
         ]
         names = (line.name if line.name == line.kind else f"{line.name} ({line.kind})" for line in self.series)
         return image + html_table((self.x.name, *names), rows)
@@ -129,11 +127,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(text: str) -> str:
-    """Return a text as a CSV cell that no spreadsheet runs as a formula; control characters are escaped.
-
-    Args:
-        text: words of a user or a config, or a number.
-    """
+    """Return a text as a CSV cell that no spreadsheet runs as a formula; control characters are escaped."""
     # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
     # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
     shown = visible(text)
@@ -172,7 +166,7 @@ def column_label(series: Series) -> str:
 
 
 def legend(series: Series) -> str:
-    """Return a line's entry in the legend: its name, then method and kind unless the name has them."""
+    """Return "NAME: METHOD, KIND, FACTS" of a line for the legend, nothing said twice; of a reference only the name."""
     if series.is_reference:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
@@ -217,7 +211,7 @@ def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
 
 
 def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
-    """Return aligned lines that fit the width; with the short header, or as wrapped sentences, if they must.
+    """Return an aligned table if it fits the width, else with the short header, else each row as a wrapped sentence.
 
     Args:
         rows: the header, and the rows below it.

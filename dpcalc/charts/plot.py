@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Series, legend, x_text
+from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series, legend, x_text
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
@@ -25,6 +25,7 @@ from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as MatplotlibAxis
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
@@ -32,6 +33,7 @@ FORMATS = ("svg", "png", "pdf")
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES = ("-", "--", "-.", ":")
 _MARKERS = "oxs^vD*+"
+_REFERENCE: dict[str, Any] = {"linestyle": ":", "linewidth": 1.2}
 _DECADE_RATIO = 1e3  # ratio of the ends of a logarithmic axis from which on only powers of ten are labelled
 _SUBTITLE_WIDTH = 110  # characters of a line of small letters
 _MAX_HALF_ENTRY = 45  # characters of the longest legend entry for which the legend has two columns
@@ -103,10 +105,7 @@ def _draw_chart(figure: Figure, chart: Chart) -> None:
     _draw_lines(axes, chart)
     _shade_between(axes, chart)
     for number, limit in enumerate(chart.limits):
-        draw = axes.axhline if limit.axis == "y" else axes.axvline
-        dashes = (0, _DASHES[number % len(_DASHES)])
-        name = plain_text(f"{limit.name} {limit.value!r}")
-        draw(limit.value, color="black", linewidth=1, linestyle=dashes, label=name, gid=f"limit-{number}")
+        _draw_limit(axes, limit, number)
     if chart.y.scale == LINEAR:
         axes.set_ylim(bottom=0)
     _set_ticks(axes, chart)
@@ -119,37 +118,56 @@ def _draw_chart(figure: Figure, chart: Chart) -> None:
 
 def _draw_lines(axes: Axes, chart: Chart) -> None:
     """Draw the lines, each in its own style so that all are seen where they coincide; reference lines are gray."""
-    # Lines can coincide: the first is wide and pale, and each has markers at points of its own, so that all are seen.
     colors = _line_colors(chart.series)
     for number, series in enumerate(chart.series):
         shown = [math.nan if y is None or not math.isfinite(y) else y for y in series.ys]
-        first = number == 0 and len(chart.series) > 1
-        reference: dict[str, Any] = {"color": "gray", "linestyle": ":", "linewidth": 1.2}
-        style: dict[str, Any] = {
-            "color": colors[number],
-            "linestyle": _STYLES[number % len(_STYLES)],
-            "linewidth": 4.5 if first else 1.6,
-            "alpha": 0.5 if first else 1.0,
-            "marker": _MARKERS[number % len(_MARKERS)],
-            "markersize": 5,
-            "markevery": (number % 4, min(4, max(1, len(chart.series)))),
-        }
-        drawing = reference if series.is_reference else style
-        axes.plot(series.xs, shown, label=plain_text(legend(series)), gid=f"series-{number}", **drawing)
+        style = _REFERENCE if series.is_reference else _line_style(number, len(chart.series))
+        color = "gray" if series.is_reference else colors[number]
+        label = plain_text(legend(series))
+        axes.plot(series.xs, shown, label=label, gid=f"series-{number}", color=color, **style)
+
+
+def _line_style(number: int, lines: int) -> dict[str, Any]:
+    """Return dashes, width and markers of a line by its number from 0; the first of several is wide and pale."""
+    # Lines can coincide: with markers at points of its own each is seen.
+    is_below = number == 0 and lines > 1
+    return {
+        "linestyle": _STYLES[number % len(_STYLES)],
+        "linewidth": 4.5 if is_below else 1.6,
+        "alpha": 0.5 if is_below else 1.0,
+        "marker": _MARKERS[number % len(_MARKERS)],
+        "markersize": 5,
+        "markevery": (number % 4, min(4, lines)),
+    }
+
+
+def _draw_limit(axes: Axes, limit: Limit, number: int) -> None:
+    """Draw a limit across the axes as a black line, with dashes by its number from 0."""
+    draw = axes.axhline if limit.axis == "y" else axes.axvline
+    dashes = (0, _DASHES[number % len(_DASHES)])
+    name = plain_text(f"{limit.name} {limit.value!r}")
+    draw(limit.value, color="black", linewidth=1, linestyle=dashes, label=name, gid=f"limit-{number}")
 
 
 def _set_ticks(axes: Axes, chart: Chart) -> None:
-    """Set the ticks of both axes: powers of ten, or 1, 2 and 5 times them, on a logarithmic axis."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
+    """Set the ticks of both axes and their labels; a linear x axis of whole numbers has whole ticks only."""
+    from matplotlib.ticker import MaxNLocator
 
     for axis, scale in ((axes.xaxis, chart.x.scale), (axes.yaxis, chart.y.scale)):
         if scale == LOG:
-            low, high = sorted(axis.get_view_interval())
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < _DECADE_RATIO * low else (1.0,)))
-            axis.set_minor_formatter("")
+            _set_log_ticks(axis)
         axis.set_major_formatter(lambda number, _: tick_text(number))
     if chart.x.scale == LINEAR and all(x == round(x) for series in chart.series for x in series.xs):
         axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 2.5, 5, 10], integer=True))
+
+
+def _set_log_ticks(axis: MatplotlibAxis) -> None:
+    """Set ticks at powers of ten, below a range of 1000 at 1, 2 and 5 times them; minor ticks have no labels."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = sorted(axis.get_view_interval())
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < _DECADE_RATIO * low else (1.0,)))
+    axis.set_minor_formatter("")
 
 
 def _draw_legend(figure: Figure, axes: Axes) -> None:
@@ -317,13 +335,13 @@ class _Scale:
 
     @classmethod
     def covering(cls, axis: Axis, values: Iterable[float], size: int, *, from_zero: float) -> Self:
-        """Return the scale that covers all values; a linear one begins at 0 if the smallest value is close to it.
+        """Return the scale that covers the values; a linear one from 0 on if min / max of them is below `from_zero`.
 
         Args:
-            axis: the axis.
+            axis: linear or logarithmic.
             values: finite values; those <= 0 are ignored on a logarithmic axis.
             size: number of rows or columns.
-            from_zero: largest ratio of the smallest to the largest value with which a linear scale begins at 0.
+            from_zero: ratio of the smallest to the largest value, in [0, 1].
         """
         is_log = axis.scale == LOG
         shown = [math.log(value) if is_log else value for value in values if not is_log or value > 0]
@@ -371,15 +389,23 @@ def chart_text(chart: Chart, *, width: int) -> str:
     columns = max(_MIN_PLOT_WIDTH, max(width, _MIN_WIDTH) - margin - 2)
     across = _Scale.covering(chart.x, xs, columns, from_zero=_FROM_ZERO_X)
     cells = _canvas(chart, across, down)
-    facts = (line for part in chart.subtitle.split("\n") for line in _wrapped(part, width))
-    lines = [*_wrapped(chart.title, width), *facts, visible(chart.y.title or chart.y.name)]
-    for row in reversed(range(HEIGHT)):
-        tick = labels.get(row, "")
-        lines.append(f"{tick:>{margin}} {'+' if tick else '|'}{''.join(cells[row])}".rstrip())
-    lines += [f"{'':>{margin}} +{'-' * across.size}", _tick_line(across, margin)]
-    lines.append(f"{visible(chart.x.title or chart.x.name):^{across.size + margin + 2}}".rstrip())
-    lines += _legend_lines(chart, {mark for row in cells for mark in row}, width)
+    lines = [
+        *(line for part in (chart.title, *chart.subtitle.split("\n")) for line in _wrapped(part, width)),
+        visible(chart.y.title or chart.y.name),
+        *_plot_lines(cells, labels, margin),
+        _tick_line(across, margin),
+        f"{visible(chart.x.title or chart.x.name):^{across.size + margin + 2}}".rstrip(),
+        *_legend_lines(chart, {mark for row in cells for mark in row}, width),
+    ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _plot_lines(cells: Sequence[Sequence[str]], labels: Mapping[int, str], margin: int) -> Iterator[str]:
+    """Yield the rows of the plot from the top, with the vertical axis and its labels, then the horizontal axis."""
+    for row in reversed(range(len(cells))):
+        tick = labels.get(row, "")
+        yield f"{tick:>{margin}} {'+' if tick else '|'}{''.join(cells[row])}".rstrip()
+    yield f"{'':>{margin}} +{'-' * len(cells[0])}"
 
 
 def _legend_lines(chart: Chart, seen: set[str], width: int) -> list[str]:
@@ -413,14 +439,7 @@ def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
     """Return the rows of characters of the plot, lowest first; lines cover limits, and the first line is on top."""
     cells = [[" "] * across.size for _ in range(down.size)]
     for limit in chart.limits:
-        place = (down if limit.axis == "y" else across).place(limit.value)
-        if place is None:
-            continue
-        if limit.axis == "y":
-            cells[round(place)] = ["-"] * across.size
-        else:
-            for row in cells:
-                row[round(place)] = ":"
+        _mark_limit(cells, limit, down if limit.axis == "y" else across)
     # Drawn from the last to the first, so that the first line is on top where lines meet.
     for mark, series in reversed(list(_with_marks(chart.series))):
         for column, height in _line_cells(series, across, down):
@@ -428,14 +447,21 @@ def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
     return cells
 
 
+def _mark_limit(cells: list[list[str]], limit: Limit, scale: _Scale) -> None:
+    """Fill the row of a limit on y with "-", or the column of one on x with ":"; nothing if it is off the scale."""
+    place = scale.place(limit.value)
+    if place is None:
+        return
+    if limit.axis == "y":
+        cells[round(place)] = ["-"] * len(cells[0])
+    else:
+        for row in cells:
+            row[round(place)] = ":"
+
+
 def _line_cells(series: Series, across: _Scale, upward: _Scale) -> Iterable[tuple[int, int]]:
     """Yield (column, row from below) of each character of a line; a point that is not shown leaves a gap."""
-    # A point that is not shown interrupts the line.
-    places: list[tuple[float, float] | None] = []
-    for x, y in zip(series.xs, series.ys, strict=True):
-        column = across.place(x)
-        row = None if y is None or not math.isfinite(y) else upward.place(y)
-        places.append(None if column is None or row is None else (column, row))
+    places = [_point_place(x, y, across, upward) for x, y in zip(series.xs, series.ys, strict=True)]
     yield from ((round(place[0]), round(place[1])) for place in places if place is not None)
     # As many points between two neighbours as the longer of the two distances has cells: no cell is left out.
     for start, end in pairwise(places):
@@ -444,6 +470,13 @@ def _line_cells(series: Series, across: _Scale, upward: _Scale) -> Iterable[tupl
         (x, y), (to_x, to_y) = start, end
         count = math.ceil(max(abs(to_x - x), abs(to_y - y)))
         yield from ((round(x + (to_x - x) * at / count), round(y + (to_y - y) * at / count)) for at in range(1, count))
+
+
+def _point_place(x: float, y: float | None, across: _Scale, upward: _Scale) -> tuple[float, float] | None:
+    """Return (column, row from below) of a point, not rounded; None if it is infinite, missing or off a scale."""
+    column = across.place(x)
+    row = None if y is None or not math.isfinite(y) else upward.place(y)
+    return None if column is None or row is None else (column, row)
 
 
 def _tick_line(across: _Scale, margin: int) -> str:

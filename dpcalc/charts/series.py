@@ -4,14 +4,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcalc.accountants import METHODS as ACCOUNTING_METHODS
 from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
-from dpcalc.charts.shapes import POINTS, CurveRequest, divergences, profile, tradeoff
+from dpcalc.charts.shapes import POINTS, CurveRequest, divergences, profile, round_numbers, tradeoff, whole_numbers
 from dpcalc.errors import InputError, WorkExceededError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.compare import gdp_row, inversion_row
@@ -40,6 +39,7 @@ from dpcalc.planner.vary import (
 )
 from dpcalc.planner.words import differing_facts
 from dpcalc.records import dataclass
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
     All,
     BallsInBins,
@@ -102,7 +102,7 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by a method, infinite without noise and None on failure; a looser bound if work runs out.
+    """Return epsilon by a method; infinite without noise, None where the method fails or does not apply.
 
     Args:
         plan: a training run.
@@ -114,23 +114,35 @@ def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
     kind = claimed_kind(method)
     if is_noiseless(plan):
         return MethodEpsilon(epsilon=math.inf, kind=kind, method=method)
+    compute = _lower_epsilon if method == LOWER else _compared_epsilon if method in COMPARED else _accountant_epsilon
     try:
-        if method == LOWER:
-            lower = epsilon_lower(plan)
-            return MethodEpsilon(epsilon=None if lower is None else lower.value, kind=kind, method=method)
-        if method in COMPARED:
-            row = COMPARED[method][1](plan)
-            epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
-            return MethodEpsilon(epsilon=epsilon, kind=kind, method=method)
-        # A point that takes more than its share of the work has a looser bound: a curve with gaps says less.
-        try:
-            main = guarantee(plan, method=method)
-        except WorkExceededError:
-            main = guarantee(plan, method=CLOSED_FORM)
+        return compute(plan, method)
     except FAILURES:
         return MethodEpsilon(epsilon=None, kind=kind, method=method)
+
+
+def _lower_epsilon(plan: Plan, method: str) -> MethodEpsilon:
+    """Return the certified lower bound on epsilon, None where there is none."""
+    lower = epsilon_lower(plan)
+    return MethodEpsilon(epsilon=None if lower is None else lower.value, kind=Kind.LOWER, method=method)
+
+
+def _compared_epsilon(plan: Plan, method: str) -> MethodEpsilon:
+    """Return epsilon and kind from the row of a method of COMPARED, None if it has no row for the plan."""
+    kind, row_of = COMPARED[method]
+    row = row_of(plan)
+    epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
+    return MethodEpsilon(epsilon=epsilon, kind=kind, method=method)
+
+
+def _accountant_epsilon(plan: Plan, method: str) -> MethodEpsilon:
+    """Return an accountant's upper bound on epsilon, or the looser closed form if its work exceeds the allowance."""
+    try:
+        main = guarantee(plan, method=method)
+    except WorkExceededError:  # a curve with gaps says less than one with looser points
+        main = guarantee(plan, method=CLOSED_FORM)
     words = main.method if plan.tuning is None else f"{main.method}, best of several runs"
-    return MethodEpsilon(epsilon=main.epsilon, kind=kind, method=words)
+    return MethodEpsilon(epsilon=main.epsilon, kind=Kind.UPPER, method=words)
 
 
 # Curves of epsilon over one quantity
@@ -143,61 +155,56 @@ _MAX_GROUP, _MAX_NESTED_GROUP = 16, 4  # drawn by default; a group in nested fra
 _MOST_BANDS = 3  # plans with a band between upper and lower bounds by default: more would hide each other
 _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithmic
 _VARIED_FACT = {
-    "steps": "length",
-    "epochs": "length",
-    "noise_multiplier": "noise",
-    "noise_multiplier factor": "noise",
-    "rate": "sampling",
-    "size": "sampling",
-    "bins": "sampling",
-    "times": "sampling",
+    **dict.fromkeys(("steps", "epochs"), "length"),
+    **dict.fromkeys(("noise_multiplier", "noise_multiplier factor"), "noise"),
+    **dict.fromkeys(("rate", "size", "bins", "times"), "sampling"),
 }
-_ROUND_OFF = 1e-3  # passes: a length this close to a whole number of passes counts as that number
 
 
 def _over_steps(request: CurveRequest) -> Chart:
     """Return epsilon over steps, by default from 1 to the first plan's; longer runs go on with their last phase."""
-    grid = _whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
-    return _over_length(request, "steps", grid, lambda plan: lambda steps: with_total_steps(plan, int(steps)))
+    grid = whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
+    return _over_length(request, "steps", grid, lambda plan, steps: with_total_steps(plan, int(steps)))
 
 
 def _over_length(
-    request: CurveRequest, name: str, grid: Sequence[float], setter: Callable[[Plan], Callable[[float], Plan]]
+    request: CurveRequest, name: str, grid: Sequence[float], with_length: Callable[[Plan, float], Plan]
 ) -> Chart:
     """Return the chart of epsilon over steps or epochs, both axes linear."""
-    chart = _epsilon_chart(request, name, grid, setter)
+    chart = _epsilon_chart(request, Axis(name=name), grid, with_length)
     return replace(chart, y=replace(chart.y, scale=LINEAR))
 
 
 def _over_epochs(request: CurveRequest) -> Chart:
     """Return the chart of epsilon over epochs, in whole steps; InputError for plans of several phases."""
     epochs = request.first.steps * float(_epochs_of_a_step(_single_phase(request.first)))
-    grid = tuple(map(float, request.grid or _round_numbers(epochs)))
+    grid = tuple(map(float, request.grid or round_numbers(epochs)))
+    return _over_length(request, "epochs", grid, _with_epochs)
 
-    def setter(plan: Plan) -> Callable[[float], Plan]:
-        # An epoch as its decimal: the float nearest to 0.7 is a little more, which could cost a whole step.
-        rate = _epochs_of_a_step(_single_phase(plan))
-        return lambda epochs: with_total_steps(plan, math.ceil(Fraction(repr(epochs)) / rate))
 
-    return _over_length(request, "epochs", grid, setter)
+def _with_epochs(plan: Plan, epochs: float) -> Plan:
+    """Return a plan of one phase with the fewest steps that make up these epochs; InputError for several phases."""
+    # An epoch as its decimal: the float nearest to 0.7 is a little more, which could cost a whole step.
+    return with_total_steps(plan, math.ceil(Fraction(repr(epochs)) / _epochs_of_a_step(_single_phase(plan))))
 
 
 def _over_noise(request: CurveRequest) -> Chart:
-    """Return the chart of epsilon over the noise multiplier, or over one factor on those of several phases."""
+    """Return the chart of epsilon over the noise multiplier; for several phases, over one factor on all of them."""
     is_factor = len(request.first.phases) > 1
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
     # Phases may have different noise: one factor on all of them is a quantity that a curve can run over.
     grid = request.grid or tuple(np.geomspace(start / _NOISE_FACTOR, start * _NOISE_FACTOR, POINTS))
     scale = LOG if _has_equal_factors(grid) else LINEAR
-
-    def setter(plan: Plan) -> Callable[[float], Plan]:
-        return partial(with_scaled_noise, plan) if is_factor else partial(with_noise, plan, _single_phase(plan))
-
     name = "noise_multiplier factor" if is_factor else "noise_multiplier"
-    return _epsilon_chart(request, name, grid, setter, scale)
+    return _epsilon_chart(request, Axis(name=name, scale=scale), grid, with_scaled_noise if is_factor else _with_noise)
 
 
-class _Drawn(NamedTuple):
+def _with_noise(plan: Plan, noise_multiplier: float) -> Plan:
+    """Return a plan of one phase with another noise multiplier; InputError for several phases."""
+    return with_noise(plan, _single_phase(plan), noise_multiplier)
+
+
+class _SampledQuantity(NamedTuple):
     """The quantity by which a plan's outermost sampled level is drawn.
 
     Attributes:
@@ -213,72 +220,70 @@ class _Drawn(NamedTuple):
     level: str
 
 
-def _drawn(plan: Plan) -> _Drawn:
-    """Return the sampled quantity of a plan (rate, size, bins or times), its value and maximum; or InputError."""
+def _sampled_quantity(plan: Plan) -> _SampledQuantity:
+    """Return the quantity by which the outermost sampled level is drawn; InputError for several phases or none."""
     phase = _single_phase(plan)
     level = phase.hierarchy.levels[_sampled_level(phase)]
     name = level.name if phase.hierarchy.depth > 1 else ""
     match level.scheme:
         case Poisson() | CappedPoisson() | CyclicPoisson() as scheme:
-            return _Drawn("rate", float(scheme.probability), 1.0, name)
+            return _SampledQuantity("rate", float(scheme.probability), 1.0, name)
         case BallsInBins() as scheme:
-            return _Drawn("bins", float(scheme.bins), float(phase.steps), name)
+            return _SampledQuantity("bins", float(scheme.bins), float(phase.steps), name)
         case RandomAllocation() as scheme:
-            return _Drawn("times", float(scheme.times), float(scheme.steps), name)
+            return _SampledQuantity("times", float(scheme.times), float(scheme.steps), name)
         case scheme:
-            # One less than the smallest frame, or of `at_most` than the largest: with all units nothing is sampled.
-            # A frame of one unit leaves only the size 1.
-            is_limited = isinstance(scheme, Fixed) and scheme.at_most
-            limit = float(max(1, (level.count if is_limited else level.min_count) - 1))
-            return _Drawn("size", float(getattr(scheme, "size", 1)), limit, name)
+            return _SampledQuantity("size", float(getattr(scheme, "size", 1)), float(_max_size(level)), name)
+
+
+def _max_size(level: Level) -> int:
+    """Return the largest batch, >= 1, that leaves a unit out of each frame, with `at_most` of the largest frame."""
+    is_limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
+    return max(1, (level.count if is_limited else level.min_count) - 1)
 
 
 def _over_rate(request: CurveRequest) -> Chart:
-    """Return the chart of epsilon over the rate, size, bins or times of the outermost sampled level.
-
-    Raises:
-        InputError: the plans are drawn by different quantities.
-    """
-    drawn = [_drawn(plan) for plan in request.runs]
-    first = drawn[0]
-    if len({each.name for each in drawn}) > 1:
-        names = ", ".join(f"{each.name} ({label})" for (label, _), each in zip(request.plans, drawn, strict=True))
-        raise InputError(f"curve rate: expected configs drawn by the same quantity, got {names}; draw them one by one")
-    grid = _rate_grid(request, drawn)
+    """Return the chart of epsilon over the rate, size, bins or times of the outermost sampled level."""
+    quantities = [_sampled_quantity(plan) for plan in request.runs]
+    _require_same_quantity(request, quantities)
+    name = quantities[0].name
+    grid = _rates(name, request.grid) if request.grid else _default_rates(request, quantities)
     is_log = not request.grid or _has_equal_factors(request.grid)
-    chart = _epsilon_chart(request, first.name, grid, _rate_setter, LOG if is_log else LINEAR)
-    levels = {each.level for each in drawn}
-    place = f" at level {levels.pop()}" if len(levels) == 1 and first.level else ""
-    return replace(
-        chart,
-        title=chart.title.replace(f"over {first.name}", f"over {first.name}{place}", 1),
-        x=replace(chart.x, title=f"{first.name}{place}"),
-    )
+    level = quantities[0].level if len({each.level for each in quantities}) == 1 else ""
+    title = f"{name} at level {level}" if level else name
+    return _epsilon_chart(request, Axis(name=name, scale=LOG if is_log else LINEAR, title=title), grid, _with_rate)
 
 
-def _rate_grid(request: CurveRequest, drawn: Sequence[_Drawn]) -> tuple[float, ...]:
-    """Return the requested grid, or one from 1/8 to 8 times the first plan's value where bounds exist."""
-    first = drawn[0]
-    limit = min(each.max_value for each in drawn)
+def _require_same_quantity(request: CurveRequest, quantities: Sequence[_SampledQuantity]) -> None:
+    """Raise InputError if some plans are drawn by a rate and others by a size, bins or times."""
+    if len({each.name for each in quantities}) > 1:
+        pairs = zip(request.plans, quantities, strict=True)
+        names = ", ".join(f"{each.name} ({label})" for (label, _), each in pairs)
+        raise InputError(f"curve rate: expected configs drawn by the same quantity, got {names}; draw them one by one")
+
+
+def _default_rates(request: CurveRequest, quantities: Sequence[_SampledQuantity]) -> tuple[float, ...]:
+    """Return the values that a bound covers from 1/8 to 8 times the first plan's; its own value if none is covered."""
+    first = quantities[0]
+    limit = min(each.max_value for each in quantities)
     ends = min(first.value / _RATE_FACTOR, limit), min(first.value * _RATE_FACTOR, limit)
-    grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
-    if first.name != "rate":
-        grid = _whole_numbers(max(1.0, size) for size in grid)
-    # No bound covers passes of some batch sizes, or some rates under correlated noise: a range that nobody asked for
-    # goes without them.
-    if not request.grid:
-        grid = tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
-    return grid
+    grid = _rates(first.name, np.geomspace(*ends, POINTS))
+    covered = tuple(value for value in grid if all(_has_bound_at(plan, value) for plan in request.runs))
+    return covered or (first.value,)  # then the line is refused with the reason
+
+
+def _rates(name: str, values: Iterable[float]) -> tuple[float, ...]:
+    """Return values of a rate unchanged, those of a size, bins or times as whole numbers from 1 on."""
+    return tuple(map(float, values)) if name == "rate" else whole_numbers(max(1.0, value) for value in values)
 
 
 def _has_bound_at(plan: Plan, value: float) -> bool:
     """Return False if no bound covers the plan's passes or correlated noise at this rate, size, bins or times."""
     phase = plan.phases[0]
-    is_pass = isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle)
-    if not is_pass and not phase.is_correlated:
-        return True
-    changed = _rate_setter(plan)(value)
-    return not (is_pass and is_refused(changed)) and (not phase.is_correlated or is_covered(changed))
+    changed = _with_rate(plan, value)
+    if isinstance(phase.hierarchy.levels[_sampled_level(phase)].scheme, Shuffle) and is_refused(changed):
+        return False
+    return not phase.is_correlated or is_covered(changed)
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
@@ -286,20 +291,19 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
     if len(grid) < 3 or min(grid) <= 0:
         return False
     factors = np.diff(np.log(grid))
-    return bool(np.ptp(factors) <= _ROUND_OFF * factors.max())
+    return bool(np.ptp(factors) <= 1e-3 * factors.max())
 
 
-def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
-    """Return a function from a rate, size, bins or times to the plan with it; InputError for several phases."""
+def _with_rate(plan: Plan, value: float) -> Plan:
+    """Return a plan with another rate, size, bins or times of its outermost sampled level."""
     phase = _single_phase(plan)
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]
-
-    return lambda value: with_level(plan, phase, place, replace(level, scheme=_with_quantity(level.scheme, value)))
+    return with_level(plan, phase, place, replace(level, scheme=_with_quantity(level.scheme, value)))
 
 
 def _with_quantity(scheme: Scheme, value: float) -> Scheme:
-    """Return the scheme with another rate, size, bins or times; Poisson draws at this rate for `all`."""
+    """Return a scheme that samples with another rate, size, bins or times, whichever it has."""
     match scheme:
         case Fixed() | WithReplacement() | Shuffle():
             return replace(scheme, size=int(value))
@@ -317,34 +321,22 @@ def _over_group(request: CurveRequest) -> Chart:
     """Return the chart of epsilon over group size, by default up to 16, or to 4 if the unit has a parent."""
     default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
     max_group = min(default, *(largest_group(plan) for _, plan in request.plans))
-    grid = _whole_numbers(request.grid or range(1, max_group + 1))
-    return _epsilon_chart(request, "group_size", grid, lambda plan: lambda size: replace(plan, group_size=int(size)))
+    grid = whole_numbers(request.grid or range(1, max_group + 1))
+    x = Axis(name="group_size")
+    return _epsilon_chart(request, x, grid, lambda plan, size: replace(plan, group_size=int(size)))
 
 
 def _epsilon_chart(
-    request: CurveRequest,
-    name: str,
-    grid: Sequence[float],
-    setter: Callable[[Plan], Callable[[float], Plan]],
-    scale: str = LINEAR,
+    request: CurveRequest, x: Axis, grid: Sequence[float], with_value: Callable[[Plan, float], Plan]
 ) -> Chart:
-    """Return the chart of epsilon over a quantity, with lines for plans and methods, and a limit for each budget.
-
-    Args:
-        request: plans and methods.
-        name: name of the quantity.
-        grid: its values, increasing.
-        setter: from a plan, the function from a value of the quantity to the plan with that value.
-        scale: LINEAR or LOG.
-    """
-    series = _epsilon_lines(request, grid, setter)
+    """Return the chart of epsilon over the quantity of axis x, with lines for plans and methods, limits for budgets."""
+    series = _epsilon_lines(request, grid, with_value)
     deltas = {plan.delta for plan in request.runs}
-    title = name.replace("_", " ")
+    title = x.title or x.name.replace("_", " ")
     return Chart(
-        title=f"epsilon over {name.replace('_', ' ')}"
-        + (f", delta = {request.first.delta!r}" if len(deltas) == 1 else ""),
-        subtitle=request.subtitle("delta", _VARIED_FACT.get(name, "")),
-        x=Axis(name=name, scale=scale, title=title),
+        title=f"epsilon over {title}" + (f", delta = {request.first.delta!r}" if len(deltas) == 1 else ""),
+        subtitle=request.subtitle("delta", _VARIED_FACT.get(x.name, "")),
+        x=replace(x, title=title),
         y=Axis(name="epsilon", scale=_scale(series)),
         series=tuple(series),
         limits=tuple(
@@ -355,68 +347,72 @@ def _epsilon_chart(
     )
 
 
+class _Line(NamedTuple):
+    """A line of a chart of epsilon: a plan, its name, and the method that computes epsilon."""
+
+    label: str
+    plan: Plan
+    method: str
+
+
 def _epsilon_lines(
-    request: CurveRequest, grid: Sequence[float], setter: Callable[[Plan], Callable[[float], Plan]]
+    request: CurveRequest, grid: Sequence[float], with_value: Callable[[Plan, float], Plan]
 ) -> list[Series]:
     """Return a line for each plan and method; if no method is named, lower bounds of up to 3 plans as well."""
+    for method in request.methods:
+        claimed_kind(method)  # refuses unknown methods before the first line is computed
     below = (LOWER,) if not request.methods and len(request.plans) <= _MOST_BANDS else ()
     lines = [
-        (label, plan, method)
+        _Line(label, plan, method)
         for label, plan in request.plans
         for method in (*(request.methods or (plan.method,)), *below)
     ]
-    for method in request.methods:
-        claimed_kind(method)  # refuses unknown methods before the first line is computed
-    series = []
-    for number, line in enumerate(lines):
-
-        def on_progress(share: float, number: int = number) -> None:
-            request.on_progress((number + share) / len(lines))
-
-        series.append(_epsilon_series(request, line, grid, setter(line[1]), on_progress))
+    series = [_epsilon_series(request, lines, number, grid, with_value) for number in range(len(lines))]
     return [line for line in series if not below or line.kind is not Kind.LOWER or any(line.ys)]
 
 
 def _epsilon_series(
     request: CurveRequest,
-    line: tuple[str, Plan, str],
+    lines: Sequence[_Line],
+    number: int,
     grid: Sequence[float],
-    plan_at: Callable[[float], Plan],
-    on_progress: Callable[[float], object],
+    with_value: Callable[[Plan, float], Plan],
 ) -> Series:
-    """Return the line of one plan and method; InputError if it has no answer because the plan is refused.
-
-    Args:
-        request: all plans and methods of the chart.
-        line: (name of the plan, plan, method).
-        grid: values of the quantity.
-        plan_at: the plan with a value of the quantity.
-        on_progress: called with the finished share of the line, in [0, 1].
-    """
-    label, plan, method = line
+    """Return the points of the line with this number, from 0; InputError if it has none because its plan is refused."""
+    label, plan, method = lines[number]
     points = len(request.plans) * max(1, len(request.methods)) * len(grid)
     results = []
     for index, x in enumerate(grid, start=1):
         # Every point has a share of its own, so that no answer depends on how long the points before it took.
         with allowance(max(_POINT_WORK, _CHART_WORK / points)):
-            results.append(epsilon_by(plan_at(float(x)), method))
-        on_progress(index / len(grid))
-    # A line without any answer is refused with the reason why the plan is not covered, if that is why.
-    answers = [result for result in results if result.epsilon is not None]
-    refused = None if answers else refusal(plan_at(float(grid[-1])))
+            results.append(epsilon_by(with_value(plan, float(x)), method))
+        request.on_progress((number + index / len(grid)) / len(lines))
+    if all(result.epsilon is None for result in results):
+        _raise_refusal(request, label, with_value(plan, float(grid[-1])))
+    return _series_of(request, lines[number], grid, results)
+
+
+def _raise_refusal(request: CurveRequest, label: str, plan: Plan) -> None:
+    """Raise InputError with the reason why a plan is not covered, after its name among several; nothing if it is."""
+    refused = refusal(plan)
     if refused is not None:
         where = f"{label}: " if len(request.plans) > 1 else ""
         raise InputError(f"{where}{refused}") from refused
-    names = dict.fromkeys(each.method for each in answers if each.epsilon is not None and math.isfinite(each.epsilon))
-    answering = " or ".join(names) or method
+
+
+def _series_of(request: CurveRequest, line: _Line, grid: Sequence[float], results: Sequence[MethodEpsilon]) -> Series:
+    """Return the line through these results, with the methods that gave finite ones and the kind that all have."""
+    answers = [result for result in results if result.epsilon is not None]
+    names = dict.fromkeys(each.method for each in answers if each.epsilon != math.inf)
+    answering = " or ".join(names) or line.method
     kinds = {result.kind for result in answers}
     return Series(
-        name=_line_name(request, label, answering),
-        kind=kinds.pop() if len(kinds) == 1 else claimed_kind(method),
+        name=_line_name(request, line.label, answering),
+        kind=kinds.pop() if len(kinds) == 1 else claimed_kind(line.method),
         xs=tuple(map(float, grid)),
         ys=tuple(result.epsilon for result in results),
         method=answering,
-        about=differing_facts(plan, request.runs),
+        about=differing_facts(line.plan, request.runs),
     )
 
 
@@ -432,22 +428,6 @@ def _line_name(request: CurveRequest, label: str, method: str) -> str:
     if len(request.plans) == 1:
         return method
     return f"{label}, {method}" if method in {"budget", LOWER} or len(request.methods) > 1 else label
-
-
-def _round_numbers(end: float) -> tuple[float, ...]:
-    """Return the multiples of a round step up to `end`, at most 25 of them, and `end` itself."""
-    # Exact multiples: 0.1 added up in floats would give 0.30000000000000004 epochs.
-    min_step = end / POINTS * (1 - _ROUND_OFF)
-    power = math.floor(math.log10(min_step))
-    step = next(Fraction(10) ** power * part for part in (1, 2, 5, 10) if 10.0**power * part >= min_step)
-    count = math.floor(end / step + _ROUND_OFF)
-    multiples = [float(step * number) for number in range(1, count + 1)]
-    return (*multiples, *([end] if not multiples or end > multiples[-1] * (1 + _ROUND_OFF) else []))
-
-
-def _whole_numbers(grid: Iterable[float]) -> tuple[float, ...]:
-    """Return the nearest whole numbers, without repetitions."""
-    return tuple(dict.fromkeys(float(round(x)) for x in grid))
 
 
 def _single_phase(plan: Plan) -> Phase:

@@ -1,7 +1,8 @@
 """Curves of a whole run: delta over epsilon, true over false positive rate, Renyi divergence over its order."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner.composition import composed, is_noiseless
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.published import published_rdp_bounds
+from dpcalc.planner.published import PublishedRdpBound, published_rdp_bounds
 from dpcalc.planner.risk import true_positive_rates
 from dpcalc.planner.search import require_pld_method
 from dpcalc.planner.words import differing_facts, facts, mechanism_text, shared_facts
@@ -24,8 +25,10 @@ from dpcalc.records import dataclass
 
 POINTS = 25  # of a curve by default
 _MOST_DESCRIBED = 6  # plans that a line below the title describes: more would leave no room for the chart
-_MIN_RATE = 1e-4  # smallest false positive rate that is drawn
-_ROUND_OFF = 1e-12  # infinity mass below which it is round-off
+_MASS_ROUND_OFF = 1e-12  # infinity mass below which it is round-off
+_ROUND_OFF = 1e-3  # passes: a length this close to a whole number of passes counts as that number
+_RATES = tuple(map(float, (*np.geomspace(1e-4, 0.02, 12), *np.linspace(0.04, 0.98, POINTS), 0.999)))
+"""False positive rates, dense where the axis is: logarithmic at small rates, even beyond."""
 _ORDERS = 1.25, 1.5, 1.75, *sorted({round(order) for order in np.geomspace(2, 64, POINTS)})
 
 
@@ -56,11 +59,7 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return the facts that all plans share and, for a few plans, a line on how each differs.
-
-        Args:
-            without: names of facts, such as the one on an axis.
-        """
+        """Return the facts that all plans share, `without` some, and for up to 6 plans a line on how each differs."""
         shared = shared_facts(self.runs, without=without)
         if len(self.plans) == 1:
             return f"{self.plans[0][0]}: {shared}" if self.plans[0][0] else shared
@@ -85,15 +84,27 @@ class CurveRequest:
         return f"{label}, {quantity}" if len(self.plans) > 1 else quantity
 
 
+def whole_numbers(grid: Iterable[float]) -> tuple[float, ...]:
+    """Return the nearest whole numbers, without repetitions."""
+    return tuple(dict.fromkeys(float(round(x)) for x in grid))
+
+
+def round_numbers(end: float) -> tuple[float, ...]:
+    """Return the multiples of a round step up to `end`, at most 25 of them, and `end` itself."""
+    # Exact multiples: 0.1 added up in floats would give 0.30000000000000004 epochs.
+    min_step = end / POINTS * (1 - _ROUND_OFF)
+    power = math.floor(math.log10(min_step))
+    step = next(Fraction(10) ** power * part for part in (1, 2, 5, 10) if 10.0**power * part >= min_step)
+    count = math.floor(end / step + _ROUND_OFF)
+    multiples = [float(step * number) for number in range(1, count + 1)]
+    return (*multiples, *([end] if not multiples or end > multiples[-1] * (1 + _ROUND_OFF) else []))
+
+
 def profile(request: CurveRequest) -> Chart:
     """Return the chart of delta over epsilon, by default to 1.5 times the plan's; InputError unless auto or pld."""
     _refuse_methods(request)
-    epsilon = 0.0 if request.grid else guarantee(request.first).epsilon
-    last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
-    grid = request.grid or tuple(map(float, np.linspace(0.0, last, POINTS)))
-    series: list[Series] = []
-    for number, (label, plan) in enumerate(request.plans):
-        series += _profile_lines(request, (label, plan), grid, number)
+    grid = request.grid or _default_epsilons(request.first)
+    series = [line for number in range(len(request.plans)) for line in _profile_lines(request, number, grid)]
     budgets = dict.fromkeys(plan.budget.epsilon for _, plan in request.plans if plan.budget)
     return Chart(
         title="delta over epsilon",
@@ -108,11 +119,16 @@ def profile(request: CurveRequest) -> Chart:
     )
 
 
-def _profile_lines(
-    request: CurveRequest, named: tuple[str, Plan], grid: tuple[float, ...], number: int
-) -> Iterator[Series]:
-    """Yield a plan's upper bounds on delta, then its lower bounds if any; InputError unless by auto or pld."""
-    label, plan = named
+def _default_epsilons(plan: Plan) -> tuple[float, ...]:
+    """Return 25 values from 0 to 1.5 times the plan's epsilon, or to 1.5 if that is 0 or infinite."""
+    epsilon = guarantee(plan).epsilon
+    last = 1.5 * epsilon if 0 < epsilon < math.inf else 1.5
+    return tuple(map(float, np.linspace(0.0, last, POINTS)))
+
+
+def _profile_lines(request: CurveRequest, number: int, grid: tuple[float, ...]) -> Iterator[Series]:
+    """Yield the upper bounds on delta of the plan with this number, from 0, then its lower bounds if any."""
+    label, plan = request.plans[number]
     answers = []
     for index, epsilon in enumerate(grid, start=1):
         answers.append(delta_of(require_pld_method(plan), epsilon=epsilon))
@@ -128,34 +144,27 @@ def _profile_lines(
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return the chart of upper bounds on an attacker's true positive rate over the false positive rate.
-
-    Two lines for each plan, over the false positive rate: attackers that detect units in the data, and units that are
-    not in it.
-
-    Raises:
-        InputError: another method than auto or pld was chosen.
-    """
+    """Return the chart of an attacker's largest true over its false positive rate; InputError unless auto or pld."""
     _refuse_methods(request)
-    # Dense where the axis is: logarithmic at small rates, even beyond.
-    rates = (*np.geomspace(_MIN_RATE, 0.02, 12), *np.linspace(0.04, 0.98, POINTS), 0.999)
-    grid = request.grid or tuple(map(float, rates))
-    series = []
-    for label, plan in request.plans:
-        present, absent = true_positive_rates(require_pld_method(plan), grid)
-        for detected, rates_found in (("in the data", present), ("not in the data", absent)):
-            ys = tuple(map(float, rates_found))
-            about = differing_facts(plan, request.runs, without=("delta",))
-            name = request.line_name(label, detected)
-            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, method="pld", about=about))
-    series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
+    grid = request.grid or _RATES
+    lines = [line for label, plan in request.plans for line in _tradeoff_lines(request, label, plan, grid)]
+    guessing = Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True)
     return Chart(
         title="true positive rate of the best attacker over the false positive rate",
         subtitle=request.subtitle("delta"),
         x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
         y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate, upper bound"),
-        series=tuple(series),
+        series=(*lines, guessing),
     )
+
+
+def _tradeoff_lines(request: CurveRequest, label: str, plan: Plan, grid: tuple[float, ...]) -> Iterator[Series]:
+    """Yield the line of attackers that detect units in the data, then of those that detect absent units."""
+    present, absent = true_positive_rates(require_pld_method(plan), grid)
+    about = differing_facts(plan, request.runs, without=("delta",))
+    for detected, rates in (("in the data", present), ("not in the data", absent)):
+        name, ys = request.line_name(label, detected), tuple(map(float, rates))
+        yield Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, method="pld", about=about)
 
 
 def divergences(request: CurveRequest) -> Chart:
@@ -181,16 +190,19 @@ def _divergence_lines(request: CurveRequest, label: str, plan: Plan, grid: tuple
     """Yield a plan's certified divergences, if any is finite, and published ones; InputError without noise."""
     if is_noiseless(plan):
         raise InputError("rdp: expected noise in every step, got none; every divergence is infinite")
-    name, ys = request.line_name(label, "rdp"), _divergences(plan, grid)
+    ys = _divergences(plan, grid)
     about = differing_facts(plan, request.runs, without=("delta",))
     if any(y is not None for y in ys):
-        yield Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, about=about)
-    # The published bounds are sums over binomial coefficients, for whole orders from 2 on only.
-    whole = tuple(float(order) for order in sorted({round(order) for order in grid if order >= 2}))
+        yield Series(name=request.line_name(label, "rdp"), kind=Kind.UPPER, xs=grid, ys=ys, about=about)
+    orders = sorted({round(order) for order in grid if order >= 2})
     for published in published_rdp_bounds(plan):
-        ys = tuple(_finite_or_none(published.divergence(int(order))) for order in whole)
-        name = request.line_name(label, published.name)
-        yield Series(name=name, kind=published.kind, xs=whole, ys=ys, about=about)
+        yield _published_line(published, request.line_name(label, published.name), orders, about)
+
+
+def _published_line(published: PublishedRdpBound, name: str, orders: Sequence[int], about: str) -> Series:
+    """Return the line of a published bound, a sum over binomial coefficients, which takes whole orders >= 2 only."""
+    ys = tuple(_finite_or_none(published.divergence(order)) for order in orders)
+    return Series(name=name, kind=published.kind, xs=tuple(map(float, orders)), ys=ys, about=about)
 
 
 def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, ...]:
@@ -201,7 +213,7 @@ def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, .
     z = np.array(orders) - 1
     divergence = np.zeros(z.shape)
     for counts in composed(plan).steps.values():
-        if total_infinity_mass(counts.items()) > _ROUND_OFF:
+        if total_infinity_mass(counts.items()) > _MASS_ROUND_OFF:
             return (None,) * len(orders)
         if counts:
             value, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)

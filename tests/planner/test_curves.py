@@ -20,7 +20,7 @@ from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.published import published_rdp_bounds
 from dpcalc.planner.tuning import TruncatedNegativeBinomial
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
 from tests.planner.test_edges import HUNDREDTH, plan_of
 
 NORMAL = NormalDist()
@@ -245,6 +245,12 @@ def test_divergences_of_any_mechanism(name, scheme, adjacency):
             assert ours[order] <= high * (1 + 1e-6)
         if "general lower bound" in series:
             assert series["general lower bound"].ys[place] <= ours.get(order, high) * (1 + 1e-4)
+
+
+def test_a_shuffle_that_no_size_covers_is_refused_with_the_reason():
+    plan = replace(plan_of(Shuffle(size=100)), group_size=59_000)
+    with pytest.raises(InputError, match="as many steps when 59000 units are removed"):
+        CURVES["rate"](asked(plan))
 
 
 def test_divergences_that_are_infinite():
