@@ -131,7 +131,7 @@ class _WorstRun(NamedTuple):
 
 
 def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | None:
-    """Return the costliest known data set of the unit in `direction`, or of the costliest one; None if none is known."""
+    """Return the costliest known data set of the unit in `direction`, or of the costliest; None if none is known."""
     if not composition.plan.adds_noise:  # for other mechanisms no worst data set is known
         return None
     protected, order = composition.costliest(direction)
