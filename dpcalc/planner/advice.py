@@ -115,9 +115,7 @@ def _cap_notes(
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return
-    phases = composition.stated.phases
-    levels = {level: level.scheme for phase in phases for level in phase.hierarchy.levels}
-    caps = {level: scheme for level, scheme in levels.items() if isinstance(scheme, CappedPoisson | CyclicPoisson)}
+    caps = _capped_levels(composition.stated)
     sizes = dict.fromkeys(f"{scheme.max_batch_size} ({level.name})" for level, scheme in caps.items())
     text = f"cutting batches to {' and '.join(sizes)} raises epsilon {{}} -> {{}}"
     if len(caps) == 1:
@@ -125,6 +123,16 @@ def _cap_notes(
         cap = _nearly_free_cap(composition, level, scheme, lambda changed: cost(changed) / free)
         text += f"; the smallest larger maximum that costs less than 1% is {cap}" if cap else ""
     yield Note(text=f"{text}; see `dpcalc explain DPC209`", epsilons=(free, epsilon))
+
+
+def _capped_levels(plan: Plan) -> dict[Level, CappedPoisson | CyclicPoisson]:
+    """Return the levels whose batches are cut, in all phases, with their schemes."""
+    levels = {level: level.scheme for phase in plan.phases for level in phase.hierarchy.levels}
+    return {
+        level: scheme
+        for level, scheme in levels.items()
+        if isinstance(scheme, CappedPoisson | CyclicPoisson) and scheme.max_batch_size
+    }
 
 
 def _nearly_free_cap(

@@ -285,7 +285,7 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
 
 
 def _with_comparisons(composition: Composition, main: Guarantee) -> tuple[Guarantee, tuple[Row, ...], tuple[Note, ...]]:
-    """Return (guarantee with lower bound, other rows, advice); of repeated runs the row of one, of parts nothing."""
+    """Return (guarantee with lower bound, other rows, advice); repeated runs get the row of one, parts nothing."""
     run = composition.plan
     if main.finite and run.tuning is not None:
         return main, *_beside_repetitions(composition, run.tuning)
@@ -329,7 +329,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return the guarantee with its lower bound, or a note if that fails; unchanged for parts, tuning, or none known.
+    """Return the guarantee with its lower bound, or a note if that fails; unchanged with tuning or parts, or if unknown.
 
     Args:
         plan: a training run, or its composition where that is at hand.

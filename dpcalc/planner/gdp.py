@@ -153,11 +153,7 @@ def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
 def _composed_bound(counts: StepCounts, floor: float, end: float, min_difference: float) -> _Bound | None:
     """Return the bound on mu by up to four compositions, each sharp at the epsilon that decided last; None if all fail.
 
-    Args:
-        counts: how often each step loss of the direction occurs.
-        floor: delta that is written off.
-        end: an epsilon from which on delta is at most the floor.
-        min_difference: of deltas that matter, as for `upper_profile`.
+    From `end` on delta is at most the floor; `min_difference` is that of `upper_profile`.
     """
     parts: list[Profile] = []
 
