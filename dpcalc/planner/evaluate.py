@@ -329,11 +329,11 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return the guarantee with its lower bound, or a note if that fails; unchanged with tuning or parts, or if unknown.
+    """Return the guarantee with its lower bound, or a note if that fails; unchanged if none is known, as for parts.
 
     Args:
         plan: a training run, or its composition where that is at hand.
-        main: its guarantee.
+        main: its guarantee; unchanged for repeated runs, and for runs on parts of the data.
     """
     composition = composed(plan)
     if composition.plan.tuning is not None or composition.plan.parts:
