@@ -87,7 +87,7 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
         return None
     counts, delta = worst.counts, composition.plan.delta
     two_outcomes = partial(two_outcome_epsilon, counts, delta=delta)
-    value, is_composed = _composed_or(two_outcomes, lambda: epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0])
+    value, is_composed = _lower_bound(two_outcomes, lambda: epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0])
     return LowerEpsilon(value or two_outcomes(), is_tight=is_composed and worst.is_tight and bounding.is_attained)
 
 
@@ -107,11 +107,11 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
     if worst is None:
         return 0.0
     counts, two_outcomes = worst.counts, partial(two_outcome_delta, worst.counts, epsilon=epsilon)
-    value, is_composed = _composed_or(two_outcomes, lambda: delta_bounds(counts, epsilon=epsilon, sides=(LOWER,))[0])
+    value, is_composed = _lower_bound(two_outcomes, lambda: delta_bounds(counts, epsilon=epsilon, sides=(LOWER,))[0])
     return max(value, two_outcomes()) if is_composed else value
 
 
-def _composed_or(two_outcomes: Callable[[], float], compose: Callable[[], float]) -> tuple[float, bool]:
+def _lower_bound(two_outcomes: Callable[[], float], compose: Callable[[], float]) -> tuple[float, bool]:
     """Return (bound by composition, True) or, if that fails, (two_outcomes(), False); raise its error if that is 0."""
     try:
         with allowance(_COMPOSITION_WORK):
@@ -297,7 +297,7 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
 
 
 def _swaps(phases: tuple[Phase, ...], direction: str) -> tuple[bool, ...]:
-    """Return both values of `is_swapped`; only that of a named direction if losses of allocations take long."""
+    """Return both values of `is_swapped`, or only that of a named direction if a phase has a (slow) allocation."""
     if direction and any(phase.hierarchy.allocated for phase in phases):
         return (direction.startswith(BACKWARD),)
     return (False, True)

@@ -211,7 +211,7 @@ def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: Ph
 
 
 def _is_held(plan: Plan, phase: Phase, co_sampled: CoSampled, hold: int) -> bool:
-    """Return True if what the unit contributes stays for `hold` steps: no random level in its vector is redrawn."""
+    """Return True if all levels from below the clip, or the unit if higher, to the last random one are held so long."""
     levels = phase.hierarchy.levels[min(phase.clip, plan.unit - 1) : _lowest_random(phase.hierarchy, co_sampled)]
     return all(level.redraw_every == hold for level in levels)
 
@@ -367,7 +367,7 @@ def _passes_are_aligned(path: Path) -> bool:
 def _single_steps(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet | None:
-    """Return the first step under each longest-held draw; None for passes of several steps or of unknown start."""
+    """Return one step under each longest-held draw as a release; None for passes of several steps or unknown start."""
     # For noise other than Gaussian, and for units whose contributions change while their draw is held.
     if not _passes_are_aligned(path) or steps_of_a_pass(path, Group()) > 1:
         return None
