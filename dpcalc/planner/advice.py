@@ -6,10 +6,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.counts import Bound
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.composition import Composition
-from dpcalc.planner.plan import Phase
+from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import flat_poisson_row
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import full_batch
@@ -36,11 +37,11 @@ class Note:
 
 def advice_work(composition: Composition) -> float:
     """Return the units of work that the notes on a result may take: twice a `PART` if batches are cut."""
-    return PART if _with_cap(composition, None) is composition else 2 * PART
+    return PART if _uncut(composition) is composition else 2 * PART
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return advice on a plan as notes: the cost of cutting batches and, for most noise, what would lower epsilon.
+    """Return the notes on what cutting batches costs and, unless noise is correlated, on what would lower epsilon.
 
     Args:
         composition: of the plan.
@@ -53,7 +54,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
         Gaussian only the first, and what could be known of Renyi curves, likewise; the first alone where noise is
         correlated over the steps.
     """
-    uncut = _with_cap(composition, None)
+    uncut = _uncut(composition)
     if composition.has_correlated_noise:
         others = []
     elif not composition.plan.is_gaussian:
@@ -81,17 +82,20 @@ def _change_notes(composition: Composition, epsilon: float, cost: Callable[[Comp
             yield Note(text=text, epsilons=(epsilon, lower))
 
 
-def _with_cap(composition: Composition, cap: int | None) -> Composition:
-    """Return the run with another cap on its cut batches, or without one for None; unchanged if no batch is cut."""
-    plan = composition.stated
+def _uncut(composition: Composition) -> Composition:
+    """Return the run without caps on its batches; the same object if no batch is cut."""
+    plan = _with_cap(composition.stated, None)
+    return composition if plan == composition.stated else composition.changed(plan)
+
+
+def _with_cap(plan: Plan, cap: int | None) -> Plan:
+    """Return the plan with another cap on each cut batch, or without one for None."""
     hierarchies = (
         replace(phase.hierarchy, levels=tuple(_level_with_cap(level, cap) for level in phase.hierarchy.levels))
         for phase in plan.phases
     )
-    phases = tuple(replace(phase, hierarchy=new) for phase, new in zip(plan.phases, hierarchies, strict=True))
-    # Of cut batches the composed loss alone tells: rare large losses make moment bounds several times too large.
-    method = "pld" if cap is not None and plan.method == "auto" else plan.method
-    return composition if phases == plan.phases else composition.changed(replace(plan, phases=phases, method=method))
+    phases = (replace(phase, hierarchy=new) for phase, new in zip(plan.phases, hierarchies, strict=True))
+    return replace(plan, phases=tuple(phases))
 
 
 def _level_with_cap(level: Level, cap: int | None) -> Level:
@@ -111,9 +115,7 @@ def _cap_notes(
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return
-    phases = composition.stated.phases
-    levels = {level: level.scheme for phase in phases for level in phase.hierarchy.levels}
-    caps = {level: scheme for level, scheme in levels.items() if isinstance(scheme, CappedPoisson | CyclicPoisson)}
+    caps = _capped_levels(composition.stated)
     sizes = dict.fromkeys(f"{scheme.max_batch_size} ({level.name})" for level, scheme in caps.items())
     text = f"cutting batches to {' and '.join(sizes)} raises epsilon {{}} -> {{}}"
     if len(caps) == 1:
@@ -123,6 +125,16 @@ def _cap_notes(
     yield Note(text=f"{text}; see `dpcalc explain DPC209`", epsilons=(free, epsilon))
 
 
+def _capped_levels(plan: Plan) -> dict[Level, CappedPoisson | CyclicPoisson]:
+    """Return the levels whose batches are cut, in all phases, with their schemes."""
+    levels = {level: level.scheme for phase in plan.phases for level in phase.hierarchy.levels}
+    return {
+        level: scheme
+        for level, scheme in levels.items()
+        if isinstance(scheme, CappedPoisson | CyclicPoisson) and scheme.max_batch_size
+    }
+
+
 def _nearly_free_cap(
     composition: Composition,
     level: Level,
@@ -130,12 +142,15 @@ def _nearly_free_cap(
     factor: Callable[[Composition], float],
 ) -> int | None:
     """Return the smallest larger cap that raises epsilon by at most 1 %; None if the allowed work runs out."""
-    steps = sum(phase.steps for phase in composition.stated.phases if level in phase.hierarchy.levels)
+    plan = composition.stated
+    # Of cut batches the composed loss alone tells: rare large losses make moment bounds several times too large.
+    by_pld = replace(plan, method="pld") if plan.method == "auto" else plan
+    steps = sum(phase.steps for phase in plan.phases if level in phase.hierarchy.levels)
     return _smallest_cap(
         (scheme.max_batch_size or level.count, _most_candidates(level)),
         lambda cap: _chance_of_full_batch(level, scheme, cap),
-        lambda cap: (factor(_with_cap(composition, cap)) - 1) / (_NEARLY_FREE - 1),
-        start=composition.plan.delta / max(steps, 1),
+        lambda cap: (factor(composition.changed(_with_cap(by_pld, cap))) - 1) / (_NEARLY_FREE - 1),
+        first_chance=plan.delta / max(steps, 1),
     )
 
 
@@ -152,7 +167,7 @@ def _chance_of_full_batch(level: Level, scheme: CappedPoisson | CyclicPoisson, c
 
 
 def _smallest_cap(
-    ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, start: float
+    ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, first_chance: float
 ) -> int | None:
     """Return the smallest cap between the ends whose excess is at most 1, else the upper end; None if work runs out.
 
@@ -160,34 +175,37 @@ def _smallest_cap(
         ends: a cap with more, and one that never cuts.
         chance: probability that a batch of a cap is full; it falls with the cap.
         excess: what a cap costs, about proportional to `chance`; it may raise WorkExceededError.
-        start: chance to begin with.
+        first_chance: of the cap that is tried first.
     """
     low, high = ends
     # What a cap costs takes a composition, its chance of a full batch next to nothing, and both fall together: the last
     # cost says at which chance the next cap is tried.
+    max_chance = first_chance
     with suppress(WorkExceededError):
         while high - low > 1:
-            below, cap = low, high - 1  # the smallest cap in between that is full with this chance at most
-            while cap - below > 1:
-                middle = (below + cap) // 2
-                below, cap = (below, middle) if chance(middle) <= start else (middle, cap)
+            cap = _seldom_full_cap(low, high - 1, chance, max_chance)
             value = excess(cap)
-            start = chance(cap) / max(value, 1e-3)
+            max_chance = chance(cap) / max(value, 1e-3)
             low, high = (low, cap) if value <= 1 else (cap, high)
         return high
     return None
 
 
+def _seldom_full_cap(low: int, high: int, chance: Callable[[int], float], max_chance: float) -> int:
+    """Return the smallest cap above `low` and below `high` with at most this chance of a full batch; `high` if none."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if chance(middle) <= max_chance else (middle, high)
+    return high
+
+
 def _stand_in_notes(composition: Composition) -> Iterator[Note]:
-    """Yield a note if batches of a fixed size shift the sum by more than the group size; none for replace-one."""
+    """Yield a note if fixed-size draws of clipped vectors shift sums beyond the group size; none for replace-one."""
     plan = composition.plan
     # Below the clipped level a draw changes one vector, which may turn around under Poisson draws just as well.
     levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
     fixed = next((level for level in levels if isinstance(level.scheme, (Fixed, WithReplacement))), None)
-    bounds = [bound for entry in composition.units for bound in entry.bounds]
-    farthest = max(
-        (d for entry in bounds for d in (entry.shift, *entry.distances, *entry.distances_swapped)), default=0
-    )
+    farthest = max((d for entry in composition.units for bound in entry.bounds for d in _distances(bound)), default=0)
     if fixed is not None and plan.adjacency is not Adjacency.REPLACE_ONE and farthest > plan.group_size:
         yield Note(
             text=f"with batches of a fixed size another {fixed.name} takes the place of one that is not drawn, so the "
@@ -263,7 +281,7 @@ def _with_poisson_draws(phase: Phase, unit: int) -> Phase:
 
 
 def _with_bins(phase: Phase) -> Phase:
-    """Replace the only shuffle by balls in bins; unchanged if sizes differ or a level above is sampled."""
+    """Return the phase with balls in bins for an only shuffle; unchanged if sizes differ or a higher level is drawn."""
     levels = phase.hierarchy.levels
     shuffled = [at for at, level in enumerate(levels) if isinstance(level.scheme, Shuffle)]
     if len(shuffled) != 1 or phase.hierarchy.allocation or not all(x.is_whole for x in levels[: shuffled[0]]):
@@ -285,19 +303,18 @@ def _poisson_level(level: Level) -> Level:
 
 
 def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
-    """Return True if the change surely makes no shift or distance smaller; False also if that is not known."""
-    # The bound (K) grows with each of them. False where the bounds of the plans are not plain.
+    """Return True if no shift or distance gets smaller; False also for several units, or for bounds other than (K)."""
+    # The bound (K) grows with each of them.
     if len(composition.units) > 1 or not composition.is_plain or not changed.is_plain:
         return False
-    pairs = [
-        (composition.phase_bound(old), changed.phase_bound(new))
-        for old, new in zip(composition.plan.phases, changed.plan.phases, strict=True)
-    ]
-    if not all(isinstance(bound, StepBound) for pair in pairs for bound in pair):
+    bounds = [composition.phase_bound(phase) for phase in composition.plan.phases]
+    changed_bounds = [changed.phase_bound(phase) for phase in changed.plan.phases]
+    if not all(isinstance(bound, StepBound) for bound in (*bounds, *changed_bounds)):
         return False
-    return all(
-        new.shift >= old.shift
-        and all(x >= y for x, y in zip(new.distances, old.distances, strict=True))
-        and all(x >= y for x, y in zip(new.distances_swapped, old.distances_swapped, strict=True))
-        for old, new in pairs
-    )
+    pairs = zip(bounds, changed_bounds, strict=True)
+    return all(x >= y for old, new in pairs for x, y in zip(_distances(new), _distances(old), strict=True))
+
+
+def _distances(bound: Bound) -> tuple[int, ...]:
+    """Return the shift of a bound and its distances in both directions, in clip norms."""
+    return (bound.shift, *bound.distances, *bound.distances_swapped)

@@ -59,7 +59,7 @@ def _no_estimate(_: StepCounts, error: ConvergenceError) -> float:
 
 
 def gdp_row(plan: Plan | Composition) -> Row:
-    """Return the row of the central limit approximation; its epsilon is None, with the reason, if none applies."""
+    """Return the row of the central limit approximation; its epsilon is None, with the reason, if it does not apply."""
     row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
     composition = composed(plan)
     refused = _central_limit_refusal(composition)
@@ -76,7 +76,7 @@ def gdp_row(plan: Plan | Composition) -> Row:
 
 
 def _central_limit_refusal(composition: Composition) -> str:
-    """Return why the central limit theorem does not apply to a run, or "" if it does."""
+    """Return why the limit for flat add-remove Gaussian steps of single units does not apply, or "" if it does."""
     run = composition.plan
     if not run.is_gaussian:
         return GAUSSIAN_ONLY
@@ -351,15 +351,20 @@ def compare(plan: Plan) -> tuple[Row, ...]:
     if is_noiseless(plan):
         note = "no noise is added to a release that holds the unit: no finite bound"
         return (Row(method="none", bound=BOUND, epsilon=math.inf, kind=Kind.UPPER, valid=True, note=note),)
+    # Valid rows first: whoever reads one number reads a guarantee.
+    rows = _noisy_rows(composition)
+    return tuple(sorted(rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
+
+
+def _noisy_rows(composition: Composition) -> list[Row]:
+    """Return all rows of a run with noise, at least one of them a valid bound, with their verdicts."""
     with allowance(COMPARISON_WORK):
         rows = _accountant_rows(composition)
         lower = next((row.epsilon_lower for row in rows if row.method == "pld"), None)
         rows += _other_rows(composition)
     if not any(row.valid and row.epsilon is not None for row in rows):
         rows.append(_looser_row(composition))
-    # Valid rows first: whoever reads one number reads a guarantee.
-    checked_rows = [_with_verdict(row, lower) for row in rows]
-    return tuple(sorted(checked_rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
+    return [_with_verdict(row, lower) for row in rows]
 
 
 def _accountant_rows(composition: Composition) -> list[Row]:

@@ -7,17 +7,14 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.phase import averaged_choices, phase_bounds
-from dpcalc.amplification.schedule import (
-    Chain,
-    PhaseBound,
-    step_counts,
-)
+from dpcalc.amplification.schedule import Chain, PhaseBound, step_counts
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.mechanisms.kinds import Mechanism
@@ -83,7 +80,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the candidates for the costliest unit, or group by placement, each with its bounds in every phase."""
+    """Return the units or groups that may be the costliest, one for each path or placement, with their valid bounds."""
     draws = [_draw(plan, phase) for phase in plan.phases]
     first: dict[tuple[Hierarchy, int], int] = {}
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
@@ -93,14 +90,13 @@ def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     shared = path_above_all(ways) if plan.group_size > 1 or len(ways) > MAX_AVERAGED else ()
     ways = (shared,) if plan.group_size > 1 else ways
     placed = groups(plan.group_size, [levels for levels, _ in in_step], unit=plan.unit, adjacency=plan.adjacency)
-    # One average on the shared path serves all single units; otherwise each path needs its own.
-    sharing = _units_that_share_work(plan.group_size, len(placed), 1 if shared else len(ways))
+    averages = _averages(plan, shared, number_of_paths=len(ways), placements=len(placed))
     return tuple(
         ProtectedUnit(
             place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
             paths=paths,
             group=group,
-            choices=_choices(plan, places, paths, shared, group=group, sharing=sharing),
+            choices=_choices(plan, places, paths, group, averages),
             shares=len(ways),
         )
         for paths in ways
@@ -108,44 +104,42 @@ def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     )
 
 
-def _units_that_share_work(group_size: int, placements: int, averages: int) -> int:
-    """Return the number of units or placements that share the work of averages; 0, for no averages, if too many."""
+class _Averages(NamedTuple):
+    """Averages of bounds over mates on the paths `shared`, () for the unit's own, whose work `sharing` units share."""
+
+    shared: tuple[Path, ...]
+    sharing: int
+
+
+def _averages(plan: Plan, shared: tuple[Path, ...], *, number_of_paths: int, placements: int) -> _Averages | None:
+    """Return how bounds are averaged over mates; None for noise they do not hold for, or too many placements."""
+    is_valid = plan.is_gaussian if plan.group_size > 1 else plan.adds_noise
+    if placements > MAX_AVERAGED or not is_valid:
+        return None
     # Averages share the work, so that all are composed; those of two placements cost as much as those of four units.
-    if placements > MAX_AVERAGED:
-        return 0
-    return 2 * placements if group_size > 1 else averages
+    if plan.group_size > 1:
+        return _Averages(shared, 2 * placements)
+    # One average on the shared path serves all single units; otherwise each path needs its own.
+    return _Averages(shared, 1 if shared else number_of_paths)
 
 
-def _choices(  # noqa: PLR0913  paths of the unit and above all
-    plan: Plan,
-    first_places: list[int],
-    paths: tuple[Path, ...],
-    shared: tuple[Path, ...],
-    *,
-    group: Group,
-    sharing: int,
+def _choices(
+    plan: Plan, first_places: list[int], paths: tuple[Path, ...], group: Group, averages: _Averages | None
 ) -> tuple[tuple[PhaseBound, ...], ...]:
-    """Return the bounds to choose from in each phase, averaged over the unit's mates where that is possible.
+    """Return the bounds to choose from in each phase, with averages where they hold; one object for equal draws.
 
-    Phases with equal draws have the same object.
-
-    `first_places` has, for each phase, the index of the first one with equal draws. An average is over the mates on the
-    path of `shared`, if there is one; `sharing` units share its work, 0 for no averages.
+    `first_places` has, for each phase, the index of the first one with equal draws.
     """
     bounds: dict[int, tuple[PhaseBound, ...]] = {}
     for place in dict.fromkeys(first_places):  # many phases have the same draws
         draw, path = _draw(plan, plan.phases[place]), paths[place]
         own = phase_bounds(draw[0], path, clip=draw[1], adjacency=plan.adjacency, group=group)
-        if sharing > 0 and _is_averaged(plan, group):
-            averaged = averaged_choices(own, draw, (path, shared[place] if shared else None), group, plan.adjacency)
-            own = tuple(bound.one_of(sharing) for bound in averaged)
+        if averages is not None:
+            mates = averages.shared[place] if averages.shared else None
+            averaged = averaged_choices(own, draw, (path, mates), group, plan.adjacency)
+            own = tuple(bound.one_of(averages.sharing) for bound in averaged)
         bounds[place] = own
     return tuple(bounds[place] for place in first_places)
-
-
-def _is_averaged(plan: Plan, group: Group) -> bool:
-    """Return True if bounds may be averaged over mates: noise on sums, for a group Gaussian noise, in all phases."""
-    return plan.is_gaussian if group.size > 1 else plan.adds_noise
 
 
 def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
@@ -154,7 +148,7 @@ def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
-    """Return words for the unit's place, such as "task 2, session 1", or counts if it stands for several places."""
+    """Return the unit's place above the last level, as "task 2, session 1"; for merged paths the unequal counts."""
     # Records of one parent count as alike, so that the last level is never named. A path that stands for merged ones
     # has no numbers: it is described by the number of units in each frame of unequal size.
     levels = hierarchy.levels
@@ -284,7 +278,7 @@ class Composition:
             return tuple(self._cheapest_by_phase(each_unit.choices, meter) for each_unit in self.units)
 
     def _cheapest_by_phase(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
-        """Return the cheapest bound of each phase, with few comparisons among phases that differ only in noise."""
+        """Return the cheapest bound of each phase; phases that differ only in noise are compared by bisection."""
         # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
         # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
         phases, chosen = self.plan.phases, dict[int, PhaseBound]()
@@ -335,12 +329,12 @@ class Composition:
                 "one; --unset tuning asks about one run"
             )
         with own_allowance(_STEPS_WORK):
-            return self._steps()
+            if self.plan.parts:
+                return parted_steps(self.plan, lambda plan: Composition(plan).steps)
+            return self._steps_of_units()
 
-    def _steps(self) -> dict[str, StepCounts]:
-        """Return the counts of step losses by direction name, as `steps` does, for a plan without tuning."""
-        if self.plan.parts:
-            return parted_steps(self.plan, lambda plan: Composition(plan).steps)
+    def _steps_of_units(self) -> dict[str, StepCounts]:
+        """Return the counts of step losses of each unit by direction name; equal counts are one object."""
         steps: dict[str, StepCounts] = {}
         distinct: dict[frozenset[tuple[object, int]], StepCounts] = {}
         for each_unit, bounds in zip(self.units, self.bounds, strict=True):
@@ -363,20 +357,14 @@ class Composition:
         return self._moment_bounds[id(counts)]
 
     def costliest(self, direction: str = "") -> tuple[ProtectedUnit, float]:
-        """Return (unit with the largest moment bound on epsilon, its order), or that of the unit in `direction`.
+        """Return (unit with the largest moment bound on epsilon, its order); only the unit in a named `direction`.
 
-        Args:
-            direction: a key of `steps`, to look at no other unit than the one it names; any other text looks at all.
-                The plan must release something and have noise.
+        The plan must release something and have noise.
         """
-        only = self.by_direction.get(direction)
-        bests = {
-            name: self.moment_bound(self.steps[name])
-            for name, each_unit in self.by_direction.items()
-            if only is None or each_unit is only
-        }
-        costliest = max(bests, key=lambda name: bests[name][0])
-        return self.by_direction[costliest], bests[costliest][1]
+        named = self.by_direction.get(direction)
+        directions = named.direction_names if named is not None else self.by_direction
+        costliest = max(directions, key=lambda name: self.moment_bound(self.steps[name])[0])
+        return self.by_direction[costliest], self.moment_bound(self.steps[costliest])[1]
 
 
 def composed(plan: Plan | Composition) -> Composition:

@@ -153,21 +153,15 @@ def _largest_accepted(with_size: Callable[[int], Plan], ends: tuple[int, int], g
 
 
 def _size_ranges(level: Level) -> list[tuple[int, int]]:
-    """Return ranges (first, last) of sizes, the largest first; within a range larger sizes cost more.
-
-    With `drop_last` a range has the sizes of passes of equally many steps, below `_FEW_STEPS` steps; the last one has
-    the rest.
-    """
+    """Return ranges (first, last) of sizes in which larger ones cost more, largest first; one without `drop_last`."""
+    largest = _largest_tried(level)
+    if not isinstance(level.scheme, Shuffle) or not level.scheme.drop_last:
+        return [(1, largest)]
     # With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
-    # those with equally many steps in a pass larger ones cost more.
-    largest, ranges = _largest_tried(level), []
-    if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:
-        for steps in range(1, _FEW_STEPS):
-            smallest = level.min_count // (steps + 1) + 1
-            if smallest <= largest:
-                ranges.append((smallest, largest))
-            largest = min(largest, smallest - 1)
-    return [*ranges, *([(1, largest)] if largest else [])]
+    # those with equally many steps in a pass larger ones cost more. Sizes of many steps are one range.
+    firsts = [level.min_count // (steps + 1) + 1 for steps in range(1, _FEW_STEPS)]
+    lasts = [largest, *(min(largest, first - 1) for first in firsts)]
+    return [(first, last) for first, last in zip([*firsts, 1], lasts, strict=True) if first <= last]
 
 
 def _largest_tried(level: Level) -> int:
@@ -200,13 +194,17 @@ def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]
     root = _root_rate(with_rate, largest, goal)
     value, step = _certified_rate(with_rate, root, goal)
     fails_at = min(largest, Fraction(root))
-    while goal.certified(with_rate(fails_at)) <= goal.limit:
+    while goal.certified(with_rate(fails_at)) <= goal.limit:  # it ends, for the largest rate fails
         fails_at = min(largest, fails_at * Fraction(1 + step))
     return SolvedDraw(with_rate(value), value, fails_at, "rate")
 
 
 def _certified_rate(with_rate: Callable[[Fraction], Plan], root: float, goal: Goal) -> tuple[Fraction, float]:
-    """Return (certified rate below the root that meets the goal, its step); ConvergenceError if none is near."""
+    """Return (rate that is certified to meet the goal, a quarter of its relative distance below the root).
+
+    Raises:
+        ConvergenceError: no rate within two fifths below the root meets the goal.
+    """
     # The estimate may be a little low: growing steps down, until the certified bound agrees.
     step = FINEST
     value = Fraction(root * (1 - 4 * step))

@@ -127,7 +127,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
 
 
 def _accountant_and_note(bound: "WorkBound", name: str, *, knows_losses: bool) -> tuple[str, str]:
-    """Return (the accountant that gave a bound, a note if the bound is a looser one, else "")."""
+    """Return (accountant, note if the bound is a looser one, else ""); the result of `auto` names its accountant."""
     if bound.note:
         return "rdp", bound.note
     if name != "auto":
@@ -174,28 +174,35 @@ def within_work(
         WorkExceededError: an allowance of the caller's is used up.
         ConvergenceError: another accountant than auto or rdp was asked for and needs too much work.
     """
-    bound: WorkBound | None = None
-    if name == "auto":  # nobody asked for an accountant by name: any certified answer will do
-        bound = _auto_within_work(steps, delta=delta, moment_bound=moment_bound)
-    elif name != CLOSED_FORM:
-        with suppress(WorkExceededError), allowance(_SHARP_WORK):
-            bound = WorkBound(*worst_direction(steps, accountant_of(name), delta=delta, moment_bound=moment_bound), "")
-    if bound is not None:
-        return bound
-    if name not in {"auto", "rdp", CLOSED_FORM}:
-        raise ConvergenceError(
-            f"{name}: expected a run that takes less work; use --method auto, which has looser bounds"
-        )
     if name != CLOSED_FORM:
+        sharper = _auto_within_work if name == "auto" else partial(_accountant_within_work, name)
+        bound = sharper(steps, delta=delta, moment_bound=moment_bound)
+        if bound is not None:
+            return bound
         spend(1.0)  # not if the allowance around this question is used up: who gave it knows what to do
     with own_allowance(math.inf):  # the last bound there is: it is charged, and always answers
         return WorkBound(*worst_direction(steps, closed_form_rdp, delta=delta), CLOSED_FORM_NOTE)
 
 
+def _accountant_within_work(
+    name: str,
+    steps: Mapping[str, StepCounts],
+    *,
+    delta: float,
+    moment_bound: Callable[[StepCounts], float] | None,
+) -> WorkBound | None:
+    """Return the bound of an accountant; if it takes too much work, None for rdp, ConvergenceError for all others."""
+    with suppress(WorkExceededError), allowance(_SHARP_WORK):
+        return WorkBound(*worst_direction(steps, accountant_of(name), delta=delta, moment_bound=moment_bound), "")
+    if name == "rdp":
+        return None
+    raise ConvergenceError(f"{name}: expected a run that takes less work; use --method auto, which has looser bounds")
+
+
 def _auto_within_work(
     steps: Mapping[str, StepCounts], *, delta: float, moment_bound: Callable[[StepCounts], float] | None
 ) -> WorkBound | None:
-    """Return the bound of `auto` within the allowed work, else a looser one by moments; None if both fail."""
+    """Return the bound of `auto` within its work, else a looser one by moments, with a note; None if both fail."""
 
     def moments(counts: StepCounts, *, delta: float) -> AccountantResult:
         # The sharp bound has computed the moment bound first: it is at hand where the sharp one is too costly.
@@ -248,9 +255,7 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
 
 
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
-    """Return the guarantee of a plan and, if it is finite, its lower end, other rows and advice.
-
-    Repeated runs have the row of one run instead, runs on parts of the data nothing beside the guarantee.
+    """Return the guarantee with the lower bound, rows, advice and assumptions that stand beside it, as work allows.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -266,26 +271,30 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
     """
     with allowance(EVALUATION_WORK):
         composition = composed(plan)
-        run = composition.plan
         with own_allowance(math.inf):  # it has allowances of its own, and always answers
             main = guarantee(composition, method=method)
-        rows: tuple[Row, ...] = ()
-        notes: tuple[Note, ...] = ()
-        if main.finite and run.tuning is not None:
-            rows, notes = _beside_repetitions(composition, run.tuning)
-        elif main.finite and not run.parts:
-            main = with_lower_bound(composition, main)
-            rows = _alternatives(composition, main)
-            notes, missing = _advice_within_work(composition, main)
-            main = replace(main, notes=(*main.notes, *missing))
+        main, rows, notes = _with_comparisons(composition, main)
         return Evaluation(
             guarantee=main,
             alternatives=rows,
             steps=composition.stated.steps,
-            phases=() if run.parts else phase_summaries(composition.one_run, main.direction),
+            phases=() if composition.plan.parts else phase_summaries(composition.one_run, main.direction),
             assumptions=assumptions(composition.stated),
             notes=notes,
         )
+
+
+def _with_comparisons(composition: Composition, main: Guarantee) -> tuple[Guarantee, tuple[Row, ...], tuple[Note, ...]]:
+    """Return (guarantee with lower bound, other rows, advice); repeated runs get the row of one, parts nothing."""
+    run = composition.plan
+    if main.finite and run.tuning is not None:
+        return main, *_beside_repetitions(composition, run.tuning)
+    if run.parts or not main.finite:
+        return main, (), ()
+    main = with_lower_bound(composition, main)
+    rows = _alternatives(composition, main)
+    notes, missing = _advice_within_work(composition, main)
+    return replace(main, notes=(*main.notes, *missing)), rows, notes
 
 
 def _beside_repetitions(composition: Composition, tuning: Repetitions) -> tuple[tuple[Row], tuple[Note]]:
@@ -320,7 +329,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return the guarantee with its certified lower bound, or with a note if that fails; unchanged if none is known.
+    """Return the guarantee with its lower bound, or a note if that fails; unchanged if none is known, as for parts.
 
     Args:
         plan: a training run, or its composition where that is at hand.

@@ -47,6 +47,8 @@ _NODES, _TESTS = 1200, 400  # epsilons whose lines make up a trade-off curve; po
 _FLOAT_ERROR = 1e-11  # relative: what floats may err by in a tangent, whose exponents are below 500
 _RATES = np.geomspace(1e-3, 0.5, 50)
 Profile = Callable[[Array], Array]
+_Point = tuple[float, float]
+"""(epsilon, delta)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,21 +112,27 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
     lowest = composition.plan.delta if floor is None else floor
     if is_noiseless(composition.plan):
         return GaussianSummary(mu=math.inf, floor=lowest, regret=0.0, misfit=0.0)
+    costliest, ahead, back = _bounds_of_costliest_unit(composition, lowest)
+    is_exact, is_rough = ahead.is_exact and back.is_exact, ahead.is_rough or back.is_rough
+    regret, misfit = (0.0, 0.0) if is_exact else _regret_and_misfit(costliest.mu, ahead, back)
+    return GaussianSummary(mu=costliest.mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
+
+
+def _bounds_of_costliest_unit(composition: Composition, floor: float) -> tuple[_Bound, _Bound, _Bound]:
+    """Return the bounds on mu of the unit with the largest one: (the larger one, that of D||D', that of D'||D)."""
     steps, known = composition.steps, dict[int, _Bound]()
 
     def bound(counts: StepCounts) -> _Bound:
         if id(counts) not in known:
-            known[id(counts)] = _sharp_bound(counts, lowest)
+            known[id(counts)] = _sharp_bound(counts, floor)
         return known[id(counts)]
 
     def ceiling(counts: StepCounts) -> float:  # of a single unit both directions are needed, whichever costs more
-        return _rough_bound(counts, lowest).mu if counts and len(composition.units) > 1 else math.inf
+        return _rough_bound(counts, floor).mu if counts and len(composition.units) > 1 else math.inf
 
     _, name = costliest_release(steps, answer=bound, cost=lambda bound: bound.mu, ceiling=ceiling)
     ahead, back = (bound(steps[each]) for each in composition.by_direction[name].direction_names)
-    mu, is_rough = bound(steps[name]).mu, ahead.is_rough or back.is_rough
-    regret, misfit = (0.0, 0.0) if ahead.is_exact and back.is_exact else _regret_and_misfit(mu, ahead, back)
-    return GaussianSummary(mu=mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
+    return bound(steps[name]), ahead, back
 
 
 def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
@@ -145,11 +153,7 @@ def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
 def _composed_bound(counts: StepCounts, floor: float, end: float, min_difference: float) -> _Bound | None:
     """Return the bound on mu by up to four compositions, each sharp at the epsilon that decided last; None if all fail.
 
-    Args:
-        counts: how often each step loss of the direction occurs.
-        floor: delta that is written off.
-        end: an epsilon from which on delta is at most the floor.
-        min_difference: of deltas that matter, as for `upper_profile`.
+    From `end` on delta is at most the floor; `min_difference` is that of `upper_profile`.
     """
     parts: list[Profile] = []
 
@@ -176,12 +180,12 @@ def _gaussian_profile(mu: float, epsilons: Array) -> Array:
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return one direction's bound on mu by moments in closed form; it always answers, whatever work is left."""
-    with own_allowance(math.inf):
+    """Return one direction's bound on mu by moments in closed form, rough unless moments are all that is known."""
+    with own_allowance(math.inf):  # it always answers, whatever work is left
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST_EPSILON), _SMALLEST_EPSILON), _NODES)
         deltas = closed_form_profile(counts, nodes)
-    has_sharper = not any(isinstance(step, RdpCurve) for step in counts)  # else moments are all that is known
+    has_sharper = not any(isinstance(step, RdpCurve) for step in counts)
     return _bound_of_profile(partial(_chords, nodes, deltas), end, floor, is_rough=has_sharper)
 
 
@@ -217,42 +221,51 @@ def _first_at_floor(profile: Profile, end: float, floor: float) -> float:
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (smallest mu whose profile covers a convex one, epsilon that decides); mu is at most 1e-5 too large.
-
-    It need not be covered where it is at most the floor.
+    """Return (smallest mu whose profile covers a convex one above the floor, epsilon that decides); (0, 0) if none is.
 
     Args:
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
         end: an epsilon >= 0 from which on the privacy profile is at most the floor, also where `profile` is larger.
         floor: > 0.
+
+    Returns:
+        mu, at most 1e-5 too large.
     """
 
-    def node_at(epsilon: float) -> tuple[float, float]:
+    def point_at(epsilon: float) -> _Point:
         return epsilon, float(profile(np.array([epsilon]))[0])
 
-    first, last = node_at(0.0), (end, min(node_at(end)[1], floor))
+    first, last = point_at(0.0), (end, min(point_at(end)[1], floor))
     if first[1] <= floor:
         return 0.0, 0.0
-    mu, decides = max((gaussian_mu(epsilon, delta=delta), epsilon) for epsilon, delta in (first, last))
+    start = max((gaussian_mu(epsilon, delta=delta), epsilon) for epsilon, delta in (first, last))
+    return _covering_mu(point_at, (first, last), start)
+
+
+def _covering_mu(
+    point_at: Callable[[float], _Point], ends: tuple[_Point, _Point], start: tuple[float, float]
+) -> tuple[float, float]:
+    """Return `start`, a pair (mu, epsilon that decides), with mu raised until it covers all points between the ends."""
+    mu, decides = start
     # An interval whose chord lies below delta_mu is done. Others are halved until they are narrow; then mu grows until
     # the chord fits.
-    intervals = [(first, last)]
+    intervals = [ends]
     while intervals and mu < math.inf:
         left, right = intervals.pop()
         width = right[0] - left[0]
         if width <= _WIDE_INTERVAL and _lies_below(left, right, mu):
             continue
-        if width > min(_NARROW_INTERVAL * mu, _WIDE_INTERVAL):
-            middle = node_at((left[0] + right[0]) / 2)
-            if middle[1] > gaussian_tangent(mu, middle[0])[0]:
-                mu, decides = max((mu, decides), (gaussian_mu(middle[0], delta=middle[1]), middle[0]))
-            intervals += [(left, middle), (middle, right)]
+        if width <= min(_NARROW_INTERVAL * mu, _WIDE_INTERVAL):
+            mu = _grown_mu(left, right, mu)
             continue
-        mu = _grown_mu(left, right, mu)
+        middle = point_at((left[0] + right[0]) / 2)
+        if middle[1] > gaussian_tangent(mu, middle[0])[0]:
+            mu, decides = max((mu, decides), (gaussian_mu(middle[0], delta=middle[1]), middle[0]))
+        intervals += [(left, middle), (middle, right)]
     return mu, decides
 
 
-def _grown_mu(left: tuple[float, float], right: tuple[float, float], mu: float) -> float:
+def _grown_mu(left: _Point, right: _Point, mu: float) -> float:
     """Return mu, increased in growing steps until the chord between two points lies below its profile."""
     step = 1e-7
     while not _lies_below(left, right, mu):
@@ -260,8 +273,8 @@ def _grown_mu(left: tuple[float, float], right: tuple[float, float], mu: float) 
     return mu
 
 
-def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float) -> bool:
-    """Return True if the chord between two points (epsilon, delta) is proved to lie below the profile of mu."""
+def _lies_below(left: _Point, right: _Point, mu: float) -> bool:
+    """Return True if the chord between two points is proved to lie below the profile of mu."""
     # A convex function lies above each of its tangents: one that is above the chord at both ends is above it between.
     for at in ((left[0] + right[0]) / 2, right[0], left[0]):
         height, slope = gaussian_tangent(mu, at)

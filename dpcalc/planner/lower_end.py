@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -84,16 +85,10 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
     worst = _worst_data_set(composition, direction)
     if worst is None:
         return None
-    delta, is_tight = composition.plan.delta, worst.is_tight and bounding.is_attained
-    try:
-        with allowance(_COMPOSITION_WORK):
-            (value,) = epsilon_bounds(worst.counts, delta=delta, sides=(LOWER,))
-    except _COMPOSITION_FAILURES:
-        value = two_outcome_epsilon(worst.counts, delta=delta)
-        if not value:
-            raise
-        return LowerEpsilon(value, is_tight=False)
-    return LowerEpsilon(value or two_outcome_epsilon(worst.counts, delta=delta), is_tight)
+    counts, delta = worst.counts, composition.plan.delta
+    two_outcomes = partial(two_outcome_epsilon, counts, delta=delta)
+    value, is_composed = _lower_bound(two_outcomes, lambda: epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0])
+    return LowerEpsilon(value or two_outcomes(), is_tight=is_composed and worst.is_tight and bounding.is_attained)
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
@@ -111,15 +106,21 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
     worst = _worst_data_set(composition, direction) if releasing_phases(composition.plan) else None
     if worst is None:
         return 0.0
+    counts, two_outcomes = worst.counts, partial(two_outcome_delta, worst.counts, epsilon=epsilon)
+    value, is_composed = _lower_bound(two_outcomes, lambda: delta_bounds(counts, epsilon=epsilon, sides=(LOWER,))[0])
+    return max(value, two_outcomes()) if is_composed else value
+
+
+def _lower_bound(two_outcomes: Callable[[], float], compose: Callable[[], float]) -> tuple[float, bool]:
+    """Return (bound by composition, True) or, if that fails, (two_outcomes(), False); raise its error if that is 0."""
     try:
         with allowance(_COMPOSITION_WORK):
-            (value,) = delta_bounds(worst.counts, epsilon=epsilon, sides=(LOWER,))
+            return compose(), True
     except _COMPOSITION_FAILURES:
-        value = two_outcome_delta(worst.counts, epsilon=epsilon)
+        value = two_outcomes()
         if not value:
             raise
-        return value
-    return max(value, two_outcome_delta(worst.counts, epsilon=epsilon))
+        return value, False
 
 
 class _WorstRun(NamedTuple):
@@ -130,10 +131,7 @@ class _WorstRun(NamedTuple):
 
 
 def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | None:
-    """Return the costliest data set that is known, as its step losses; None if none is known.
-
-    It is one of the unit that a direction names, or of the costliest one by the moment bound.
-    """
+    """Return the costliest known data set of the unit in `direction`, or of the costliest; None if none is known."""
     if not composition.plan.adds_noise:  # for other mechanisms no worst data set is known
         return None
     protected, order = composition.costliest(direction)
@@ -146,27 +144,38 @@ def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | Non
     return _WorstRun(_total_counts(best_runs[0]), is_tight=bool(direction) or len(composition.units) == 1)
 
 
-def _best_runs(plan: Plan, protected: ProtectedUnit, direction: str, orders: Array) -> "list[tuple[_Candidate, ...]]":
-    """Return, for each order, the data sets of all phases with the largest sum of log moments, in one direction.
-
-    All of a run are in one direction. The best ones until the work runs out are returned.
-    """
+def _best_runs(plan: Plan, protected: ProtectedUnit, direction: str, orders: Array) -> "list[_Run]":
+    """Return, for each order, the data sets of all phases with the largest sum of log moments, in one direction."""
     # Log moments add up, and the data may change from phase to phase: the best candidate of each phase is in it.
-    best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
-    with suppress(TooLargeError), allowance(_SEARCH_WORK):
-        for candidate in _candidates(plan, protected, direction):
-            for index, moment in enumerate(_log_moments(candidate.counts, orders)):
-                place = (index, candidate.is_swapped, candidate.phase)
-                if place not in best or (moment, candidate.is_tight) > best[place][:2]:
-                    best[place] = (moment, candidate.is_tight, candidate)
+    best = _best_candidates(_candidates(plan, protected, direction), orders)
     number, runs = len(releasing_phases(plan)), []
     for index in range(orders.size):
         by_direction = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
         complete = [run for run in by_direction if len(run) == number]
         if complete:
-            largest = max(complete, key=lambda run: sum(moment for moment, _, _ in run))
-            runs.append(tuple(candidate for _, _, candidate in largest))
+            largest = max(complete, key=lambda run: sum(each.log_moment for each in run))
+            runs.append(tuple(each.candidate for each in largest))
     return runs
+
+
+class _Ranked(NamedTuple):
+    """A candidate with what ranks it among those of its phase and direction: its log moment, then its tightness."""
+
+    log_moment: float
+    is_tight: bool
+    candidate: "_Candidate"
+
+
+def _best_candidates(candidates: "Iterable[_Candidate]", orders: Array) -> dict[tuple[int, bool, int], _Ranked]:
+    """Return the candidate with the largest log moment by (index of the order, is_swapped, phase), as work allows."""
+    best: dict[tuple[int, bool, int], _Ranked] = {}
+    with suppress(TooLargeError), allowance(_SEARCH_WORK):
+        for candidate in candidates:
+            for index, log_moment in enumerate(_log_moments(candidate.counts, orders)):
+                place = (index, candidate.is_swapped, candidate.phase)
+                if place not in best or (log_moment, candidate.is_tight) > best[place][:2]:
+                    best[place] = _Ranked(log_moment, candidate.is_tight, candidate)
+    return best
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +199,10 @@ class _Candidate:
     steps: Callable[[Contributions], dict[Curve, int] | None]
 
 
+_Run = tuple[_Candidate, ...]
+"""A candidate of each phase, all in one direction."""
+
+
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
     """Return how often each loss occurs in the given data sets of all phases together."""
     counts: Counter[Curve] = Counter()
@@ -205,42 +218,46 @@ def _log_moments(counts: dict[Curve, int], orders: Array) -> list[float]:
     return [float(value) for value in composed_moments(counts, max_order=orders.max()).cumulants(orders)[0]]
 
 
-def _with_best_lengths(starts: Sequence[tuple[_Candidate, ...]], delta: float) -> dict[Curve, int]:
+def _with_best_lengths(starts: Sequence[_Run], delta: float) -> dict[Curve, int]:
     """Return the costliest run's step losses, after varying what other units contribute to raise its epsilon.
 
     What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
-    length below 1 they may tell enough and hide less. One level after the other is moved by a step that is doubled
-    after a success and halved otherwise.
-
-    Args:
-        starts: data sets to begin with, a candidate of each phase; the first is kept where no time is left.
-        delta: of the bound.
+    length below 1 they may tell enough and hide less.
     """
-
-    def moment_bound(run: tuple[_Candidate, ...]) -> float:
-        return trimmed_epsilon(_total_counts(run), delta=delta).value
-
     best = starts[0]
     with suppress(TooLargeError), allowance(_LENGTH_WORK):
-        bound = moment_bound(best)
-        for start in starts[1:]:
-            if _total_counts(start) != _total_counts(best):
-                bound, best = max((bound, best), (moment_bound(start), start), key=lambda pair: pair[0])
-        step = _FINEST_LENGTH
-        while step >= _FINEST_LENGTH:
-            is_better = False
-            for place, level, move in product(range(len(best)), reversed(range(len(best[0].others))), (-step, step)):
-                changed = _moved_run(best, place, level, move)
-                if changed is None:
-                    continue
-                value = moment_bound(changed)
-                if value > _MIN_GAIN_FACTOR * bound:
-                    bound, best, is_better = value, changed, True
-            step = step * 2 if is_better else step / 2
+        for run in _costlier_runs(starts, delta):
+            best = run
     return _total_counts(best)
 
 
-def _moved_run(run: tuple[_Candidate, ...], place: int, level: int, move: Fraction) -> tuple[_Candidate, ...] | None:
+def _costlier_runs(starts: Sequence[_Run], delta: float) -> Iterator[_Run]:
+    """Yield the start with the largest moment bound, then ever costlier runs with other contributions of other units.
+
+    One level of one phase after the other is moved by a step that is doubled after a success and halved otherwise.
+    """
+    bound, best = _moment_bound(starts[0], delta), starts[0]
+    for start in starts[1:]:
+        if _total_counts(start) != _total_counts(best):
+            bound, best = max((bound, best), (_moment_bound(start, delta), start), key=itemgetter(0))
+    yield best
+    step = _FINEST_LENGTH
+    while step >= _FINEST_LENGTH:
+        is_better = False
+        for place, level, move in product(range(len(best)), reversed(range(len(best[0].others))), (-step, step)):
+            changed = _moved_run(best, place, level, move)
+            if changed and (value := _moment_bound(changed, delta)) > _MIN_GAIN_FACTOR * bound:
+                bound, best, is_better = value, changed, True
+                yield best
+        step = step * 2 if is_better else step / 2
+
+
+def _moment_bound(run: _Run, delta: float) -> float:
+    """Return the moment bound on epsilon of a run."""
+    return trimmed_epsilon(_total_counts(run), delta=delta).value
+
+
+def _moved_run(run: _Run, place: int, level: int, move: Fraction) -> _Run | None:
     """Return the run with other contributions in one phase; None if that is impossible or changes nothing."""
     moved = _with_other_length(run[place], level, move)
     if moved is None or moved.counts == run[place].counts:
@@ -259,21 +276,11 @@ def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Ca
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield the data sets of each phase that differ in their losses, in both directions, with random siblings last.
-
-    With an allocation, whose losses take long, only in the direction that is named, if one is.
-    """
-    phases = releasing_phases(plan)
-    is_named = bool(direction) and any(phase.hierarchy.allocated for phase in phases)
-    both_ways = (direction.startswith(BACKWARD),) if is_named else (False, True)
-    seen: set[tuple[int, bool, frozenset[tuple[Curve, int]]]] = set()
-    places = tuple(enumerate(_phase_data_sets(plan, protected)))
-    # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
-    for is_random, signs, (place, phase_set) in product((False, True), sign_patterns(plan.unit), places):
-        if any(signs.others[level] for level in phase_set.random_levels) is not is_random:
-            continue
+    """Yield the data sets of each phase that differ in their losses, in the directions that `_swaps` allows."""
+    phases, seen = releasing_phases(plan), set[tuple[int, bool, frozenset[tuple[Curve, int]]]]()
+    for place, phase_set, signs in _signed_data_sets(plan, protected):
         is_tight = phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
-        for is_swapped in both_ways:
+        for is_swapped in _swaps(phases, direction):
             released = partial(_released_curve, phases[place], is_swapped=is_swapped)
             counts = _steps(released, phase_set, signs)
             key = (place, is_swapped, frozenset(counts.items()))
@@ -289,6 +296,22 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
                 )
 
 
+def _swaps(phases: tuple[Phase, ...], direction: str) -> tuple[bool, ...]:
+    """Return both values of `is_swapped`, or only that of a named direction if a phase has a (slow) allocation."""
+    if direction and any(phase.hierarchy.allocated for phase in phases):
+        return (direction.startswith(BACKWARD),)
+    return (False, True)
+
+
+def _signed_data_sets(plan: Plan, protected: ProtectedUnit) -> Iterator[tuple[int, PhaseDataSet, Contributions]]:
+    """Yield (place of the phase, its data set, signs of contributions) for all signs, with random siblings last."""
+    places = tuple(enumerate(_phase_data_sets(plan, protected)))
+    # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
+    for is_random, signs, (place, phase_set) in product((False, True), sign_patterns(plan.unit), places):
+        if any(signs.others[level] for level in phase_set.random_levels) is is_random:
+            yield place, phase_set, signs
+
+
 def _phase_data_sets(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseDataSet, ...]:
     """Return the known data sets of each releasing phase; () if one has none, or too many copies of a unit."""
     phases = releasing_phases(plan)
@@ -302,7 +325,7 @@ def _phase_data_sets(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseDataSet
 def _steps(
     released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int]:
-    """Return how often each loss of a data set's repetitions occurs; those in which P = Q are left out."""
+    """Count the losses of a data set with noise in units of whole contributions; those in which P = Q are left out."""
     counts: Counter[Curve] = Counter()
     for part in phase_set.repetitions:
         p, q = part.pair(contributions)
@@ -322,15 +345,15 @@ def _steps_if_few(
 
 
 def _released_curve(phase: Phase, part: Repetition, pair: Pair, *, is_swapped: bool) -> Curve:
-    """Return the loss of one repetition in the given direction; for an allocated pass it is a lower bound."""
+    """Return the loss of one repetition, or a lower bound on that of an allocated pass, in the given direction."""
     if part.allocated is None:
         return _observed_loss(phase, *(pair[::-1] if is_swapped else pair), part.factor)
-    estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
 
-    def loss(steps: int) -> LossCurve:
+    def bin_loss(steps: int) -> LossCurve:  # of the sum of a bin's steps
         return _observed_loss(phase, *pair, part.factor / math.sqrt(steps))
 
-    ((curve, _),) = pass_losses((replace(part.allocated, number=1),), loss, estimate)
+    estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
+    ((curve, _),) = pass_losses((replace(part.allocated, number=1),), bin_loss, estimate)
     return curve
 
 
@@ -351,12 +374,7 @@ def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSe
 
 
 def _is_enumerable(path: Path, lowest: int) -> bool:
-    """Return True if draws with replacement down to level `lowest` make at most about 10,000 copies of a unit.
-
-    Args:
-        path: the way to the protected units.
-        lowest: the lowest level that draws clipped vectors.
-    """
+    """Return True if draws with replacement down to level `lowest` make at most about 10,000 copies of a unit."""
     sizes = (scheme.size for scheme in path.schemes[:lowest] if isinstance(scheme, WithReplacement))
     return math.prod(min(size, _LIKELY_COPIES) for size in sizes) <= _MAX_COPIES
 
@@ -371,18 +389,16 @@ def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...],
 
 
 def _has_pair(bound: Bound, pair: Pair) -> bool:
-    """Return True if a pair is, up to `_canonical`, that of a step or count bound; False for other bounds."""
-    p, q = pair
+    """Return True if a step or count bound, or the only one averaged, has this pair up to `_canonical`; else False."""
     match bound:
         case Average(parts=((chance, one),)) if chance == 1:
             return _has_pair(one, pair)
         case StepBound():
-            own = bound_mixtures(bound, bound.distances)
-            other = bound_mixtures(bound, bound.distances_swapped)
-            return _canonical((p, q)) == _canonical(own) and _canonical((q, p)) == _canonical(other)
+            own, other = (bound_mixtures(bound, each) for each in (bound.distances, bound.distances_swapped))
+            return _canonical(pair) == _canonical(own) and _canonical(pair[::-1]) == _canonical(other)
         case CountPair():
             exact = replace(bound, law=tuple(drop_rare_tail(dict(bound.law)).items()))
-            return _canonical((p, q)) == _canonical(count_mixtures(exact))
+            return _canonical(pair) == _canonical(count_mixtures(exact))
         case _:
             return False
 

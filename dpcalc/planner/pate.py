@@ -138,7 +138,7 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
 
 
 def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: float, delta: float) -> int:
-    """Return how many of the first queries fit a target, given the votes; this number is itself private.
+    """Return how many of the first queries fit a target given the votes, no fewer than for any votes; it is private.
 
     Args:
         aggregation: with its noise.
@@ -222,7 +222,7 @@ def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
 
 
 def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -> tuple[float, str]:
-    """Return (upper bound on epsilon of the queries' Gaussian releases, accountant)."""
+    """Return (upper bound on epsilon, accountant) of the queries' Gaussian releases: exact, or zCDP if floats fail."""
     # The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
     # Steinke 2016, 1605.02065v1, Proposition 1.3).
     counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}

@@ -106,9 +106,7 @@ def zero_neighbours_pair(
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return the data set of an allocated phase in which other units contribute zero; None if none is known.
-
-    A unit that is replaced by one of zeros is as good as removed.
+    """Return the data set of an allocated phase whose other units contribute zero; None if several choices have no sum.
 
     Args:
         plan: what is protected.
@@ -122,21 +120,26 @@ def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseB
     Raises:
         LookupError: the phase has no allocation.
     """
-    hierarchy, allocation = phase.hierarchy.given_allocation(), phase.hierarchy.allocation
+    allocation = phase.hierarchy.allocation
     if allocation is None:
         raise LookupError(f"{phase.name}: expected units that choose their steps")
-    co_sampled = co_sampled_with(hierarchy, path, clip=phase.clip, members=1)
-    adjacency = Adjacency.ZERO_OUT if plan.adjacency is Adjacency.REPLACE_ONE else plan.adjacency
-    single = replace(plan, group_size=1, adjacency=adjacency)
-    pair = cache(partial(zero_neighbours_pair, co_sampled, single, ()))
+    pair = _chosen_step_pair(plan, phase, path)
     is_certain = all(len(side) == 1 for side in pair(Contributions((0,) * plan.unit)))
     is_gaussian = isinstance(phase.mechanism, Gaussian) and is_certain
-    if isinstance(allocation, RandomAllocation) and allocation.times > 1:
-        if not is_gaussian or phase.steps < allocation.steps:
-            return None
-        of_all = _sum_of_all_steps(pair, allocation)
-        return PhaseDataSet(phase_bound=phase_bound, repetitions=(of_all,), is_complete=False)
-    return _data_set_of_passes(pair, allocation, phase, phase_bound, is_gaussian=is_gaussian)
+    if not isinstance(allocation, RandomAllocation) or allocation.times == 1:
+        return _data_set_of_passes(pair, allocation, phase, phase_bound, is_gaussian=is_gaussian)
+    if not is_gaussian or phase.steps < allocation.steps:
+        return None
+    of_all = _sum_of_all_steps(pair, allocation)
+    return PhaseDataSet(phase_bound=phase_bound, repetitions=(of_all,), is_complete=False)
+
+
+def _chosen_step_pair(plan: Plan, phase: Phase, path: Path) -> Callable[[Contributions], Pair]:
+    """Return the pair of a step that one unit chose while others contribute zero; a replaced unit counts as zeroed."""
+    co_sampled = co_sampled_with(phase.hierarchy.given_allocation(), path, clip=phase.clip, members=1)
+    adjacency = Adjacency.ZERO_OUT if plan.adjacency is Adjacency.REPLACE_ONE else plan.adjacency
+    single = replace(plan, group_size=1, adjacency=adjacency)
+    return cache(partial(zero_neighbours_pair, co_sampled, single, ()))
 
 
 def _data_set_of_passes(
@@ -177,38 +180,40 @@ def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound
         path: the path to the protected unit.
         phase_bound: the upper bound of the phase.
     """
-    hierarchy, clip = phase.hierarchy, phase.clip
-    if hierarchy.episodes is not None:
-        draw = (plan.unit, clip)
-        pair = partial(episode_pair, hierarchy, unit_and_clip=draw, adjacency=plan.adjacency, members=plan.group_size)
-        built = Repetition(pair=cache(pair), factor=1.0, number=phase.steps)
-        return PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
-    co_sampled = co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size)
+    if phase.hierarchy.episodes is not None:
+        return PhaseDataSet(phase_bound=phase_bound, repetitions=(_built_tasks(plan, phase),))
+    co_sampled = co_sampled_with(phase.hierarchy, path, clip=phase.clip, members=plan.group_size)
     certain = co_sampled.sibling_contributions
     random_levels = tuple(at for at, vectors in enumerate(certain) if co_sampled.frames and not vectors)
     data_set = _drawn_sums(plan, phase, co_sampled, phase_bound)
     return data_set and replace(data_set, random_levels=random_levels)
 
 
-def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return sums of passes or periods, or single steps if not Gaussian or redrawn within a hold; None if not known.
+def _built_tasks(plan: Plan, phase: Phase) -> Repetition:
+    """Return all steps of a phase that builds a task in each step (`episodes`)."""
+    draw = (plan.unit, phase.clip)
+    pair = partial(episode_pair, phase.hierarchy, unit_and_clip=draw, adjacency=plan.adjacency, members=plan.group_size)
+    return Repetition(pair=cache(pair), factor=1.0, number=phase.steps)
 
-    Redrawn within a hold is a level from the clip level down to the last random one that is not held as long as the
-    bound's draw: what the unit contributes changes under one draw.
-    """
-    hierarchy, clip = phase.hierarchy, phase.clip
+
+def _drawn_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet | None:
+    """Return sums of passes or periods, or single steps where sums have no Gaussian law; None if counts are unknown."""
     path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
-    deciding = hierarchy.levels[min(clip, plan.unit - 1) : _lowest_random(hierarchy, co_sampled)]
-    is_held = all(level.redraw_every == phase_bound.hold for level in deciding)
-    if isinstance(phase.mechanism, AdditiveNoise) or not is_held:
-        return _single_steps(plan, phase, co_sampled, path, phase_bound)
     if not _has_known_counts(plan, phase, co_sampled.path, path):
         return None
-    if is_shuffled(path):
-        # Of vectors clipped above the unit, a removal that shortens a pass may leave one out.
-        may_lack_a_vector = clip < plan.unit and _is_shortened(plan, phase)
-        return None if may_lack_a_vector else _sums_of_passes(plan, phase, co_sampled, path, phase_bound)
-    return _sums_of_periods(plan, phase, co_sampled, phase_bound)
+    if isinstance(phase.mechanism, AdditiveNoise) or not _is_held(plan, phase, co_sampled, phase_bound.hold):
+        return _single_steps(plan, phase, co_sampled, path, phase_bound)
+    if not is_shuffled(path):
+        return _sums_of_periods(plan, phase, co_sampled, phase_bound)
+    # Of vectors clipped above the unit, a removal that shortens a pass may leave one out.
+    may_lack_a_vector = phase.clip < plan.unit and _is_shortened(plan, phase)
+    return None if may_lack_a_vector else _sums_of_passes(plan, phase, co_sampled, path, phase_bound)
+
+
+def _is_held(plan: Plan, phase: Phase, co_sampled: CoSampled, hold: int) -> bool:
+    """Return True if all levels from below the clip, or the unit if higher, to the last random one are held so long."""
+    levels = phase.hierarchy.levels[min(phase.clip, plan.unit - 1) : _lowest_random(phase.hierarchy, co_sampled)]
+    return all(level.redraw_every == hold for level in levels)
 
 
 def _sums_of_periods(plan: Plan, phase: Phase, co_sampled: CoSampled, phase_bound: PhaseBound) -> PhaseDataSet:
@@ -247,19 +252,17 @@ def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _is_cut_irregularly(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if a cut draw is combined with a shuffle, or with unequal units or Poisson draws below the clip.
+    """Return True if draws are cut beside a shuffle, or below the clip level with unequal parents or Poisson draws.
 
-    Where the unit is above the clip level, unequal units count from the unit down.
+    Where the unit is above the clip level, unequal parents count from the unit down.
     """
     schemes = [level.scheme for level in hierarchy.levels]
-    for at, scheme in enumerate(schemes):
-        if not isinstance(scheme, CappedPoisson):
-            continue
-        is_random_below = any(isinstance(inner, Poisson | CappedPoisson) for inner in schemes[at + 1 :])
-        is_unequal = at >= min(clip, unit) and not hierarchy.levels[at].is_equal
-        if is_unequal or (at >= clip and is_random_below) or any(isinstance(each, Shuffle) for each in schemes):
-            return True
-    return False
+    cut = [at for at, scheme in enumerate(schemes) if isinstance(scheme, CappedPoisson)]
+    is_beside_shuffle = bool(cut) and any(isinstance(scheme, Shuffle) for scheme in schemes)
+    inner = [scheme for at in cut if at >= clip for scheme in schemes[at + 1 :]]
+    is_above_poisson = any(isinstance(scheme, Poisson | CappedPoisson) for scheme in inner)
+    is_unequal = any(not hierarchy.levels[at].is_equal for at in cut if at >= min(clip, unit))
+    return is_beside_shuffle or is_above_poisson or is_unequal
 
 
 def _has_uneven_parents(hierarchy: Hierarchy, unit: int) -> bool:
@@ -278,11 +281,7 @@ def _has_uneven_parents(hierarchy: Hierarchy, unit: int) -> bool:
 def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> Repetition:
     """Return the sum of the steps under one outermost draw as one observation, repeated `number` times.
 
-    Args:
-        co_sampled: the protected unit and the units drawn beside it.
-        plan: what is protected.
-        periods: for each level down to the protected one, the steps for which a draw is held within the period.
-        number: of such periods.
+    `periods` has the steps for which a draw is held within the period, for each level down to the protected one.
     """
     repeats = tuple(min(above // below, _MAX_SUMMED) for above, below in pairwise(periods))
     factor = math.sqrt(math.prod(repeats) / periods[-1])
@@ -292,7 +291,7 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet:
-    """Return a shuffled phase's observations: sums of whole passes and, where it is known, of the unfinished one.
+    """Return the sums of whole passes, none if their starts are unknown, and of the unfinished pass if it is known.
 
     Complete only if a pass is one step.
     """
@@ -300,17 +299,16 @@ def _sums_of_passes(
     # company's path has the law. Under another shuffle a pass takes as many steps as the passes above it together.
     length = steps_of_a_pass(path, Group())
     number, remaining = divmod(phase.steps, length) if _passes_are_aligned(path) else (0, 0)
-    is_random = length > 1 and _may_be_empty(plan, phase, path)
-    pair_of = zero_neighbours_pair if is_random else drawn_pair
-    repetitions = []
-    if number:
-        pair = cache(partial(pair_of, co_sampled, plan, ()))
-        repetitions.append(Repetition(pair=pair, factor=math.sqrt(length), number=number))
+    sums = [(co_sampled, length, number)] if number else []
     begun = _drawn_in_begun_pass(co_sampled, path, remaining)
     if begun is not None and not _is_shortened(plan, phase):
-        pair = cache(partial(pair_of, begun, plan, ()))
-        repetitions.append(Repetition(pair=pair, factor=math.sqrt(remaining), number=1))
-    return PhaseDataSet(phase_bound=phase_bound, repetitions=tuple(repetitions), is_complete=length == 1)
+        sums.append((begun, remaining, 1))
+    pair_of = zero_neighbours_pair if length > 1 and _may_be_empty(plan, phase, path) else drawn_pair
+    repetitions = tuple(
+        Repetition(pair=cache(partial(pair_of, drawn, plan, ())), factor=math.sqrt(steps), number=times)
+        for drawn, steps, times in sums
+    )
+    return PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions, is_complete=length == 1)
 
 
 def _may_be_empty(plan: Plan, phase: Phase, path: Path) -> bool:
@@ -331,29 +329,23 @@ def _drawn_in_begun_pass(co_sampled: CoSampled, path: Path, steps: int) -> CoSam
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True if no removal of the protected units can empty a clipped vector.
-
-    Args:
-        plan: what is protected, all in one frame.
-        path: the way to the protected units, with its shuffles, below which all drawn units hold records.
-        clip: clipping level, above the protected one.
-    """
+    """Return True if a clipped vector surely keeps a record when the protected units of one parent are taken out."""
     if plan.adjacency is Adjacency.REPLACE_ONE:
         return True
-    if plan.adjacency is Adjacency.ADD_REMOVE and path.counts[-1] > plan.group_size:
-        return True  # others are drawn in their place
     lost = [1] * (plan.unit - 1) + [plan.group_size]
     levels = list(zip(path.schemes, path.counts, lost, strict=True))[clip:]
     if plan.adjacency is Adjacency.ADD_REMOVE:
+        if path.counts[-1] > plan.group_size:
+            return True  # others are drawn in their place
         levels.pop()
     return any(_fewest_in_a_step(scheme, count) > removed for scheme, count, removed in levels)
 
 
 def _fewest_in_a_step(scheme: Scheme, count: int) -> int:
-    """Return the fewest different units of one parent in a step that draws any; 0 where that is left to chance."""
+    """Return the fewest different units of a parent in a step that draws any, a last batch too; 0 if left to chance."""
     match scheme:
         case Shuffle(size=size, drop_last=drop_last):
-            return size if drop_last or not count % size else count % size
+            return size if drop_last else count % size or size
         case Fixed() | All():
             return scheme.max_drawn(count)
         case _:
@@ -375,26 +367,20 @@ def _passes_are_aligned(path: Path) -> bool:
 def _single_steps(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet | None:
-    """Return single steps, one under each outermost draw; None for passes of several steps, or if not known."""
+    """Return one step under each longest-held draw as a release; None for passes of several steps or unknown start."""
     # For noise other than Gaussian, and for units whose contributions change while their draw is held.
     if not _passes_are_aligned(path) or steps_of_a_pass(path, Group()) > 1:
         return None
-    if not _has_known_counts(plan, phase, co_sampled.path, path):
-        return None
     period = max((level.redraw_every for level in phase.hierarchy.levels if not level.is_whole), default=1)
-    single = Repetition(
-        pair=cache(partial(drawn_pair, co_sampled, plan, ())), factor=1.0, number=-(-phase.steps // period)
-    )
+    pair = cache(partial(drawn_pair, co_sampled, plan, ()))
+    single = Repetition(pair=pair, factor=1.0, number=-(-phase.steps // period))  # begun draws count
     return PhaseDataSet(phase_bound=phase_bound, repetitions=(single,), is_complete=phase_bound.hold == 1)
 
 
 def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
     """Return how many units of a parent can be drawn together, one batch less where units leave shuffled passes.
 
-    Args:
-        drawn: the way to the protected units, a pass taken as one draw.
-        path: the same with its shuffles.
-        adjacency: relation between D and D'.
+    `drawn` is the way to the protected units with a pass as one draw, `path` the same with its shuffles.
     """
     # Where units are removed, a pass needs as many units left as its steps hold.
     scheme = drawn.schemes[-1]

@@ -43,8 +43,6 @@ _MAX_MATES = 512  # draws of a unit's mates that are told apart before they are 
 def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> tuple[Release, Release]:
     """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered.
 
-    A black box that needs too much work counts as not amplified.
-
     Args:
         plan: a training run.
         protected: a unit or a group of them.
@@ -63,7 +61,11 @@ def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: Phase
     why = randomized_response_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
-    steps = black_box_steps(plan, protected, place, bound)
+    return _amplified_within_work(black_box_steps(plan, protected, place, bound))
+
+
+def _amplified_within_work(steps: BlackBoxSteps) -> tuple[Release, Release]:
+    """Return the upper releases (forward, backward) of black-box steps; not amplified if that takes too much work."""
     try:
         return black_box_releases(steps)
     except WorkExceededError:
@@ -99,13 +101,13 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a phase whose mechanism is a black box on the batch; TypeError for other mechanisms.
+    """Return the steps of a black-box phase, of single units where these choose their steps; TypeError for others.
 
     Args:
         plan: a training run.
         protected: a unit or a group of them.
         place: index of the phase, from 0.
-        bound: the bound of the phase if it adds noise to a sum.
+        bound: the bound of the phase as one that adds noise to a sum.
     """
     phase = plan.phases[place]
     if not isinstance(phase.mechanism, BlackBox):

@@ -1,6 +1,7 @@
 """Advice on what would cost less: on plans of every kind, and never in the way of the answer."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from dpcalc.config.load import load
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.matrix_factorization import Identity, MatrixFactorization
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.solve import guarantee
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle
+from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle
 from dpcalc.sampling.trees import tree_of
 
 NAMES = ("user", "record")
@@ -140,6 +142,17 @@ def test_a_cap_that_costs_much_is_told_with_the_smallest_that_does_not(cap):
     assert "see `dpcalc explain DPC209`" in note.text
     (smallest,) = re.findall(r"less than 1% is (\d+)", note.text)
     assert epsilon(cut(int(smallest))) <= 1.01 * free < epsilon(cut(int(smallest) - 1))
+
+
+@pytest.mark.heavy
+def test_of_the_draws_only_those_with_a_cap_are_named():
+    capped = cut(200).phases[0]
+    scheme = CyclicPoisson(probability=Fraction(256, 60_000), groups=1)
+    level = Level(name="example", count=60_000, scheme=scheme)
+    mechanism = MatrixFactorization(strategy=Identity(), noise_multiplier=1.1)
+    uncapped = replace(capped, name="b", hierarchy=Hierarchy(levels=(level,)), mechanism=mechanism, steps=100)
+    (note,) = evaluate(replace(cut(200), phases=(capped, uncapped))).notes
+    assert re.match(r"cutting batches to 200 \(example\) raises epsilon {} -> {}; the smallest .* is \d+;", note.text)
 
 
 @pytest.mark.parametrize("cap", [None, 1, 350, 59_999])

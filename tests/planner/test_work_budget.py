@@ -542,9 +542,9 @@ QUESTIONS = {
 def test_a_question_composes_the_plan_once(name, monkeypatch):
     """Its protected units and its step losses, however many accountants, bounds and rows are asked about them."""
     plan, made = plan_of({**PLANS[1], "training": {"steps": 3}}), []
-    units, steps = compositions.protected_units, Composition._steps
+    units, steps = compositions.protected_units, Composition._steps_of_units
     monkeypatch.setattr(compositions, "protected_units", lambda plan: (made.append((plan, "units")), units(plan))[1])
-    monkeypatch.setattr(Composition, "_steps", lambda self: (made.append((self.plan, "steps")), steps(self))[1])
+    monkeypatch.setattr(Composition, "_steps_of_units", lambda run: (made.append((run.plan, "steps")), steps(run))[1])
     QUESTIONS[name](plan)
     assert sorted(part for asked, part in made if asked == plan) == ["steps", "units"]
 
