@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from dpcalc.errors import InputError, listed
 from dpcalc.guarantee import Adjacency
 from dpcalc.report.formats import REPORTS
 from dpcalc.sampling.schemes import SCHEMES
+
+if TYPE_CHECKING:
+    from dpcalc.planner.plan import Phase
 
 PANEL = "Override the config, or replace it"
 ADJACENCIES = tuple(map(str, Adjacency))
@@ -44,6 +47,18 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
     return offered
 
 
+def _phases_in_use(context: typer.Context) -> "tuple[Phase, ...]":
+    """Return the phases of the config that an unfinished command line names, or else of the only one that is found."""
+    from dpcalc.config.discovery import find_configs
+    from dpcalc.config.load import load
+
+    # The parser stops at the option that has no value yet: the words before it are left over.
+    paths = [context.params.get("config"), *(context.params.get("configs") or ()), *context.args]
+    path = next((path for path in paths if path and not path.startswith("-")), None)
+    discovery = find_configs(Path.cwd(), os.environ) if path is None else None
+    return load(str(discovery.only if discovery else path)).plan.phases
+
+
 def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], list[str]]:
     """Return a shell completion of the names of levels or phases in the config that the command would use.
 
@@ -61,14 +76,7 @@ def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], 
         """
         names: list[str] = []
         with suppress(Exception):  # a shell that completes has no place for a message
-            from dpcalc.config.discovery import find_configs
-            from dpcalc.config.load import load
-
-            # The parser stops at the option that has no value yet: the words before it are left over.
-            paths = [context.params.get("config"), *(context.params.get("configs") or ()), *context.args]
-            path = next((path for path in paths if path and not path.startswith("-")), None)
-            discovery = find_configs(Path.cwd(), os.environ) if path is None else None
-            phases = load(str(discovery.only if discovery else path)).plan.phases
+            phases = _phases_in_use(context)
             levels = phases[0].hierarchy.levels
             names = [level.name for level in levels] if section == "levels" else [phase.name for phase in phases]
         return [name for name in (*names, *more) if name.startswith(incomplete)]

@@ -265,7 +265,6 @@ def _rate_solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solutio
     from dpcalc.planner.vary import select_phase
 
     plan = loaded.plan
-
     chosen = select_phase(plan, request.phase, "rate")
     words = stated_terms(loaded.tree, plan.phases.index(chosen), chosen.hierarchy)
     quantity = "batch" if words.amount else "rate"
