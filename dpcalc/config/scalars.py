@@ -93,7 +93,7 @@ def probability_text(number: Fraction) -> str | None:
 
 
 def limit_violation(text: str) -> str:
-    """Return the limit on numbers that a text breaks, in words; "" if it breaks none or is no number."""
+    """Return the limit that a number or `.inf` breaks, such as "numbers must be finite"; "" if none, or for a word."""
     if _INFINITY.fullmatch(text):
         return "numbers must be finite"
     match = _NUMBER.fullmatch(text)
@@ -245,7 +245,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return the name; WrongValueError if it is reserved, or no word of at most 64 characters."""
+        """Return the name; WrongValueError if it is reserved, begins with `x-`, or is no word of 1 to 64 characters."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):

@@ -271,30 +271,7 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
         files: reader of the data files that it names.
     """
     reader = _SectionReader(level_names(root), MechanismFiles(files), _meant_sections(root))
-    reader.report_unknown_keys(root)
-    reader.check_labels(root)
-    reader.check_phases(root)
-    data = reader.read_required(Data, root, "data")
-    tree = reader.read_tree(root)
-    levels = _named_levels(root)
-    if "phases" in root.entries:
-        reader.check_inherited(base_run(root))
-    config = Sections(
-        root=root,
-        data=data,
-        names=(level_names(root) or ()) if levels else (),
-        counts=_count_ranges(root, levels, tree),
-        tree=tree,
-        runs=tuple(reader.read_run(run) for run in runs(root)),
-        privacy=reader.read_required(Privacy, root, "privacy"),
-        accounting=reader.read_optional(Accounting, root, "accounting")
-        if "accounting" in root.entries
-        else Accounting(),
-        budget=reader.read_optional(Budget, root, "budget"),
-        tuning=reader.read_optional(Tuning, root, "tuning"),
-        partition=reader.read_optional(Partition, root, "partition"),
-    )
-    return config, tuple(reader.problems)
+    return reader.read_file(root), tuple(reader.problems)
 
 
 def _meant_sections(root: Section) -> frozenset[str]:
@@ -344,6 +321,32 @@ class _SectionReader:
         self.problems: list[Diagnostic] = []
         self._names, self._data, self._meant_sections = names, data, meant_sections
 
+    def read_file(self, root: Section) -> Sections:
+        """Return the sections of a file and its phases, with None for absent and wrong ones, and add all errors."""
+        self._report_unknown_keys(root)
+        self._check_labels(root)
+        self._check_phases(root)
+        data = self._read_required(Data, root, "data")
+        tree = self._read_tree(root)
+        levels = _named_levels(root)
+        if "phases" in root.entries:
+            self._check_inherited(base_run(root))
+        return Sections(
+            root=root,
+            data=data,
+            names=(level_names(root) or ()) if levels else (),
+            counts=_count_ranges(root, levels, tree),
+            tree=tree,
+            runs=tuple(self.read_run(run) for run in runs(root)),
+            privacy=self._read_required(Privacy, root, "privacy"),
+            accounting=self._read_optional(Accounting, root, "accounting")
+            if "accounting" in root.entries
+            else Accounting(),
+            budget=self._read_optional(Budget, root, "budget"),
+            tuning=self._read_optional(Tuning, root, "tuning"),
+            partition=self._read_optional(Partition, root, "partition"),
+        )
+
     def _required_node(self, parent: Section, key: str) -> Node | None:
         """Return a section of a file or phase; None, with an error added unless it is probably misspelt, if missing."""
         if key not in parent.entries and key not in self._meant_sections:
@@ -356,15 +359,15 @@ class _SectionReader:
             return None if node is None else read(node)
         return None
 
-    def read_required(self, model: type[M], parent: Section, key: str) -> M | None:
+    def _read_required(self, model: type[M], parent: Section, key: str) -> M | None:
         """Return a required section as its dataclass; None, with its errors added, if it is missing or wrong."""
         return self._attempt(partial(_read_section, model), self._required_node(parent, key))
 
-    def read_optional(self, model: type[M], root: Section, key: str) -> M | None:
+    def _read_optional(self, model: type[M], root: Section, key: str) -> M | None:
         """Return a section as its dataclass; None if it is absent or, with its errors added, if it is wrong."""
         return self._attempt(partial(_read_section, model), root.entries.get(key))
 
-    def read_tree(self, root: Section) -> Tree | None:
+    def _read_tree(self, root: Section) -> Tree | None:
         """Return the sizes in `data.tree`; None without one, if it is wrong (errors are added) or no level is named."""
         names, node = self._names, node_at(root, "data", "tree")
         return self._attempt(lambda tree: data_tree(tree, names, self._data.files), node) if names else None
@@ -384,21 +387,21 @@ class _SectionReader:
             votes=parts.votes if parts else "",
         )
 
-    def check_inherited(self, run: Run) -> None:
+    def _check_inherited(self, run: Run) -> None:
         """Add the errors of the top level that phases inherit, but not its missing keys, which phases may state."""
         # Read by a second reader, whose errors are filtered: what is missing here may stand in the phases.
         reader = _SectionReader(self._names, self._data, self._meant_sections)
         reader.read_run(run)
         self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
 
-    def check_labels(self, section: Section) -> None:
+    def _check_labels(self, section: Section) -> None:
         """Add an error if the `name` of a file or phase, or its `part`, is no text, too long or not printable."""
         for key in ("name", "part"):
             if key in section.entries:
                 with _collected(self.problems):
                     _read_value(LABEL, section.entries[key], key)
 
-    def report_unknown_keys(self, section: Section) -> None:
+    def _report_unknown_keys(self, section: Section) -> None:
         """Add an error for each unknown key of a file or phase: DPC101, or DPC104 for a file's key in a phase."""
         allowed = keys_in("phases[]" if section.path else "")
         unknown = {key: value for key, value in entries_of(section).items() if key not in allowed}
@@ -409,8 +412,8 @@ class _SectionReader:
             else:
                 self.problems.append(unknown_key_error(section, key, value))
 
-    def check_phases(self, root: Section) -> None:
-        """Add the errors of the list `phases`, if stated: its type and length, and the type, keys and labels of items."""
+    def _check_phases(self, root: Section) -> None:
+        """Add the errors of the list `phases`, if stated: its type and length, and its items' type, keys and labels."""
         phases = root.entries.get("phases")
         if phases is None:
             return
@@ -422,8 +425,8 @@ class _SectionReader:
             self.problems.append(error("DPC106", phases.anchor, message))
         for phase in phases.items:
             if isinstance(phase, Section):
-                self.report_unknown_keys(phase)
-                self.check_labels(phase)
+                self._report_unknown_keys(phase)
+                self._check_labels(phase)
             else:
                 self.problems.append(wrong_type_error(phase, "a mapping"))
 

@@ -191,26 +191,27 @@ class _TreeBuilder:
         repeated: set[str] = set()
         for key_node, value_node in pairs:
             mark = _mark_of(self.source, key_node)
-            name = self._key_text(key_node, path, mark)
-            if not name:
+            word = self._checked_key(key_node, path, mark)
+            if word is None:
                 continue
+            name = str(word.value)
             if name in first_lines:
                 self._report_repeated_key(name, path, mark, first_lines[name])
                 repeated.add(name)
-            elif name == "<<" and not key_node.style:
+            elif name == "<<" and not word.style:
                 merged.update(self._merged_entries(value_node, path, mark, repeated))
             else:
                 own[name] = self.build(value_node, join(path, name), mark)
             first_lines.setdefault(name, mark.line)
         return {**merged, **own}, frozenset(repeated)
 
-    def _key_text(self, node: yaml.Node, path: str, mark: Mark) -> str:
-        """Return the text of a key; "", with a flaw added, if it is no word. A tag before it is a flaw too."""
+    def _checked_key(self, node: yaml.Node, path: str, mark: Mark) -> yaml.ScalarNode | None:
+        """Return a key that is a word, with a flaw added if it has a tag; None, with a flaw added, for any other."""
         if not isinstance(node, yaml.ScalarNode) or not node.value:
             self._add_flaw(path, error("DPC102", mark, "a key must be a word", "write `key: value`"))
-            return ""
+            return None
         self._report_tag(mark, join(path, node.value))
-        return str(node.value)
+        return node
 
     def _report_repeated_key(self, name: str, path: str, mark: Mark, first_line: int) -> None:
         """Add a flaw (DPC105) for a key that stands in an earlier line of the same mapping as well."""
