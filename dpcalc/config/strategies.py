@@ -188,22 +188,27 @@ def _side(shape: tuple[object, ...]) -> int:
 
 
 def _csv_entries(content: bytes) -> "Array":
-    """Return the square matrix in UTF-8 CSV without a header, blank lines skipped; Refusal for anything else."""
+    """Return the square matrix in a CSV file without a header; Refusal for another shape, text or cell."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
-    try:
-        lines = [line for line in content.decode("utf-8-sig").splitlines() if line.strip()]
-    except UnicodeDecodeError:
-        raise Refusal("DPC110", "is no UTF-8 text", _FILE_HINT) from None
-    rows = [line.split(",") for line in lines]
-    _side((len(rows), len(rows[0]) if rows else 0))
-    entries = np.zeros((len(rows), len(rows)))
+    rows = _csv_rows(content)
+    side = _side((len(rows), len(rows[0]) if rows else 0))
+    entries = np.zeros((side, side))
     for number, cells in enumerate(rows, start=1):
-        if len(cells) != len(rows):
-            raise Refusal("DPC110", f"has {len(cells)} cells in row {number}, and {len(rows)} rows", _FILE_HINT)
+        if len(cells) != side:
+            raise Refusal("DPC110", f"has {len(cells)} cells in row {number}, and {side} rows", _FILE_HINT)
         for column, cell in enumerate(cells, start=1):
             entries[number - 1, column - 1] = _cell_number(cell, number, column)
     return entries
+
+
+def _csv_rows(content: bytes) -> list[list[str]]:
+    """Return the cells of each row of a CSV file without its blank lines; Refusal if it is not UTF-8."""
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise Refusal("DPC110", "is no UTF-8 text", _FILE_HINT) from None
+    return [line.split(",") for line in lines if line.strip()]
 
 
 def _cell_number(cell: str, row: int, column: int) -> float:
