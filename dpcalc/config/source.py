@@ -134,11 +134,7 @@ class ConfigError(InputError):
     """All errors of a file that cannot be used."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Store the errors.
-
-        Args:
-            diagnostics: the errors, in the order of the file.
-        """
+        """Store the errors, in the order of the file."""
         self.diagnostics = tuple(diagnostics)
         super().__init__(self.diagnostics)
 
