@@ -93,7 +93,7 @@ def probability_text(number: Fraction) -> str | None:
 
 
 def limit_violation(text: str) -> str:
-    """Return the limit on numbers that a text breaks, in words; "" if it breaks none or is no number."""
+    """Return the limit that a number or `.inf` breaks, such as "numbers must be finite"; "" if none, or for a word."""
     if _INFINITY.fullmatch(text):
         return "numbers must be finite"
     match = _NUMBER.fullmatch(text)
@@ -137,12 +137,6 @@ def word_hint(text: str) -> str:
     return next((advice(word) for pattern, advice in _LOOKALIKES if pattern.fullmatch(word)), "")
 
 
-def _percent(text: str) -> str:
-    """Return the hint for a percentage."""
-    share = decimal_text(Fraction(text.rstrip(" %")) / 100)
-    return f"write a plain number: {text} is {share}"
-
-
 def _with_suffix(text: str) -> str:
     """Return the hint for a number with a suffix for thousands, millions or billions."""
     amount = Fraction(text[:-1].strip()) * {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}[text[-1].lower()]
@@ -167,7 +161,10 @@ _LOOKALIKES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
         re.compile(r"[0-9.]+ */ *[0-9.]+"),
         lambda _: "write a decimal number; rates and probabilities may be quotients of two whole numbers, such as 1/97",
     ),
-    (re.compile(r"[0-9]+(\.[0-9]+)? *%"), _percent),
+    (
+        re.compile(r"[0-9]+(\.[0-9]+)? *%"),
+        lambda text: f"write a plain number: {text} is {decimal_text(Fraction(text.rstrip(' %')) / 100)}",
+    ),
     (re.compile(r"[0-9]+(\.[0-9]+)? *[kKmMbBgG]"), _with_suffix),
     (re.compile(r"[0-9]{1,3}(,[0-9]{3})+"), lambda text: f"write {text.replace(',', '_')}"),
     (re.compile(r"[-+]?[0-9]+,[0-9]+"), lambda text: f"write {text.replace(',', '.')}, with a decimal point"),
@@ -245,7 +242,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return the name; WrongValueError if it is reserved, or no word of at most 64 characters."""
+        """Return the name; WrongValueError if it is reserved, begins with `x-`, or is no word of 1 to 64 characters."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):

@@ -192,7 +192,7 @@ class Draw:
 
 @cache
 def draw_keys(scheme: str) -> dict[str, Key]:
-    """Return the keys that a draw of this scheme takes, marked as required where they are."""
+    """Return the keys that a draw of a scheme takes, some then required; only scheme fixed takes sizes `at_most`."""
     keys = {name: each for name, each in keys_of(Draw).items() if name in ("scheme", *SCHEMES[scheme])}
     if "size" in keys and scheme != "fixed":
         keys["size"] = replace(keys["size"], kind=COUNT)
@@ -437,7 +437,7 @@ SECTIONS: dict[str, type | None] = {
 
 
 def keys_in(section: str) -> dict[str, Key]:
-    """Return the keys allowed in a section of SECTIONS, for mechanisms those of all types; {} for other sections."""
+    """Return the keys allowed in a kind of section, for `mechanism` those of all types; {} for none of SECTIONS."""
     if section == "mechanism":
         return all_mechanism_keys()
     if section == "mechanism.also":

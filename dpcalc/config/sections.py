@@ -1,9 +1,10 @@
 """Validation of every section of a file by its declaration; errors in one section hide no errors in another one."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from dpcalc.config import scalars
@@ -44,7 +45,7 @@ from dpcalc.config.schema import (
     mechanism_keys,
 )
 from dpcalc.config.source import ConfigError, Diagnostic, error
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at, without_keys
+from dpcalc.config.tree import Items, Node, Scalar, Section, entries_of, entry, node_at, without_keys
 from dpcalc.errors import KeyedInputError
 from dpcalc.keys import COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
@@ -65,17 +66,17 @@ def _collected(errors: list[Diagnostic]) -> Iterator[None]:
 
 def _read_section(section: type[M], node: Node) -> M:
     """Return a section of the file as its dataclass; raise ConfigError with one error for each mistake."""
-    return section(**_read_values(keys_of(section), node))
+    # Short forms are written out before, so that one which is left over is an unknown key.
+    long_keys = {name: key for name, key in keys_of(section).items() if not key.is_short_form}
+    return section(**_read_values(long_keys, node))
 
 
 def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
-    """Return the checked values of stated keys; ConfigError with an error for each wrong, missing or misspelt key."""
-    # Short forms among the keys are written out already, and so unknown.
+    """Return the values of stated keys; ConfigError with one error for each wrong, unknown, missing or misspelt key."""
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, "a mapping")])
-    keys = {name: key for name, key in keys.items() if not key.is_short_form}
     # Unknown keys are collected first: a missing key next to its misspelling is one mistake, and gets one error.
-    extra = [name for name in node.entries if name not in keys and not name.startswith(USER_KEY)]
+    extra = [name for name in entries_of(node) if name not in keys]
     values: dict[str, Any] = {}
     errors: list[Diagnostic] = []
     for name, key in keys.items():
@@ -99,31 +100,35 @@ def _is_explained(missing: str, extra: Collection[str], section: Section) -> boo
 
 
 def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
-    """Return the value of a node as its type reads it; ConfigError if the type refuses it."""
+    """Return a node as its type reads it: as it is, a tuple, an AtMost or a scalar's value; ConfigError if wrong."""
     if isinstance(kind, Structure):
         return node
     if isinstance(kind, ListOf):
         return _read_list(kind, node)
-    if isinstance(kind, DrawSize) and isinstance(node, Section):
-        own = {key for key in node.entries if not key.startswith(USER_KEY)}
-        if own == {AT_MOST}:
-            return AtMost(size=_read_value(COUNT, node.entries[AT_MOST], AT_MOST))
-    return _checked_value(kind, node, name)
+    if isinstance(kind, DrawSize) and entries_of(node).keys() == {AT_MOST}:
+        return AtMost(size=_read_scalar(COUNT, entries_of(node)[AT_MOST], AT_MOST))
+    return _read_scalar(kind, node, name)
 
 
-def _checked_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
-    """Return the value that `kind` accepts, 1/97 as a number where quotients are allowed; ConfigError for others."""
+def _read_scalar(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
+    """Return the value that `kind` makes of a scalar; ConfigError if it refuses it, or another node than a scalar."""
     value = scalars.value(node) if isinstance(node, Scalar) else node
-    if isinstance(kind, Word) and value not in kind.allowed:
-        raise ConfigError([wrong_word_error(name, node, kind.allowed)])
     if getattr(kind, "quotients", False) and isinstance(value, str):
-        value = scalars.parse_quotient(value) or value
+        value = scalars.parse_quotient(value) or value  # 1/97
     try:
         return kind.check(value)
     except WrongValueError as cause:
-        wrong = wrong_value_error(node, cause)
-        limited = name == "size" and entry(node, AT_MOST) is not None and kind is COUNT
-        raise ConfigError([replace(wrong, hint="`at_most` is for scheme fixed") if limited else wrong]) from None
+        raise ConfigError([_refused_value_error(kind, node, name, cause)]) from None
+
+
+def _refused_value_error(kind: ValueType, node: Node, name: str, cause: WrongValueError) -> Diagnostic:
+    """Return the error of a value that `kind` refuses, with advice on a misspelt word or a misplaced `at_most`."""
+    if isinstance(kind, Word):
+        return wrong_word_error(name, node, kind.allowed)
+    wrong = wrong_value_error(node, cause)
+    if name == "size" and kind is COUNT and entry(node, AT_MOST):
+        return replace(wrong, hint="`at_most` is for scheme fixed")
+    return wrong
 
 
 def _read_list(kind: ListOf, node: Node) -> tuple[object, ...]:
@@ -143,26 +148,25 @@ def _read_list(kind: ListOf, node: Node) -> tuple[object, ...]:
 
 
 def _read_draw(node: Node) -> Draw:
-    """Return the draw of a level; ConfigError if `scheme` is not known, or its keys or values are wrong."""
+    """Return the draw of a level; ConfigError if `scheme` is missing or not known, or its keys or values are wrong."""
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, DRAW_FORM)])
     scheme = node.entries.get("scheme")
-    word = scalars.value(scheme) if isinstance(scheme, Scalar) else None
-    if not isinstance(word, str) or word not in SCHEMES:
+    if not isinstance(scheme, Scalar) or scheme.text not in SCHEMES:
         raise ConfigError(scheme_errors(node))
-    return Draw(**_read_values(draw_keys(word), node))
+    return Draw(**_read_values(draw_keys(scheme.text), node))
 
 
 class _MechanismParts(NamedTuple):
     """A mechanism, the name of its clipping level (None: not stated), and its votes file ("": none)."""
 
-    mechanism: Mechanism | None
+    mechanism: Mechanism
     clip: str | None
     votes: str
 
 
 def _mechanism_parts(node: Node, data: MechanismFiles) -> _MechanismParts:
-    """Return the parts that a `mechanism` section states; ConfigError for a wrong type, value, file or combination."""
+    """Return the mechanism, clipping level and votes file that a section states; ConfigError with all errors in it."""
     kind = _mechanism_type(node)
     values = _mechanism_values(kind, node, data)
     clip, votes = values.pop("clip", None), values.pop("votes", "")
@@ -260,65 +264,44 @@ class Sections:
 
 
 def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
-    """Return the sections of a file, with None for a wrong one, and all errors.
+    """Return the sections of a file and its phases, None or empty where absent or wrong, and all errors in them.
 
     Args:
         root: the file.
         files: reader of the data files that it names.
     """
-    reader = _SectionReader(level_names(root), MechanismFiles(files))
-    reader.report_unknown_keys(root)
-    reader.check_label(root)
-    reader.check_phases(root)
-    data = reader.read_model(Data, root, "data")
-    tree = reader.read_tree(root)
-    names, counts = _levels(root, tree)
-    if "phases" in root.entries:
-        reader.check_inherited(base_run(root))
-    config = Sections(
-        root=root,
-        data=data,
-        names=names,
-        counts=counts,
-        tree=tree,
-        runs=tuple(reader.read_run(run) for run in runs(root)),
-        privacy=reader.read_model(Privacy, root, "privacy"),
-        accounting=reader.read_model(Accounting, root, "accounting") if "accounting" in root.entries else Accounting(),
-        budget=reader.read_model(Budget, root, "budget") if "budget" in root.entries else None,
-        tuning=reader.read_model(Tuning, root, "tuning") if "tuning" in root.entries else None,
-        partition=reader.read_model(Partition, root, "partition") if "partition" in root.entries else None,
-    )
-    return config, tuple(reader.problems)
+    reader = _SectionReader(level_names(root), MechanismFiles(files), _meant_sections(root))
+    return reader.read_file(root), tuple(reader.problems)
 
 
-def _levels(root: Section, tree: Tree | None) -> tuple[tuple[str, ...], tuple[tuple[int, int] | None, ...]]:
-    """Return the names of the levels and their count ranges; (), () if the names are wrong or missing."""
-    data = node_at(root, "data")
-    data_keys = data.entries if isinstance(data, Section) else {}
-    names, levels = level_names(root), data_keys.get("levels")
-    if names is None or not isinstance(levels, Items) or not _have_valid_names(levels.items):
-        return (), ()
-    return names, _count_ranges(data_keys, levels.items, tree)
+def _meant_sections(root: Section) -> frozenset[str]:
+    """Return the sections that unknown keys of a file and its phases probably mean: they are not called missing."""
+    phases = root.entries.get("phases")
+    items = phases.items if isinstance(phases, Items) else ()
+    phase_keys = [key for phase in items if isinstance(phase, Section) for key in phase.entries]
+    return sections_meant(root.entries) | sections_meant(phase_keys, "phases[]")
 
 
-def _count_ranges(
-    data_keys: Mapping[str, Node], levels: Sequence[Node], tree: Tree | None
-) -> tuple[tuple[int, int] | None, ...]:
-    """Return the (fewest, most) units of each level, from `data.tree` if stated; None where unknown."""
-    if any(key not in keys_of(Data) and not key.startswith(USER_KEY) for key in data_keys):
+def _named_levels(root: Section) -> tuple[Node, ...]:
+    """Return the items of `data.levels`; () unless they are 1 to MAX_LEVELS mappings with allowed names."""
+    levels = node_at(root, "data", "levels")
+    if level_names(root) is None or not isinstance(levels, Items) or len(levels.items) > MAX_LEVELS:
+        return ()
+    with suppress(ConfigError):
+        for level in levels.items:
+            _read_value(LEVEL_NAME, entry(level, "name") or level, "name")
+        return levels.items
+    return ()
+
+
+def _count_ranges(root: Section, levels: Sequence[Node], tree: Tree | None) -> tuple[tuple[int, int] | None, ...]:
+    """Return (fewest, most) units of each level, by `data.tree` if stated; all None if `data` has an unknown key."""
+    data_keys = entries_of(root.entries.get("data")).keys()
+    if not levels or data_keys - keys_of(Data).keys():
         return (None,) * len(levels)  # `60,000` in braces is 60 and a key `000`
     if "tree" in data_keys:
         return tuple((min(sizes), max(sizes)) for sizes in tree.sizes) if tree else (None,) * len(levels)
     return tuple(map(_count_range, levels))
-
-
-def _have_valid_names(levels: Sequence[Node]) -> bool:
-    """Return True if there are at most MAX_LEVELS levels, and each has a name that is allowed."""
-    with suppress(ConfigError):
-        for level in levels:
-            _read_value(LEVEL_NAME, level.entries["name"] if isinstance(level, Section) else level, "name")
-        return len(levels) <= MAX_LEVELS
-    return False
 
 
 def _count_range(level: Node) -> tuple[int, int] | None:
@@ -333,98 +316,104 @@ def _count_range(level: Node) -> tuple[int, int] | None:
 class _SectionReader:
     """Validator that collects errors over all sections and phases."""
 
-    def __init__(self, names: tuple[str, ...] | None, data: MechanismFiles) -> None:
+    def __init__(self, names: tuple[str, ...] | None, data: MechanismFiles, meant_sections: Collection[str]) -> None:
         """Start without problems; `names` of the levels are None if the file states none."""
         self.problems: list[Diagnostic] = []
-        self._names, self._data = names, data
-        self._meant_sections: frozenset[str] = frozenset()
+        self._names, self._data, self._meant_sections = names, data, meant_sections
 
-    def _report_missing(self, parent: Section, key: str) -> None:
-        """Add an error for a section that a file or phase lacks, unless an unknown key is probably its misspelling."""
-        if key not in self._meant_sections:
+    def read_file(self, root: Section) -> Sections:
+        """Return the sections of a file and its phases, with None for absent and wrong ones, and add all errors."""
+        self._report_unknown_keys(root)
+        self._check_labels(root)
+        self._check_phases(root)
+        data = self._read_required(Data, root, "data")
+        tree = self._read_tree(root)
+        levels = _named_levels(root)
+        if "phases" in root.entries:
+            self._check_inherited(base_run(root))
+        return Sections(
+            root=root,
+            data=data,
+            names=(level_names(root) or ()) if levels else (),
+            counts=_count_ranges(root, levels, tree),
+            tree=tree,
+            runs=tuple(self.read_run(run) for run in runs(root)),
+            privacy=self._read_required(Privacy, root, "privacy"),
+            accounting=self._read_optional(Accounting, root, "accounting")
+            if "accounting" in root.entries
+            else Accounting(),
+            budget=self._read_optional(Budget, root, "budget"),
+            tuning=self._read_optional(Tuning, root, "tuning"),
+            partition=self._read_optional(Partition, root, "partition"),
+        )
+
+    def _required_node(self, parent: Section, key: str) -> Node | None:
+        """Return a section of a file or phase; None, with an error added unless it is probably misspelt, if missing."""
+        if key not in parent.entries and key not in self._meant_sections:
             self.problems.append(missing_key_error(parent, key))
+        return parent.entries.get(key)
 
-    def read_model(self, model: type[M], parent: Section, key: str) -> M | None:
-        """Return a required section as its dataclass; None, with its errors added, if it is missing or wrong.
-
-        Args:
-            model: the model.
-            parent: the file, or the merged sections of a phase.
-            key: name of the section.
-        """
-        node = parent.entries.get(key)
-        if node is None:
-            self._report_missing(parent, key)
-        else:
-            with _collected(self.problems):
-                return _read_section(model, node)
+    def _attempt(self, read: Callable[[Node], M], node: Node | None) -> M | None:
+        """Return what `read` makes of a node; None without a node or, with its errors added, after a ConfigError."""
+        with _collected(self.problems):
+            return None if node is None else read(node)
         return None
 
-    def read_tree(self, root: Section) -> Tree | None:
+    def _read_required(self, model: type[M], parent: Section, key: str) -> M | None:
+        """Return a required section as its dataclass; None, with its errors added, if it is missing or wrong."""
+        return self._attempt(partial(_read_section, model), self._required_node(parent, key))
+
+    def _read_optional(self, model: type[M], root: Section, key: str) -> M | None:
+        """Return a section as its dataclass; None if it is absent or, with its errors added, if it is wrong."""
+        return self._attempt(partial(_read_section, model), root.entries.get(key))
+
+    def _read_tree(self, root: Section) -> Tree | None:
         """Return the sizes in `data.tree`; None without one, if it is wrong (errors are added) or no level is named."""
-        node = node_at(root, "data", "tree")
-        if node is not None and self._names:
-            with _collected(self.problems):
-                return data_tree(node, self._names, self._data.files)
-        return None
+        names, node = self._names, node_at(root, "data", "tree")
+        return self._attempt(lambda tree: data_tree(tree, names, self._data.files), node) if names else None
 
     def read_run(self, run: Run) -> RunSections:
         """Return a phase's sections, with None for a missing or wrong one, whose errors are added."""
         episodes = self._read_episodes(run)
-        parts = self._read_mechanism(run) or _MechanismParts(None, None, "")
+        mechanism = self._required_node(run.sections, "mechanism")
+        parts = self._attempt(partial(_mechanism_parts, data=self._data), mechanism)
         return RunSections(
             run=run,
             sampling={} if episodes else self._read_sampling(run),
             episodes=episodes,
-            mechanism=parts.mechanism,
-            clip=parts.clip,
+            mechanism=parts.mechanism if parts else None,
+            clip=parts.clip if parts else None,
             training=self._read_training(run),
-            votes=parts.votes,
+            votes=parts.votes if parts else "",
         )
 
-    def _read_mechanism(self, run: Run) -> _MechanismParts | None:
-        """Return the parts of `mechanism`; None, with its errors added, if it is missing or wrong."""
-        node = run.sections.entries.get("mechanism")
-        if node is None:
-            self._report_missing(run.sections, "mechanism")
-        else:
-            with _collected(self.problems):
-                return _mechanism_parts(node, self._data)
-        return None
-
-    def check_inherited(self, run: Run) -> None:
+    def _check_inherited(self, run: Run) -> None:
         """Add the errors of the top level that phases inherit, but not its missing keys, which phases may state."""
         # Read by a second reader, whose errors are filtered: what is missing here may stand in the phases.
-        reader = _SectionReader(self._names, self._data)
+        reader = _SectionReader(self._names, self._data, self._meant_sections)
         reader.read_run(run)
         self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
 
-    def check_label(self, section: Section) -> None:
+    def _check_labels(self, section: Section) -> None:
         """Add an error if the `name` of a file or phase, or its `part`, is no text, too long or not printable."""
         for key in ("name", "part"):
             if key in section.entries:
                 with _collected(self.problems):
                     _read_value(LABEL, section.entries[key], key)
 
-    def report_unknown_keys(self, section: Section) -> None:
-        """Add an error for each unknown key of a file or phase: DPC101, or DPC104 for a file's key in a phase.
-
-        The sections that unknown keys stand for are remembered: `_report_missing` does not call them missing.
-        """
-        kind = "phases[]" if section.path else ""
-        allowed = keys_in(kind)
-        self._meant_sections |= sections_meant(section.entries, kind)
-        for key, value in section.entries.items():
-            if key in allowed or key.startswith(USER_KEY):
-                continue
+    def _report_unknown_keys(self, section: Section) -> None:
+        """Add an error for each unknown key of a file or phase: DPC101, or DPC104 for a file's key in a phase."""
+        allowed = keys_in("phases[]" if section.path else "")
+        unknown = {key: value for key, value in entries_of(section).items() if key not in allowed}
+        for key, value in unknown.items():
             if section.path and key in keys_in(""):
                 message = f"`{key}` cannot change between phases"
                 self.problems.append(error("DPC104", value.key or value.anchor, message, "move it to the top level"))
             else:
                 self.problems.append(unknown_key_error(section, key, value))
 
-    def check_phases(self, root: Section) -> None:
-        """Add the errors of the list `phases`: of its length, and of the items, their keys and their names."""
+    def _check_phases(self, root: Section) -> None:
+        """Add the errors of the list `phases`, if stated: its type and length, and its items' type, keys and labels."""
         phases = root.entries.get("phases")
         if phases is None:
             return
@@ -436,64 +425,68 @@ class _SectionReader:
             self.problems.append(error("DPC106", phases.anchor, message))
         for phase in phases.items:
             if isinstance(phase, Section):
-                self.report_unknown_keys(phase)
-                self.check_label(phase)
+                self._report_unknown_keys(phase)
+                self._check_labels(phase)
             else:
                 self.problems.append(wrong_type_error(phase, "a mapping"))
 
     def _read_episodes(self, run: Run) -> Episodes | None:
-        """Return `sampling.episodes`; None if there are none, they are wrong, or draws are stated as well."""
-        node = run.sections.entries.get("sampling")
-        built = entry(node, EPISODES)
-        if not isinstance(node, Section) or built is None:
+        """Return `sampling.episodes`; None if there are none, they are wrong, or other keys stand beside them."""
+        sampling = run.sections.entries.get("sampling")
+        stated = entry(sampling, EPISODES)
+        if not isinstance(sampling, Section) or stated is None:
             return None
-        others = [key for key in node.entries if key != EPISODES and not key.startswith(USER_KEY)]
-        for key in others:
-            mark = node.entries[key].key or node.entries[key].anchor
-            message = f"`{key}` and `{EPISODES}` in `{node.path}` both say how a step draws"
-            self.problems.append(error("DPC107", mark, message, "tasks are constructed from whole levels; keep one"))
-        with _collected(self.problems):
-            episodes = _read_section(Episodes, built)
-            return None if others else episodes
-        return None
+        conflicts = _conflicts_with_episodes(sampling)
+        self.problems.extend(conflicts)
+        episodes = self._attempt(partial(_read_section, Episodes), stated)
+        return None if conflicts else episodes
 
     def _read_sampling(self, run: Run) -> dict[str, Draw] | None:
-        """Return the valid draws by level; None with `episodes`, or if the section is wrong or missing."""
-        node = run.sections.entries.get("sampling")
-        if node is None:
-            self._report_missing(run.sections, "sampling")
+        """Return the valid draws by level; None with `episodes`, or if the section is missing or wrong as a whole."""
+        sampling = self._required_node(run.sections, "sampling")
+        if entry(sampling, EPISODES):
             return None
-        if not isinstance(node, Section):
-            self.problems.append(wrong_type_error(node, DRAW_FORM if isinstance(node, Scalar) else "a mapping"))
-            return None
-        if entry(node, EPISODES) is not None:
-            return None
-        problem = no_levels_error(node, self._names or ())
-        if problem:
-            self.problems.append(problem)
-            return None
-        return self._read_draws(node)
+        draws = self._attempt(partial(_checked_draws, names=self._names or ()), sampling)
+        return None if draws is None else self._read_draws(draws)
 
     def _read_draws(self, sampling: Section) -> dict[str, Draw]:
         """Return the valid draws by level, and add the errors of the others."""
         draws: dict[str, Draw] = {}
-        for name, draw in sampling.entries.items():
-            if not name.startswith(USER_KEY):
-                with _collected(self.problems):
-                    draws[name] = _read_draw(draw)
+        for name, draw in entries_of(sampling).items():
+            with _collected(self.problems):
+                draws[name] = _read_draw(draw)
         return draws
 
     def _read_training(self, run: Run) -> Training | None:
-        """Return `training` without its `batch_size`; None if it is wrong or missing."""
-        node = run.sections.entries.get("training")
-        size = entry(node, BATCH_SIZE)
-        if not isinstance(node, Section) or size is None:
-            return self.read_model(Training, run.sections, "training")
-        names = self._names or ()
-        if len(names) > 1:
+        """Return `training`, with a left-over `batch_size` not read; None if the section is missing or wrong."""
+        training = self._required_node(run.sections, "training")
+        if isinstance(training, Section):
+            self._check_batch_size(training)
+            training = without_keys(training, BATCH_SIZE)
+        return self._attempt(partial(_read_section, Training), training)
+
+    def _check_batch_size(self, training: Section) -> None:
+        """Add an error (DPC107) if `batch_size` is stated for data with several levels, whose draws it cannot size."""
+        size, names = training.entries.get(BATCH_SIZE), self._names or ()
+        if size and len(names) > 1:
             message = f"`batch_size` is for data with one level, and these have {len(names)} ({', '.join(names)})"
             hint = f"write `size` or `expected` in `sampling.{names[0]}`"
             self.problems.append(error("DPC107", size.key or size.anchor, message, hint))
-        with _collected(self.problems):
-            return _read_section(Training, without_keys(node, BATCH_SIZE))
-        return None
+
+
+def _conflicts_with_episodes(sampling: Section) -> list[Diagnostic]:
+    """Return an error (DPC107) for each key of `sampling` beside `episodes`, except `x-` keys."""
+    problem = f"and `{EPISODES}` in `{sampling.path}` both say how a step draws"
+    hint = "tasks are constructed from whole levels; keep one"
+    others = entries_of(without_keys(sampling, EPISODES))
+    return [error("DPC107", node.key or node.anchor, f"`{key}` {problem}", hint) for key, node in others.items()]
+
+
+def _checked_draws(sampling: Node, names: tuple[str, ...]) -> Section:
+    """Return `sampling` itself; ConfigError unless it is a mapping whose keys can be names of levels."""
+    if not isinstance(sampling, Section):
+        raise ConfigError([wrong_type_error(sampling, DRAW_FORM if isinstance(sampling, Scalar) else "a mapping")])
+    problem = no_levels_error(sampling, names)
+    if problem:
+        raise ConfigError([problem])
+    return sampling

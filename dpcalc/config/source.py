@@ -134,11 +134,7 @@ class ConfigError(InputError):
     """All errors of a file that cannot be used."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Store the errors.
-
-        Args:
-            diagnostics: the errors, in the order of the file.
-        """
+        """Store the errors, in the order of the file."""
         self.diagnostics = tuple(diagnostics)
         super().__init__(self.diagnostics)
 
@@ -264,23 +260,33 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
         A named pipe or a device is refused without waiting for it: a gate must not hang.
     """
     try:
-        # One byte more than the limit tells a file that is too large.
-        if path == "-":
-            data = _read_stdin(limit + 1)
-        else:
-            with open_regular(path) as stream:
-                data = stream.read(limit + 1)
+        data = _first_bytes(path, limit + 1)  # one more than the limit tells a file that is too large
     except ConfigError:
         raise  # it is a ValueError too
-    except FileNotFoundError:
-        is_pattern = "*" in path
-        hint = "this command takes one config: name it" if is_pattern else "check the name and the directory you are in"
-        raise whole_file(path or "''", "DPC100", "no such file", hint) from None
     except (OSError, ValueError) as cause:
-        raise whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "") from None
+        raise _unreadable_error(path, cause) from None
     if len(data) > limit:
         raise _too_large_error(path, limit)
     return data
+
+
+def _first_bytes(path: str, count: int) -> bytes:
+    """Return the first `count` bytes of a regular file or standard input ("-"); errors are those of opening it."""
+    if path != "-":
+        with open_regular(path) as stream:
+            return stream.read(count)
+    if sys.stdin is None:
+        raise OSError("standard input is closed")
+    return sys.stdin.buffer.read(count)
+
+
+def _unreadable_error(path: str, cause: Exception) -> ConfigError:
+    """Return the error of a file that could not be opened or read, with advice if there is no such file."""
+    if not isinstance(cause, FileNotFoundError):
+        return whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "")
+    is_pattern = "*" in path
+    hint = "this command takes one config: name it" if is_pattern else "check the name and the directory you are in"
+    return whole_file(path or "''", "DPC100", "no such file", hint)
 
 
 def decode(data: bytes, path: str) -> Source:
@@ -339,13 +345,6 @@ def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
     """
     name = STDIN if path == "-" else path
     return ConfigError([Diagnostic(code=code, severity=Severity.ERROR, message=message, hint=hint, path=name)])
-
-
-def _read_stdin(limit: int) -> bytes:
-    """Return the first `limit` bytes of standard input; OSError if it is closed."""
-    if sys.stdin is None:
-        raise OSError("standard input is closed")
-    return sys.stdin.buffer.read(limit)
 
 
 @contextmanager

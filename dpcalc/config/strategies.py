@@ -14,6 +14,9 @@ from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.keys import COUNT, WrongValueError
 
 if TYPE_CHECKING:  # numpy waits until a config has a strategy
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dpcalc.arrays import Array
     from dpcalc.mechanisms.matrix_factorization import Strategy
 
@@ -107,7 +110,7 @@ def _single_count(node: Node, key: str) -> int:
 
 
 def _matrix(node: Section, files: Files) -> "Strategy":
-    """Return the strategy in a matrix file; ConfigError for wrong entries, or another digest than `sha256` states."""
+    """Return the strategy in a matrix file; ConfigError if its entries, or the `sha256` stated of them, are wrong."""
     from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
 
     name = file_name(node, "NumPy or CSV", others=("sha256",))
@@ -157,7 +160,7 @@ def _npy_entries(content: bytes) -> "Array":
 
 
 def _npy_header(stream: io.BytesIO) -> tuple[Any, bool, Any]:
-    """Return the shape, order (True by columns) and dtype of a .npy stream; Refusal if not of real numbers."""
+    """Return (shape, whether it is stored by columns, dtype) of a .npy stream; Refusal if not of real numbers."""
     from numpy.lib import format as npy  # noqa: PLC0415  only configs with a strategy need it
 
     try:
@@ -179,29 +182,33 @@ def _side(shape: tuple[object, ...]) -> int:
     if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
         raise Refusal("DPC110", f"is not square: its shape is {shape}"[:80], _FILE_HINT)
     if shape[0] > MAX_SIDE:
-        raise Refusal(
-            "DPC110", f"has {shape[0]:,} rows, and at most {MAX_SIDE:,} are read", "state `toeplitz` or `banded`"
-        )
+        problem = f"has {shape[0]:,} rows, and at most {MAX_SIDE:,} are read"
+        raise Refusal("DPC110", problem, "state `toeplitz` or `banded`")
     return shape[0]
 
 
 def _csv_entries(content: bytes) -> "Array":
-    """Return the square matrix in UTF-8 CSV without a header, blank lines skipped; Refusal for anything else."""
+    """Return the square matrix in a CSV file without a header; Refusal for another shape, text or cell."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
-    try:
-        lines = [line for line in content.decode("utf-8-sig").splitlines() if line.strip()]
-    except UnicodeDecodeError:
-        raise Refusal("DPC110", "is no UTF-8 text", _FILE_HINT) from None
-    rows = [line.split(",") for line in lines]
-    _side((len(rows), len(rows[0]) if rows else 0))
-    entries = np.zeros((len(rows), len(rows)))
+    rows = _csv_rows(content)
+    side = _side((len(rows), len(rows[0]) if rows else 0))
+    entries = np.zeros((side, side))
     for number, cells in enumerate(rows, start=1):
-        if len(cells) != len(rows):
-            raise Refusal("DPC110", f"has {len(cells)} cells in row {number}, and {len(rows)} rows", _FILE_HINT)
+        if len(cells) != side:
+            raise Refusal("DPC110", f"has {len(cells)} cells in row {number}, and {side} rows", _FILE_HINT)
         for column, cell in enumerate(cells, start=1):
             entries[number - 1, column - 1] = _cell_number(cell, number, column)
     return entries
+
+
+def _csv_rows(content: bytes) -> list[list[str]]:
+    """Return the cells of each row of a CSV file without its blank lines; Refusal if it is not UTF-8."""
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise Refusal("DPC110", "is no UTF-8 text", _FILE_HINT) from None
+    return [line.split(",") for line in lines if line.strip()]
 
 
 def _cell_number(cell: str, row: int, column: int) -> float:
@@ -216,23 +223,23 @@ def _cell_number(cell: str, row: int, column: int) -> float:
 
 
 def _refuse_wrong_entries(entries: "Array") -> None:
-    """Raise Refusal, naming an entry, if a matrix is not finite, too large, not lower triangular or not invertible."""
+    """Raise Refusal for an entry that is not finite, too large or above the diagonal, or a diagonal one that is 0."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
     # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.
-    zero_column = ~entries.any(axis=0)
-    wrong = (
-        (~np.isfinite(entries), "is not finite", "a strategy holds finite numbers"),
-        (
-            np.abs(entries) > _LARGEST,
-            "is larger than 1e100",
-            "scale the strategy: only the ratio of its entries counts",
-        ),
-        (np.triu(entries, 1) != 0, "is not 0: a strategy is lower triangular", "noise may not depend on later steps"),
-        (np.diag(zero_column), "is 0 like all of its column, so that this step is never released", ""),
-        (np.diag(np.abs(np.diagonal(entries)) < _SMALLEST), "is 0: a strategy has an inverse", "the diagonal is not 0"),
-    )
-    for mask, problem, hint in wrong:
-        if mask.any():
-            row, column = np.unravel_index(int(mask.argmax()), mask.shape)
-            raise Refusal("DPC110", f"row {row + 1}, column {column + 1} {problem}", hint)
+    _refuse_entry(~np.isfinite(entries), "is not finite", "a strategy holds finite numbers")
+    too_large = np.abs(entries) > _LARGEST
+    _refuse_entry(too_large, "is larger than 1e100", "scale the strategy: only the ratio of its entries counts")
+    above = np.triu(entries, 1) != 0
+    _refuse_entry(above, "is not 0: a strategy is lower triangular", "noise may not depend on later steps")
+    zero_column = np.diag(~entries.any(axis=0))
+    _refuse_entry(zero_column, "is 0 like all of its column, so that this step is never released", "")
+    zero_diagonal = np.diag(np.abs(np.diagonal(entries)) < _SMALLEST)
+    _refuse_entry(zero_diagonal, "is 0: a strategy has an inverse", "the diagonal is not 0")
+
+
+def _refuse_entry(is_wrong: "NDArray[np.bool_]", problem: str, hint: str) -> None:
+    """Raise Refusal (DPC110) with the row and column, from 1, of the first wrong entry, if there is one."""
+    if is_wrong.any():
+        row, column = divmod(int(is_wrong.argmax()), len(is_wrong))
+        raise Refusal("DPC110", f"row {row + 1}, column {column + 1} {problem}", hint)

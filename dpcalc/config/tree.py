@@ -121,10 +121,8 @@ def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
     if isinstance(node, Items):
         for index, item in enumerate(node.items):
             yield from walk(item, f"{path}[{index}]")
-    elif isinstance(node, Section):
-        for key, value in node.entries.items():
-            if not key.startswith(USER_KEY):
-                yield from walk(value, join(path, key))
+    for key, value in entries_of(node).items():
+        yield from walk(value, join(path, key))
 
 
 def entry(node: Node | None, key: str) -> Node | None:
@@ -135,6 +133,12 @@ def entry(node: Node | None, key: str) -> Node | None:
         key: the key.
     """
     return node.entries.get(key) if isinstance(node, Section) else None
+
+
+def entries_of(node: Node | None) -> dict[str, Node]:
+    """Return the entries of a mapping without those under `x-` keys; {} if the node is no mapping."""
+    stated = node.entries if isinstance(node, Section) else {}
+    return {key: value for key, value in stated.items() if not key.startswith(USER_KEY)}
 
 
 # Dotted paths as users write them.

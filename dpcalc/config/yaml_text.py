@@ -5,6 +5,7 @@ and `<<` are expanded here, which ends cycles and exponential expansion.
 """
 
 from collections.abc import Container, Iterable
+from dataclasses import replace
 
 import yaml
 
@@ -53,27 +54,13 @@ class Flaw:
 
 
 def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
-    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read as a tree.
+    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read as a tree or is empty.
 
     Raises:
         ConfigError: there is no tree at all: bad syntax, an empty text, too deep, too many parts, a cycle.
     """
     loader = _BoundedLoader(source)
-    try:
-        root = loader.get_single_node()
-    except ConfigError:
-        raise  # it is a ValueError too
-    except yaml.MarkedYAMLError as cause:
-        raise ConfigError([_syntax_error(cause, source)]) from None
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
-        # An escape such as "\UFFFFFFFF" or an absurd %YAML directive: PyYAML does not say where.
-        mark = Mark(source, loader.line + 1, 1)
-        hint = "look for an odd escape or a `%` line"
-        raise ConfigError([error("DPC100", mark, "this cannot be read as YAML", hint)]) from None
-    finally:
-        loader.dispose()
-    if root is None:
-        raise ConfigError([error("DPC100", Mark(source, 1, 1), "the file is empty", "begin with `version: 1`")])
+    root = _composed(loader)
     builder = _TreeBuilder(source, loader.tags)
     return builder.build(root, "", None), tuple(builder.flaws)
 
@@ -95,20 +82,44 @@ class _BoundedLoader(yaml.SafeLoader):
         self._nesting = 0
 
     def get_event(self) -> yaml.Event | None:
-        """Return PyYAML's next event, None at the end; ConfigError above MAX_EVENTS or MAX_DEPTH."""
+        """Return PyYAML's next event, None at the end, and remember its tag; ConfigError above the limits."""
         event: yaml.Event | None = super().get_event()  # type: ignore[no-untyped-call]
-        if event is None:
-            return None
+        if event is not None:
+            mark = _mark_of(self.source, event)
+            self._count_event(event, mark)
+            if getattr(event, "tag", None) is not None:
+                self.tags.add((mark.line, mark.column))
+        return event
+
+    def _count_event(self, event: yaml.Event, mark: Mark) -> None:
+        """Count an event and its nesting; ConfigError (DPC111) above MAX_EVENTS or MAX_DEPTH."""
         self._events += 1
         self._nesting += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        mark = _mark_of(self.source, event)
         if self._events > MAX_EVENTS:
             raise _too_many_parts_error(mark)
         if self._nesting > MAX_DEPTH:
-            raise ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
-        if getattr(event, "tag", None) is not None:
-            self.tags.add((mark.line, mark.column))
-        return event
+            raise _too_deep_error(mark)
+
+
+def _composed(loader: _BoundedLoader) -> yaml.Node:
+    """Return PyYAML's root node, and close the loader; ConfigError if the text is not YAML, or is empty."""
+    source = loader.source
+    try:
+        root: yaml.Node | None = loader.get_single_node()
+    except ConfigError:
+        raise  # it is a ValueError too
+    except yaml.MarkedYAMLError as cause:
+        raise ConfigError([_syntax_error(cause, source)]) from None
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        # An escape such as "\UFFFFFFFF" or an absurd %YAML directive: PyYAML does not say where.
+        mark = Mark(source, loader.line + 1, 1)
+        hint = "look for an odd escape or a `%` line"
+        raise ConfigError([error("DPC100", mark, "this cannot be read as YAML", hint)]) from None
+    finally:
+        loader.dispose()
+    if root is None:
+        raise ConfigError([error("DPC100", Mark(source, 1, 1), "the file is empty", "begin with `version: 1`")])
+    return root
 
 
 class _TreeBuilder:
@@ -123,7 +134,7 @@ class _TreeBuilder:
         self._count = 0
 
     def build(self, node: yaml.Node, path: str, key: Mark | None) -> Node:
-        """Return a PyYAML node as a tree with places; ConfigError for a cycle, too many parts or too deep nesting.
+        """Return a PyYAML node as a tree with places, and add its flaws; ConfigError for a cycle or above the limits.
 
         Args:
             node: PyYAML's node.
@@ -137,19 +148,20 @@ class _TreeBuilder:
             return Scalar(text=node.value, plain=not node.style, mark=mark, key=key, path=path)
         # An alias is the same node object again: among its own ancestors it would be built without end.
         self._ancestors.append(id(node))
-        if isinstance(node, yaml.CollectionNode) and not node.flow_style:
-            mark = Mark(
-                mark.source, mark.line, mark.column
-            )  # a block ends lines below: its first character stands for it
-        tree: Node
-        if isinstance(node, yaml.SequenceNode):
-            items = tuple(self.build(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))
-            tree = Items(items=items, mark=mark, key=key, path=path)
-        else:
-            entries, repeated = self._build_entries(node.value, path)
-            tree = Section(entries=entries, repeated=repeated, mark=mark, key=key, path=path)
+        tree = self._build_collection(node, path, key)
         self._ancestors.pop()
         return tree
+
+    def _build_collection(self, node: yaml.Node, path: str, key: Mark | None) -> Items | Section:
+        """Return a list or mapping with all below it; a block, which ends lines below, is marked by one character."""
+        mark = _mark_of(self.source, node)
+        if isinstance(node, yaml.CollectionNode) and not node.flow_style:
+            mark = replace(mark, width=1)
+        if isinstance(node, yaml.SequenceNode):
+            items = tuple(self.build(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))
+            return Items(items=items, mark=mark, key=key, path=path)
+        entries, repeated = self._build_entries(node.value, path)
+        return Section(entries=entries, repeated=repeated, mark=mark, key=key, path=path)
 
     def _check_limits(self, node: yaml.Node, mark: Mark, key: Mark | None) -> None:
         """Count a node; ConfigError (DPC111) for too many nodes, too deep nesting, or a node that contains itself."""
@@ -159,7 +171,7 @@ class _TreeBuilder:
         if id(node) in self._ancestors:
             raise ConfigError([error("DPC111", key or mark, "an alias contains itself", "write the value out")])
         if len(self._ancestors) > MAX_DEPTH:
-            raise ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
+            raise _too_deep_error(mark)
 
     def _add_flaw(self, path: str, diagnostic: Diagnostic) -> None:
         self.flaws.append(Flaw(path=path, diagnostic=diagnostic))
@@ -175,27 +187,37 @@ class _TreeBuilder:
         """Return the entries of a mapping, and its repeated keys, of which the first counts; flaws are added."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
-        seen: dict[str, int] = {}
+        first_lines: dict[str, int] = {}
         repeated: set[str] = set()
         for key_node, value_node in pairs:
             mark = _mark_of(self.source, key_node)
-            if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
-                self._add_flaw(path, error("DPC102", mark, "a key must be a word", "write `key: value`"))
+            word = self._checked_key(key_node, path, mark)
+            if word is None:
                 continue
-            name = str(key_node.value)
-            self._report_tag(mark, join(path, name))
-            if name in seen:
-                message = f"duplicate key `{name}` (first at line {seen[name]})"
-                hint = "YAML would silently keep the last one; delete one of them"
-                self._add_flaw(join(path, name), error("DPC105", mark, message, hint))
+            name = str(word.value)
+            if name in first_lines:
+                self._report_repeated_key(name, path, mark, first_lines[name])
                 repeated.add(name)
-                continue
-            seen[name] = mark.line
-            if name == "<<" and not key_node.style:
+            elif name == "<<" and not word.style:
                 merged.update(self._merged_entries(value_node, path, mark, repeated))
             else:
                 own[name] = self.build(value_node, join(path, name), mark)
+            first_lines.setdefault(name, mark.line)
         return {**merged, **own}, frozenset(repeated)
+
+    def _checked_key(self, node: yaml.Node, path: str, mark: Mark) -> yaml.ScalarNode | None:
+        """Return a key that is a word, with a flaw added if it has a tag; None, with a flaw added, for any other."""
+        if not isinstance(node, yaml.ScalarNode) or not node.value:
+            self._add_flaw(path, error("DPC102", mark, "a key must be a word", "write `key: value`"))
+            return None
+        self._report_tag(mark, join(path, node.value))
+        return node
+
+    def _report_repeated_key(self, name: str, path: str, mark: Mark, first_line: int) -> None:
+        """Add a flaw (DPC105) for a key that stands in an earlier line of the same mapping as well."""
+        message = f"duplicate key `{name}` (first at line {first_line})"
+        hint = "YAML would silently keep the last one; delete one of them"
+        self._add_flaw(join(path, name), error("DPC105", mark, message, hint))
 
     def _merged_entries(self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]) -> dict[str, Node]:
         """Return the entries that `<<` adds to a mapping, the first of a list winning; flaws are added."""
@@ -226,6 +248,11 @@ def _too_many_parts_error(mark: Mark) -> ConfigError:
     """Return the error for more than MAX_EVENTS keys and values, aliases expanded."""
     message = f"more than {MAX_EVENTS} keys and values, aliases written out"
     return ConfigError([error("DPC111", mark, message, "a config is a few lines: is this the right file?")])
+
+
+def _too_deep_error(mark: Mark) -> ConfigError:
+    """Return the error for more than MAX_DEPTH lists and mappings within each other."""
+    return ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
 
 
 def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
