@@ -98,10 +98,7 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
     evaluations = [evaluation for evaluation, _ in answers]
     return Output(
         command="epsilon",
-        fields=(
-            config_field(answers[0][1]),
-            json_only("units", [_evaluation_fields(*answer) for answer in answers]),
-        ),
+        fields=(config_field(answers[0][1]), json_only("units", [_evaluation_fields(*answer) for answer in answers])),
         # One block a level: the plain form has no table, and the same names in each block let a script split them.
         blocks=tuple(map(_unit_block, evaluations)),
         table=_units_table(evaluations, answers[0][1].plan),

@@ -319,7 +319,7 @@ def error_field(errors: Sequence[ReportedError]) -> Field:
 
 
 def _rule_code(reported: ReportedError) -> str:
-    """Return the rule of an error: the reason of a missing verdict, a config's first finding, or else DPC104."""
+    """Return the rule code of an error: that of a missing verdict or of a config's first finding, or else DPC104."""
     if reported.exit_code == NO_VERDICT:
         return no_verdict_reason(reported.error).code
     return reported.error.diagnostics[0].code if isinstance(reported.error, ConfigError) else "DPC104"

@@ -161,7 +161,7 @@ def _claim_change_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_effect_text(problem: Problem) -> str:
-    """Return "alone lowers epsilon, A -> B" of an assumption, "with the other changes lowers ...", or that it is unknown."""
+    """Return words on how far a changed assumption, alone or with the other changes, lowers epsilon, if known."""
     if not problem.numbers:
         return "changes an assumption, and what it does alone is not known"
     how = "with the other changes" if "alone" in problem.numbers else "alone"  # alone it is then no lower

@@ -127,7 +127,7 @@ class TrackedFinding(NamedTuple):
 
 
 def tracked_findings(view: GateView) -> Iterator[TrackedFinding]:
-    """Yield every finding with a fingerprint of its rule, its file and its number among those of this rule there."""
+    """Yield each finding with a fingerprint of its rule, file, and position among the file's findings of this rule."""
     seen: Counter[tuple[str, str]] = Counter()
     for file in view.files:
         for finding in file.findings:
@@ -260,7 +260,7 @@ def _file_fields(file: FileView) -> Fields:
 
 
 def _change_fields(change: Change, config_path: str) -> Fields:
-    """Return key, values, place and effect of a change for JSON: epsilon of the base with it alone, None if unknown."""
+    """Return a change for JSON: key, values, epsilon of the base with it alone (None if unknown), and place."""
     line, column = change.mark or (None, None)
     return (
         Field("key", change.key),
@@ -291,7 +291,7 @@ JSON = ReportFormat(text=gate_json, is_report=_is_report)
 def ledger_show_output(account: Account) -> Output:
     """Return the result of `ledger show`: the cost of each run alone, their sum, and the cost of all runs composed."""
     runs = _runs_field(account.runs, "run")
-    return _account_output("ledger show", account, (runs,), sums=_sum_fields(account.runs))
+    return _account_output("ledger show", account, (runs,), sum_fields=_sum_fields(account.runs))
 
 
 def ledger_add_output(account: Account, *, is_added: bool) -> Output:
@@ -305,7 +305,7 @@ def ledger_add_output(account: Account, *, is_added: bool) -> Output:
     return _account_output("ledger add", account, (Field("added", is_added, section=Section.UNIT), runs))
 
 
-def _account_output(command: str, account: Account, runs: Fields, sums: Fields = ()) -> Output:
+def _account_output(command: str, account: Account, run_fields: Fields, sum_fields: Fields = ()) -> Output:
     """Return the result of a command on a ledger: fields on its runs, the composed guarantee, sums and the budget."""
     from dpcalc.planner.words import assumptions  # noqa: PLC0415  loads accountants, which `check` leaves to its workers
 
@@ -315,11 +315,11 @@ def _account_output(command: str, account: Account, runs: Fields, sums: Fields =
         headline=guarantee_headline(guarantee, limit),
         fields=(
             Field("config", (json_only("path", account.loaded.path), json_only("name", plan.name))),
-            *runs,
+            *run_fields,
             guarantee_field(guarantee, limit),
             protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
             Field("steps", plan.steps, section=Section.TRAINING),
-            *sums,
+            *sum_fields,
             budget_field(guarantee.epsilon, limit),
             assumptions_field(assumptions(plan)),
             json_only("config_hash", account.loaded.config_hash),
