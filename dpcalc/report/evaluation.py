@@ -24,6 +24,7 @@ from dpcalc.report.fields import (
     origin_fields,
     plain_only,
     terminal_only,
+    verbose_only,
 )
 from dpcalc.report.guarantees import (
     assumptions_field,
@@ -97,10 +98,7 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
     evaluations = [evaluation for evaluation, _ in answers]
     return Output(
         command="epsilon",
-        fields=(
-            config_field(answers[0][1]),
-            json_only("units", [_evaluation_fields(*answer) for answer in answers]),
-        ),
+        fields=(config_field(answers[0][1]), json_only("units", [_evaluation_fields(*answer) for answer in answers])),
         # One block a level: the plain form has no table, and the same names in each block let a script split them.
         blocks=tuple(map(_unit_block, evaluations)),
         table=_units_table(evaluations, answers[0][1].plan),
@@ -136,51 +134,44 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
     Args:
         costs: each config with its evaluation.
     """
-    columns = ("config", "epsilon", "epsilon_lower", "tight", "delta", "protects", "adjacency", "budget", "note")
-    names = config_names([loaded for _, loaded in costs])
-    rows = tuple((visible(name), *_cost_cells(*cost)) for name, cost in zip(names, costs, strict=True))
     fields = [(config_field(loaded), *_evaluation_fields(evaluation, loaded)) for evaluation, loaded in costs]
     return Output(
         command="epsilon",
         fields=(json_only("configs", fields),),
         blocks=tuple((path_field(loaded), *each) for each, (_, loaded) in zip(fields, costs, strict=True)),
-        table=Table(headline=counted(len(rows), "config"), columns=columns, rows=rows),
+        table=_costs_table(costs),
         quiet_text=_quiet_lines(evaluation for evaluation, _ in costs),
     )
 
 
-def _cost_cells(evaluation: Evaluation, loaded: Loaded) -> tuple[str, ...]:
-    """Return the table cells of one config; the share of the budget is "" if there is no budget.
+def _costs_table(costs: Sequence[tuple[Evaluation, Loaded]]) -> Table:
+    """Return a table with a row for each config: its name, guarantee, share of the budget, and draws as the note."""
+    columns = ("config", "epsilon", "epsilon_lower", "tight", "delta", "protects", "adjacency", "budget", "note")
+    names = config_names([loaded for _, loaded in costs])
+    rows = tuple((visible(name), *_cost_cells(*cost)) for name, cost in zip(names, costs, strict=True))
+    return Table(headline=counted(len(rows), "config"), columns=columns, rows=rows)
 
-    The cells are epsilon, lower bound, tightness, delta, unit, adjacency, share of the budget and sampling.
-    """
+
+def _cost_cells(evaluation: Evaluation, loaded: Loaded) -> tuple[str, ...]:
+    """Return bounds, tightness, delta, unit, adjacency, share of the budget ("" without one) and draws of a config."""
     guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
     texts = cells((guarantee_field(guarantee, limit),), ("epsilon", "epsilon_lower", "tight", "delta"))
     used = "" if limit is None else budget_used(guarantee.epsilon, limit)
-    return (
-        *texts,
-        protected_text(guarantee),
-        str(guarantee.adjacency),
-        used,
-        "; ".join(sampling_texts(evaluation)),
-    )
+    draws = "; ".join(sampling_texts(evaluation))
+    return (*texts, protected_text(guarantee), str(guarantee.adjacency), used, draws)
 
 
 def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Fields:
-    """Return all fields of one config, from its guarantee to its findings and hash."""
+    """Return the fields of one config: guarantee, alternatives, phases, checks, budget, assumptions, notes, origin."""
     guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
+    direction = guarantee.direction and f"{guarantee.direction} (the costlier; both are covered)"
     return (
         guarantee_field(guarantee, limit),
         protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
-        *_detail_rows(evaluation),
-        Field(
-            "alternatives",
-            [row_fields(row) for row in evaluation.alternatives],
-            plain=tuple(map(_alternative_text, evaluation.alternatives)),
-            label="alternative",
-            section=Section.DETAILS,
-            verbose=True,
-        ),
+        verbose_only("direction", direction),
+        verbose_only("tight", tight_text(guarantee)),
+        *_gaussian_rows(evaluation),
+        _alternatives_field(evaluation.alternatives),
         *_training_fields(evaluation),
         terminal_only("bound", _bound_text(evaluation)),
         terminal_only("accountant", _accountant_text(evaluation)),
@@ -192,19 +183,24 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
     )
 
 
-def _detail_rows(evaluation: Evaluation) -> Fields:
-    """Return the `-v` rows on the costlier direction, the tightness, and the distances of Gaussian phases."""
-    guarantee, direction = evaluation.guarantee, evaluation.guarantee.direction
-    shifted = [each for each in evaluation.phases if each.shift is not None]
-    shifts = (f"{_phase_prefix(each, evaluation)}{counted(each.shift or 0, 'clip norm')}" for each in shifted)
-    distances = (_phase_prefix(each, evaluation) + _distances_text(each) for each in shifted)
-    texts: dict[str, str | tuple[str, ...]] = {
-        "direction": direction and f"{direction} (the costlier; both are covered)",
-        "tight": tight_text(guarantee),
-        "shift": tuple(shifts),
-        "distances": tuple(distances),
-    }
-    return tuple(terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in texts.items())
+def _gaussian_rows(evaluation: Evaluation) -> Fields:
+    """Return the `-v` rows `shift` and `distances`, each with a text in clip norms for every Gaussian phase."""
+    gaussian = [phase for phase in evaluation.phases if phase.shift is not None]
+    shifts = (f"{_phase_prefix(phase, evaluation)}{counted(phase.shift or 0, 'clip norm')}" for phase in gaussian)
+    distances = (_phase_prefix(phase, evaluation) + _distances_text(phase) for phase in gaussian)
+    return verbose_only("shift", tuple(shifts)), verbose_only("distances", tuple(distances))
+
+
+def _alternatives_field(rows: Sequence[Row]) -> Field:
+    """Return the field `alternatives`, with an entry in JSON, a plain line and a `-v` row for each Row."""
+    return Field(
+        "alternatives",
+        list(map(row_fields, rows)),
+        plain=tuple(map(_alternative_text, rows)),
+        label="alternative",
+        section=Section.DETAILS,
+        verbose=True,
+    )
 
 
 def _training_fields(evaluation: Evaluation) -> Fields:
@@ -295,18 +291,17 @@ def _bound_text(evaluation: Evaluation) -> str:
 
 
 def _distances_text(phase: PhaseSummary) -> str:
-    """Return the distances of a phase in clip norms, in both directions if they differ; "none" if it has none.
-
-    A redraw period adds a factor, the root of its length.
-    """
+    """Return the distances of a phase, with the factor that a redraw period of several steps adds; "none" for none."""
     if not phase.distances:
         return "none"
     factor = f", times the root of {phase.hold}" if phase.hold > 1 else ""
-    forward = ", ".join(map(str, phase.distances))
-    if phase.distances == phase.distances_swapped:
-        return forward + factor
-    backward = ", ".join(map(str, phase.distances_swapped))
-    return f"{forward} (D||D'), {backward} (D'||D){factor}"
+    return _directions_text(phase.distances, phase.distances_swapped) + factor
+
+
+def _directions_text(distances: Sequence[int], swapped: Sequence[int]) -> str:
+    """Return distances joined by commas, once if both directions agree, else those of D||D' and then of D'||D."""
+    forward, backward = ", ".join(map(str, distances)), ", ".join(map(str, swapped))
+    return forward if distances == swapped else f"{forward} (D||D'), {backward} (D'||D)"
 
 
 def _accountant_text(evaluation: Evaluation) -> str:
@@ -335,7 +330,7 @@ def _prefix_error_fields(errors: Sequence[PrefixErrors], *, names_phases: bool) 
     """Yield a `-v` row and a plain line on the errors of prefix sums in each phase; neither is in JSON."""
     for each in errors:
         text = f"{visible(each.phase)}: {_prefix_error_text(each)}" if names_phases else _prefix_error_text(each)
-        yield terminal_only("prefix sums", text, Section.DETAILS, verbose=True)
+        yield verbose_only("prefix sums", text)
         yield plain_only("prefix_sums", (text,), Section.LAST)
 
 
@@ -353,7 +348,7 @@ def _prefix_error_text(errors: PrefixErrors) -> str:
 def _cross_check_fields(checks: Sequence[CrossCheck]) -> Iterator[Field]:
     """Yield the `-v` rows of the checks, then the field `cross_check`, which JSON has only if there are checks."""
     rows = tuple(cross_check_rows(checks))
-    yield from (terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in rows)
+    yield from (verbose_only(label, text) for label, text in rows)
     yield Field(
         "cross_check",
         list(map(_cross_check_entry, checks)),
@@ -364,7 +359,7 @@ def _cross_check_fields(checks: Sequence[CrossCheck]) -> Iterator[Field]:
 
 
 def _cross_check_entry(check: CrossCheck) -> Fields:
-    """Return the fields of a cross-check for JSON; `estimate` is None if inversion gave no estimate."""
+    """Return direction, certified bounds, estimate by inversion (None without one), RDP order and note for JSON."""
     return (
         Field("direction", check.direction),
         Field("epsilon", check.upper),
@@ -441,8 +436,8 @@ def comparisons_output(comparisons: Comparisons) -> Output:
     """
     return Output(
         command="compare",
-        fields=(json_only("configs", [_comparison_fields(*each) for each in comparisons]),),
-        blocks=tuple((path_field(each[1]), *block) for each in comparisons for block in _blocks(*each)),
+        fields=(json_only("configs", [_comparison_fields(rows, loaded) for rows, loaded in comparisons]),),
+        blocks=tuple((path_field(loaded), *block) for rows, loaded in comparisons for block in _blocks(rows, loaded)),
         table=_comparisons_table(comparisons),
     )
 
@@ -450,19 +445,22 @@ def comparisons_output(comparisons: Comparisons) -> Output:
 def _comparisons_table(comparisons: Comparisons) -> Table:
     """Return a table of epsilons: a row for each accountant and bound of any config, a column for each config."""
     files = [loaded for _, loaded in comparisons]
-    plans = [loaded.plan for loaded in files]
+    facts = shared_facts([loaded.plan for loaded in files], without=("sampling", "noise", "length"))
     # A row that only some configs have is kept, in the order of its first occurrence; the others have "n/a" there.
-    keys = dict.fromkeys((row.method, row.bound) for rows, _ in comparisons for row in rows)
     tables = [{(row.method, row.bound): row for row in rows} for rows, _ in comparisons]
-    facts = shared_facts(plans, without=("sampling", "noise", "length"))
-    differences = (differing_facts(plan, plans) for plan in plans)
-    # Columns say in what the configs differ, so that the headline states the rest once.
-    names = (", ".join(filter(None, pair)) for pair in zip(config_names(files), differences, strict=True))
+    keys = dict.fromkeys(key for table in tables for key in table)
     return Table(
         headline="; ".join(filter(None, (f"epsilon of {counted(len(files), 'config')}", visible(facts)))),
-        columns=("method", "bound", *map(visible, names), "note"),
+        columns=("method", "bound", *_column_names(files), "note"),
         rows=tuple((*key, *(_epsilon_cell(table.get(key)) for table in tables), "") for key in keys),
     )
+
+
+def _column_names(files: Sequence[Loaded]) -> list[str]:
+    """Return the name of each config, followed by the facts of its plan that the others do not share."""
+    plans = [loaded.plan for loaded in files]
+    named = zip(config_names(files), plans, strict=True)
+    return [visible(", ".join(filter(None, (name, differing_facts(plan, plans))))) for name, plan in named]
 
 
 def _blocks(rows: Sequence[Row], loaded: Loaded) -> tuple[Fields, ...]:

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -71,10 +71,7 @@ class Field:
     is_inline: bool = False
 
     def texts(self) -> tuple[str, ...]:
-        """Return the texts of the plain lines, from `plain` or else from the value; a text "" makes no line.
-
-        A list has one text for each item.
-        """
+        """Return the texts of the plain lines ("" makes none): `plain`, or else one for the value or each list item."""
         if self.plain is not None:
             return (self.plain,) if isinstance(self.plain, str) else self.plain
         return tuple(map(self._text, self.value if isinstance(self.value, list) else [self.value]))
@@ -128,18 +125,25 @@ def plain_only(name: str, text: str | tuple[str, ...], section: Section = Sectio
     return Field(name, plain=text, section=section, in_json=False)
 
 
-def terminal_only(
-    label: str, text: str | tuple[str, ...], section: Section = Section.BOUND, *, verbose: bool = False
-) -> Field:
+def terminal_only(label: str, text: str | tuple[str, ...], section: Section = Section.BOUND) -> Field:
     """Return a field with a terminal row for each text; it has no plain line and is not in JSON.
 
     Args:
         label: its name.
         text: text of the row, or one text a row; "" for none.
         section: place of the rows.
-        verbose: True if only `-v` shows it.
     """
-    return Field("", plain="", label=label, row=text, section=section, verbose=verbose, in_json=False)
+    return Field("", plain="", label=label, row=text, section=section, in_json=False)
+
+
+def verbose_only(label: str, text: str | tuple[str, ...]) -> Field:
+    """Return a field with a terminal row among the details for each text, which only `-v` shows.
+
+    Args:
+        label: its name.
+        text: text of the row, or one text a row; "" for none.
+    """
+    return replace(terminal_only(label, text, Section.DETAILS), verbose=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +197,7 @@ class Output:
 
 
 def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, text) for each plain line, ordered by section.
-
-    Names begin with those of the objects around a field, except inline ones.
+    """Yield (name, text) for each plain line by section; a name has "OBJECT." of each object that is not inline.
 
     Args:
         fields: the fields.
@@ -210,9 +212,7 @@ def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the text of the plain line that each column names, "" where there is none.
-
-    If several lines have the name, the last one counts.
+    """Return the text of the plain line (the last of several) that each column names, "" where there is none.
 
     Args:
         fields: the fields, those of inline objects included.
@@ -226,14 +226,14 @@ def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def json_document(command: str, fields: Fields) -> str:
-    """Return the result as a JSON document, with infinity as null; ValueError for NaN.
+    """Return the result as indented JSON in which no line is a command to a CI runner; ValueError for NaN.
 
     Args:
         command: name of the command that prints it.
         fields: the result.
 
     Returns:
-        Indented JSON and a line break; no line is a command to a CI runner that logs it.
+        JSON with infinity as null, and a line break.
 
     Raises:
         ValueError: a number is NaN.
@@ -244,7 +244,7 @@ def json_document(command: str, fields: Fields) -> str:
 
 
 def _json_value(value: object) -> object:
-    """Return a value as JSON can hold it, recursively: fields become a dict, and infinity becomes None."""
+    """Return a tuple of fields as a dict, infinity as None, a list item by item, and all else (dicts too) unchanged."""
     match value:
         case tuple():
             return {field.name: _json_value(field.value) for field in value if field.in_json}
@@ -301,7 +301,7 @@ class ReportedError(NamedTuple):
 
 
 def error_field(errors: Sequence[ReportedError]) -> Field:
-    """Return the field `error` for JSON with the code of the gravest error, all messages and config findings.
+    """Return the field `error` for JSON: exit code and rule of the gravest error, all messages, and config findings.
 
     Args:
         errors: at least one.
@@ -319,7 +319,7 @@ def error_field(errors: Sequence[ReportedError]) -> Field:
 
 
 def _rule_code(reported: ReportedError) -> str:
-    """Return the code of the rule that an error breaks; DPC104 if no more specific rule is known."""
+    """Return the rule code of an error: that of a missing verdict or of a config's first finding, or else DPC104."""
     if reported.exit_code == NO_VERDICT:
         return no_verdict_reason(reported.error).code
     return reported.error.diagnostics[0].code if isinstance(reported.error, ConfigError) else "DPC104"

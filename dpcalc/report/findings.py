@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from dpcalc.gate.diff import NOT_SET
-from dpcalc.gate.verdict import Fits, Problem, Result
+from dpcalc.gate.verdict import Change, Fits, Problem, Result
 from dpcalc.guarantee import Guarantee
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
@@ -23,7 +23,7 @@ def problem_sentence(problem: Problem, result: Result) -> str:
 
 
 def problem_hint(problem: Problem, result: Result) -> str:
-    """Return the hint of a finding; for an epsilon over the limit, the changes that would fit, if any are known.
+    """Return the hint of a finding; of DPC205 and DPC301 the changes that would fit the limit, if any are known.
 
     Args:
         problem: the finding.
@@ -54,6 +54,11 @@ def before_and_after_text(before: float, after: float) -> str:
         after: the second one.
     """
     return f"{rounded_up(before, apart_from=after)} -> {rounded_up(after, apart_from=before)}"
+
+
+def change_text(change: Change) -> str:
+    """Return "KEY: OLD -> NEW" of a change, unescaped, with a word in the place of a value that is not set."""
+    return f"{change.key}: {change.old or NOT_SET} -> {change.new or NOT_SET}"
 
 
 def _claim_text(guarantee: Guarantee) -> str:
@@ -106,21 +111,23 @@ def _rise_text(problem: Problem, result: Result) -> str:
 
 
 def _large_rise_text(problem: Problem, result: Result) -> str:
-    """Return a sentence on how far epsilon rises and how far it may, with the main cause (DPC402).
-
-    There is no percentage if epsilon was 0 or is infinite now.
-    """
+    """Return a sentence on how far epsilon rises and how far it may, with the main cause (DPC402)."""
     before, now = problem.numbers["before"], problem.numbers["now"]
-    by = f" by {percent_up(now - before, before)}%" if before and math.isfinite(now) else ""
-    limit = f"{problem.detail} allows {as_given(problem.numbers['allowed_pct'])}"
-    return f"epsilon rises{by}, {before_and_after_text(before, now)}; {limit}{_cause_text(result)}"
+    rise = f"epsilon rises{_percentage_text(before, now)}, {before_and_after_text(before, now)}"
+    return f"{rise}; {problem.detail} allows {as_given(problem.numbers['allowed_pct'])}{_cause_text(result)}"
+
+
+def _percentage_text(before: float, now: float) -> str:
+    """Return " by N%" for a rise of epsilon, rounded up, or "" if it was 0 or is infinite now."""
+    return f" by {percent_up(now - before, before)}%" if before and math.isfinite(now) else ""
 
 
 def _cause_text(result: Result) -> str:
     """Return " (KEY: OLD -> NEW)" of the change that alone raises epsilon most, or "" if none alone raises it."""
-    changes = () if result.base is None else result.base.changes  # the largest rise first
-    rises = [each for each in changes if result.base and each.alone and each.alone > result.base.guarantee.epsilon]
-    return f" ({rises[0].key}: {rises[0].old or NOT_SET} -> {rises[0].new or NOT_SET})" if rises else ""
+    if result.base is None or not result.base.changes:
+        return ""
+    largest = result.base.changes[0]  # the largest epsilon first
+    return f" ({change_text(largest)})" if (largest.alone or 0.0) > result.base.guarantee.epsilon else ""
 
 
 def _lock_text(problem: Problem, result: Result) -> str:
@@ -137,7 +144,7 @@ def _lock_text(problem: Problem, result: Result) -> str:
 
 
 def _no_verdict_text(problem: Problem, result: Result) -> str:
-    """Return a sentence that the bounds on epsilon do not decide on the limit (DPC901); `detail` without numbers."""
+    """Return a sentence that the limit lies between the bounds on epsilon (DPC901); `detail` without numbers."""
     del result
     if not problem.numbers:
         return problem.detail
@@ -154,7 +161,7 @@ def _claim_change_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_effect_text(problem: Problem) -> str:
-    """Return words on how far a changed assumption lowers epsilon, or that its effect alone is not known."""
+    """Return words on how far a changed assumption, alone or with the other changes, lowers epsilon, if known."""
     if not problem.numbers:
         return "changes an assumption, and what it does alone is not known"
     how = "with the other changes" if "alone" in problem.numbers else "alone"  # alone it is then no lower

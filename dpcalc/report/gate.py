@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
-from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.lock import VERSION, Lock, LockEntry
 from dpcalc.gate.verdict import BaseCost, Change, Problem, Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
 from dpcalc.report.fields import Field, Fields, Output, Section, diagnostic_fields, json_only, terminal_only
-from dpcalc.report.findings import before_and_after_text, problem_hint, problem_sentence
+from dpcalc.report.findings import before_and_after_text, change_text, problem_hint, problem_sentence
 from dpcalc.report.formats import ReportFormat
 from dpcalc.report.guarantees import (
     assumptions_field,
@@ -31,7 +30,6 @@ from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_up
 
 if TYPE_CHECKING:  # `check` needs no ledger
     from dpcalc.gate.ledger import Account, Run
-    from dpcalc.guarantee import Guarantee
 
 VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}
 """Verdicts that a command words differently: `lock` compares with no budget, so that nothing passes there."""
@@ -68,11 +66,10 @@ class FileView:
 
     def place(self, finding: Diagnostic) -> Place:
         """Return a finding's place in this file or in `elsewhere`; if it is in neither, the start of this file."""
-        if finding.path == self.result.path:
-            return Place(self.location, finding.line or 1, finding.column or 1)
-        if finding.path in self.elsewhere:
-            return Place(self.elsewhere[finding.path], finding.line or 1, finding.column or 1)
-        return Place(self.location, 1, 1)
+        locations = {**self.elsewhere, self.result.path: self.location}
+        if finding.path not in locations:
+            return Place(self.location, 1, 1)
+        return Place(locations[finding.path], finding.line or 1, finding.column or 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,17 +127,19 @@ class TrackedFinding(NamedTuple):
 
 
 def tracked_findings(view: GateView) -> Iterator[TrackedFinding]:
-    """Yield every finding with a fingerprint that does not depend on lines or on numbers in the message.
-
-    The fingerprint is the SHA-256, in hex, of the rule, the file, and the position among its findings of the rule.
-    """
+    """Yield each finding with a fingerprint of its rule, file, and position among the file's findings of this rule."""
     seen: Counter[tuple[str, str]] = Counter()
     for file in view.files:
         for finding in file.findings:
-            seen[finding.code, file.location] += 1
-            subject = f"{finding.code}\0{file.location}\0{seen[finding.code, file.location]}"
-            fingerprint = hashlib.sha256(subject.encode(errors="surrogatepass")).hexdigest()
-            yield TrackedFinding(file, finding, fingerprint)
+            rule_and_file = (finding.code, file.location)
+            seen[rule_and_file] += 1
+            yield TrackedFinding(file, finding, _fingerprint(*rule_and_file, seen[rule_and_file]))
+
+
+def _fingerprint(rule_code: str, location: str, number: int) -> str:
+    """Return the SHA-256 in hex of a rule, a file and the number (from 1) of a finding of this rule in this file."""
+    # Without its line and message: an edit above a finding, or another epsilon in it, does not make it a new one.
+    return hashlib.sha256(f"{rule_code}\0{location}\0{number}".encode(errors="surrogatepass")).hexdigest()
 
 
 def _verdict_counts(command: str, results: Sequence[Result]) -> str:
@@ -170,21 +169,26 @@ def _verdict_word(command: str, verdict: Verdict) -> str:
 
 
 def _verdict_text(command: str, result: Result) -> str:
-    """Return the verdict with epsilon and its limit, if known, and "no budget" if `check` finds none."""
+    """Return the verdict in the words of the command, then epsilon and its limit unless there is no guarantee."""
     word = _verdict_word(command, result.verdict)
     if result.guarantee is None:
         return word
-    limit = None if result.limit is None else result.limit.value
-    lacks_budget = command == "check" and limit is None and result.guarantee.finite
-    return f"{word}, {_epsilon_and_limit_text(result.guarantee, limit)}{', no budget' if lacks_budget else ''}"
+    return f"{word}, {_epsilon_and_limit_text(command, result.guarantee.epsilon, _limit_value(result))}"
 
 
-def _epsilon_and_limit_text(guarantee: Guarantee, limit: float | None) -> str:
-    """Return "epsilon X of LIMIT, N% used", "epsilon X" without a limit, or "epsilon infinite", X rounded up."""
-    if not guarantee.finite:
+def _epsilon_and_limit_text(command: str, epsilon: float, limit: float | None) -> str:
+    """Return "epsilon X of LIMIT, N% used", "epsilon X" (of `check` "epsilon X, no budget"), or "epsilon infinite"."""
+    if not math.isfinite(epsilon):
         return "epsilon infinite"
-    epsilon = f"epsilon {rounded_up(guarantee.epsilon, apart_from=limit)}"
-    return epsilon if limit is None else f"{epsilon} of {as_given(limit)}, {budget_used(guarantee.epsilon, limit)}"
+    text = f"epsilon {rounded_up(epsilon, apart_from=limit)}"
+    if limit is not None:
+        return f"{text} of {as_given(limit)}, {budget_used(epsilon, limit)}"
+    return f"{text}, no budget" if command == "check" else text
+
+
+def _limit_value(result: Result) -> float | None:
+    """Return the largest epsilon that passes, None without a limit."""
+    return None if result.limit is None else result.limit.value
 
 
 def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
@@ -215,18 +219,15 @@ def _change_lines(base: BaseCost, now: float) -> tuple[str, ...]:
     if not base.changes and before == now:
         return ()
     moved = f"stays {rounded_up(now)}" if now == before else before_and_after_text(before, now)
-    changes = (f"  {_change_text(change, before)}" for change in base.changes)
+    changes = (f"  {visible(change_text(change))}{_alone_text(before, change.alone)}" for change in base.changes)
     return (f"  epsilon {moved} since {visible(base.name)}", *changes)
 
 
-def _change_text(change: Change, before: float) -> str:
-    """Return "KEY: OLD -> NEW", and if known "(alone: epsilon A -> B)" or "(alone: epsilon stays)"."""
-    text = visible(f"{change.key}: {change.old or NOT_SET} -> {change.new or NOT_SET}")
-    if change.alone is None:
-        return text
-    if change.alone == before:
-        return f"{text} (alone: epsilon stays)"
-    return f"{text} (alone: epsilon {before_and_after_text(before, change.alone)})"
+def _alone_text(before: float, alone: float | None) -> str:
+    """Return " (alone: epsilon A -> B)", or " (alone: epsilon stays)" if both are equal, or "" if `alone` is None."""
+    if alone is None:
+        return ""
+    return f" (alone: epsilon {'stays' if alone == before else before_and_after_text(before, alone)})"
 
 
 # The report as JSON, every number in full
@@ -245,13 +246,12 @@ def _file_fields(file: FileView) -> Fields:
     """Return the fields of one file for JSON; those on a guarantee, budget or base are None if it has none."""
     result = file.result
     guarantee, base = result.guarantee, result.base
-    limit = None if result.limit is None else result.limit.value
     changes = [] if base is None else [_change_fields(change, result.path) for change in base.changes]
     return (
         Field("path", result.path),
         Field("verdict", str(result.verdict)),
         Field("guarantee", None if guarantee is None else guarantee.to_dict()),
-        Field("budget", None if guarantee is None else budget_field(guarantee.epsilon, limit).value),
+        Field("budget", None if guarantee is None else budget_field(guarantee.epsilon, _limit_value(result)).value),
         Field("base", None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()}),
         Field("changes", changes),
         Field("fits", dataclasses.asdict(result.fits)),
@@ -259,8 +259,8 @@ def _file_fields(file: FileView) -> Fields:
     )
 
 
-def _change_fields(change: Change, path: str) -> Fields:
-    """Return a change for JSON, with epsilon of the base under this change alone, or None if that is not known."""
+def _change_fields(change: Change, config_path: str) -> Fields:
+    """Return a change for JSON: key, values, epsilon of the base with it alone (None if unknown), and place."""
     line, column = change.mark or (None, None)
     return (
         Field("key", change.key),
@@ -268,7 +268,7 @@ def _change_fields(change: Change, path: str) -> Fields:
         Field("new", change.new),
         Field("epsilon", change.alone),
         Field("finite", None if change.alone is None else math.isfinite(change.alone)),
-        Field("path", change.elsewhere or path),
+        Field("path", change.elsewhere or config_path),
         Field("line", line),
         Field("column", column),
     )
@@ -288,32 +288,38 @@ JSON = ReportFormat(text=gate_json, is_report=_is_report)
 # The result of `ledger`, and the text of a lock file
 
 
-def ledger_output(command: str, account: Account, *, added: bool | None = None) -> Output:
-    """Return the result of `ledger show` or `ledger add`: the cost of each run alone and of all runs composed.
+def ledger_show_output(account: Account) -> Output:
+    """Return the result of `ledger show`: the cost of each run alone, their sum, and the cost of all runs composed."""
+    runs = _runs_field(account.runs, "run")
+    return _account_output("ledger show", account, (runs,), sum_fields=_sum_fields(account.runs))
+
+
+def ledger_add_output(account: Account, *, is_added: bool) -> Output:
+    """Return the result of `ledger add`: the cost of the new run alone and of all runs composed.
 
     Args:
-        command: "ledger show" or "ledger add".
-        account: the ledger, composed.
-        added: True or False if `ledger add` added a run or not; None for `ledger show`.
-
-    Returns:
-        Upper bounds rounded up, lower bounds down.
+        account: the ledger with the new run, whose `runs` has this run only.
+        is_added: False if the run was not added to the file.
     """
+    runs = _runs_field(account.runs, "added" if is_added else "not added")
+    return _account_output("ledger add", account, (Field("added", is_added, section=Section.UNIT), runs))
+
+
+def _account_output(command: str, account: Account, run_fields: Fields, sum_fields: Fields = ()) -> Output:
+    """Return the result of a command on a ledger: fields on its runs, the composed guarantee, sums and the budget."""
     from dpcalc.planner.words import assumptions  # noqa: PLC0415  loads accountants, which `check` leaves to its workers
 
     plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
-    label = "run" if added is None else "added" if added else "not added"
     return Output(
         command=command,
         headline=guarantee_headline(guarantee, limit),
         fields=(
             Field("config", (json_only("path", account.loaded.path), json_only("name", plan.name))),
-            *(() if added is None else (Field("added", added, section=Section.UNIT),)),
-            _runs_field(account.runs, label),
+            *run_fields,
             guarantee_field(guarantee, limit),
             protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
             Field("steps", plan.steps, section=Section.TRAINING),
-            *(_sum_fields(account.runs) if added is None else ()),
+            *sum_fields,
             budget_field(guarantee.epsilon, limit),
             assumptions_field(assumptions(plan)),
             json_only("config_hash", account.loaded.config_hash),
@@ -360,7 +366,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def _entry_fields(entry: LockEntry) -> dict[str, object]:
-    """Return a lock entry as a dict, with epsilon rounded up to six digits, or None if it is infinite."""
+    """Return a lock entry as a dict: epsilon rounded up to six digits, None if infinite; `sources` only if known."""
     finite = math.isfinite(entry.epsilon)
     return {
         "config_hash": entry.config_hash,

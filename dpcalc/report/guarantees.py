@@ -13,6 +13,7 @@ from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_do
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
+    from dpcalc.mechanisms.strategies import Sensitivity
     from dpcalc.planner.gdp import GaussianSummary
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.words import PhaseSummary
@@ -37,12 +38,10 @@ _LONGEST_FRACTION = 64  # characters
 
 
 def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, plain_epsilon: str | None = None) -> Field:
-    """Return the inline object `guarantee`, whose plain lines round epsilon up and its lower bound down.
-
-    Plain lines omit the notes.
+    """Return the inline object `guarantee`; plain lines omit its notes and round epsilon up, its lower bound down.
 
     Args:
-        guarantee: the guarantee; its epsilon is rounded up, its lower bound down.
+        guarantee: the guarantee.
         limit: the budget that epsilon is compared with; None for none.
         plain_epsilon: text of epsilon in plain lines; None for its rounding.
     """
@@ -59,7 +58,7 @@ def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, plain_e
 
 
 def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
-    """Return the field `gdp` with mu, floor and regret; its texts warn if mu is no good summary.
+    """Return the field `gdp` with mu, floor, regret and misfit; its texts warn if mu is no good summary.
 
     Args:
         gdp: mu with its floor and regret.
@@ -134,14 +133,19 @@ def budget_field(epsilon: float, limit: float | None) -> Field:
     """
     if limit is None:
         return json_only("budget", None)
-    # Nothing spent of nothing is within the budget; anything else of nothing exceeds it infinitely.
-    used = epsilon / limit if limit > 0 else 0.0 if epsilon == 0 else math.inf
     value = (
         Field("epsilon", limit),
-        Field("used", used, plain=budget_used(epsilon, limit).removesuffix(" used")),
+        Field("used", _used_fraction(epsilon, limit), plain=budget_used(epsilon, limit).removesuffix(" used")),
         Field("ok", epsilon <= limit),
     )
     return Field("budget", value, label="budget", row=budget_text(epsilon, limit), section=Section.BUDGET)
+
+
+def _used_fraction(epsilon: float, limit: float) -> float:
+    """Return epsilon / limit; of a limit of 0 it is 0.0 for epsilon 0 and infinite for any other."""
+    if limit == 0:
+        return 0.0 if epsilon == 0 else math.inf
+    return epsilon / limit
 
 
 def assumptions_field(assumptions: Iterable[str]) -> Field:
@@ -151,14 +155,14 @@ def assumptions_field(assumptions: Iterable[str]) -> Field:
     return Field("assumptions", texts, label="assumes", row=row, section=Section.ASSUMPTIONS)
 
 
-def row_fields(row: Row, apart_from: float | None = None) -> Fields:
-    """Return the fields of a Row, whose epsilon reads "n/a" in plain text if it is None.
+def row_fields(row: Row, limit: float | None = None) -> Fields:
+    """Return the fields of a Row; in plain text epsilon shows its side of the limit, and reads "n/a" if it is None.
 
     Args:
         row: epsilon by one accountant and bound, rounded to the safe side of its kind.
-        apart_from: the budget; epsilon has enough digits to show on which side of it; None for none.
+        limit: the budget that epsilon is compared with; None for none.
     """
-    epsilon = "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind, apart_from=apart_from)
+    epsilon = "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind, apart_from=limit)
     return (
         Field("method", row.method),
         Field("bound", row.bound),
@@ -173,10 +177,7 @@ def row_fields(row: Row, apart_from: float | None = None) -> Fields:
 
 
 def phase_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return a phase as a dict for JSON, in which probabilities are texts.
-
-    Correlated noise adds its strategy; other Gaussian sums are there only if the phase has any.
-    """
+    """Return a phase as a JSON dict, probabilities as texts; strategy and other Gaussian sums only if it has them."""
     return {
         "name": phase.name,
         "steps": phase.steps,
@@ -192,7 +193,7 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
         "revealed": [{"rate": str(rate), "steps": steps} for rate, steps in phase.revealed],
         "steps_of_a_pass": phase.steps_of_a_pass,
         **_strategy_fields(phase),
-        **({"also": list(phase.also), "joint_noise_multiplier": phase.joint_noise_multiplier} if phase.also else {}),
+        **_other_sums_fields(phase),
     }
 
 
@@ -204,14 +205,20 @@ def _inclusion_text(phase: PhaseSummary) -> str:
 
 
 def _strategy_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return the strategy of correlated noise and, if known, its sensitivity as a dict; {} without a strategy."""
-    if not phase.strategy:
-        return {}
-    sensitivity = phase.sensitivity
+    """Return the strategy of correlated noise and the fields of its sensitivity as a dict; {} without a strategy."""
+    return {"strategy": phase.strategy, **_sensitivity_fields(phase.sensitivity)} if phase.strategy else {}
+
+
+def _other_sums_fields(phase: PhaseSummary) -> dict[str, object]:
+    """Return the noise multipliers of other Gaussian sums and that of all sums as one; {} without other sums."""
+    return {"also": list(phase.also), "joint_noise_multiplier": phase.joint_noise_multiplier} if phase.also else {}
+
+
+def _sensitivity_fields(sensitivity: Sensitivity | None) -> dict[str, object]:
+    """Return a sensitivity's bound, its kind ("exact" or "upper"), lower bound and source as a dict; {} for None."""
     if sensitivity is None:
-        return {"strategy": phase.strategy}
+        return {}
     return {
-        "strategy": phase.strategy,
         "sensitivity": sensitivity.ratio,
         "sensitivity_kind": "exact" if sensitivity.is_exact else "upper",
         "sensitivity_lower": sensitivity.ratio_lower,
@@ -266,24 +273,21 @@ def units_text(unit: str, group_size: int) -> str:
 
 
 def budget_used(epsilon: float, limit: float) -> str:
-    """Return the share of the budget that is used in words, such as "93.4% used", rounded up.
+    """Return "N% used", rounded up; "no finite epsilon", or "none allowed" where a limit of 0 is exceeded.
 
     Args:
-        epsilon: upper bound, >= 0; infinite and a limit of 0 give words instead of a percentage.
+        epsilon: upper bound, >= 0.
         limit: the budget, >= 0.
     """
     if not math.isfinite(epsilon):
         return "no finite epsilon"
-    # Before the percentage, which is rounded up: 0 of 0 is no percentage, and is within the budget.
-    if epsilon == limit:
-        return "100% used"
-    if limit == 0:
-        return "none allowed"
+    if limit == 0:  # 0 of 0 is no percentage, and is within the budget
+        return "100% used" if epsilon == 0 else "none allowed"
     return f"{percent_up(epsilon, limit)}% used"
 
 
 def budget_text(epsilon: float, limit: float) -> str:
-    """Return the limit and the share of it that is used in words, such as "3.0, 127% used: exceeded".
+    """Return "LIMIT, N% used", with ": exceeded" behind it if epsilon is over the limit.
 
     Args:
         epsilon: upper bound, >= 0.
@@ -299,7 +303,7 @@ def tight_text(guarantee: Guarantee) -> str:
 
 
 def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
-    """Return a headline with epsilon, its lower bound if known, and delta; it says so if epsilon is infinite.
+    """Return a headline with epsilon, its lower bound if known, and delta; "epsilon is infinite: ..." without a bound.
 
     Args:
         guarantee: the statement.

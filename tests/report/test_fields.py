@@ -16,7 +16,7 @@ from dpcalc.report.evaluation import (
     units_output,
 )
 from dpcalc.report.fields import Field, Output, Section, json_only, plain_lines, plain_only, terminal_only
-from dpcalc.report.gate import ledger_output
+from dpcalc.report.gate import ledger_add_output, ledger_show_output
 from dpcalc.report.rounding import rounded_down, rounded_up
 from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
 from dpcalc.simulation.checks import Check
@@ -54,9 +54,9 @@ OUTPUTS = {
     "delta": delta_output(DELTA, loaded()),
     "delta 1": delta_output(CERTAIN, loaded()),
     "risk": risk_output(RISK, loaded()),
-    "ledger": ledger_output("ledger show", ACCOUNT),
-    "ledger, added": ledger_output("ledger add", ACCOUNT, added=True),
-    "ledger, infinite": ledger_output("ledger show", OPEN_ENDED),
+    "ledger": ledger_show_output(ACCOUNT),
+    "ledger, added": ledger_add_output(ACCOUNT, is_added=True),
+    "ledger, infinite": ledger_show_output(OPEN_ENDED),
     "simulate": simulation_output(Simulation(checks=(CHECK,), seed=7, notes=()), loaded()),
 }
 TABLES = {
