@@ -214,20 +214,21 @@ def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
     if target is None:
         return json_only("target", None)
     # JSON has one object; people see a row for each text, under one label.
-    by_votes, noise = target.max_queries_by_votes, noise_text(target.least_noise, _up, _down)
-    epsilon = as_given(question.target or 0.0)
-    texts = {
-        "labels": f"epsilon {epsilon} buys {target.max_queries} {_queries(target.max_queries)} whatever the votes are",
-        "labels_with_these_votes": ""
-        if by_votes is None
-        else f"{by_votes} of {question.queries} with these votes ({PRIVATE})",
-        "least_noise": f"all {question.queries} queries keep to it, whatever the votes are, from {noise}",
-    }
     value = (
         json_only("epsilon", question.target),
         json_only("queries", target.max_queries),
-        json_only("queries_with_these_votes", by_votes),
+        json_only("queries_with_these_votes", target.max_queries_by_votes),
         json_only("least_noise", dataclasses.asdict(target.least_noise)),
-        *(Field(name, plain=text, label="target", in_json=False) for name, text in texts.items()),
+        *(Field(name, plain=text, label="target", in_json=False) for name, text in _target_texts(target, question)),
     )
     return Field("target", value, is_inline=True)
+
+
+def _target_texts(target: PateTarget, question: PateQuestion) -> Iterator[tuple[str, str]]:
+    """Yield (name, sentence) for queries within the target, those with these votes if known, and the least noise."""
+    epsilon, count, by_votes = as_given(question.target or 0.0), target.max_queries, target.max_queries_by_votes
+    yield "labels", f"epsilon {epsilon} buys {count} {_queries(count)} whatever the votes are"
+    if by_votes is not None:
+        yield "labels_with_these_votes", f"{by_votes} of {question.queries} with these votes ({PRIVATE})"
+    noise = noise_text(target.least_noise, _up, _down)
+    yield "least_noise", f"all {question.queries} queries keep to it, whatever the votes are, from {noise}"
