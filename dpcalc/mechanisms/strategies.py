@@ -280,7 +280,7 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
-    """Return the largest column norm over (the RMS norm of a period's costliest place, the least of uncut columns).
+    """Return the largest column norm over the RMS norm at a period's costliest place, and over the least full column.
 
     Args:
         matrix: n x n, finite.

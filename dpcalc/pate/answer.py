@@ -252,8 +252,6 @@ def _sliding_maximum(values: Array, reach: int) -> Array:
     return maxima
 
 
-# All epsilons of one PATE ensemble in one call, and the numbers that the published analyses print for it.
-
 # The published analyses of Papernot et al. 2017 and 2018.
 
 
@@ -278,21 +276,29 @@ def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> t
     other_wins = other_wins_bound(aggregation, votes)
     match aggregation:
         case LNMax(gamma=gamma):
-            source, moments = "Papernot et al. 2017", LNMAX_MOMENTS
+            moments = LNMAX_MOMENTS
             independent = votes.queries * pure_dp_log_moments(2 * gamma, moments)
             dependent = lnmax_log_moments(other_wins, gamma, moments).sum(0)
+            return _rows_by_tail_bound("Papernot et al. 2017", moments, independent, dependent, delta=delta)
         case GNMax(sigma=sigma):
-            source, moments = "Papernot et al. 2018", GNMAX_ORDERS - 1
+            moments = GNMAX_ORDERS - 1
             independent = votes.queries * moments * (moments + 1) / sigma**2
             dependent = gnmax_log_moments(other_wins, sigma, moments).sum(0)
+            return _rows_by_tail_bound("Papernot et al. 2018", moments, independent, dependent, delta=delta)
         case _:
             return ()
+
+
+def _rows_by_tail_bound(
+    source: str, moments: Array, independent: Array, dependent: Array, *, delta: float
+) -> tuple[Row, Row]:
+    """Return rows of the epsilons that both total log moments have at delta; the data-dependent one is not valid."""
     # The tail bound of both papers: epsilon = min over l of (log moment - log delta) / l.
-    epsilons = (float(((total - math.log(delta)) / moments).min()) for total in (independent, dependent))
-    kinds = (("data-independent", ""), ("data-dependent", "one direction only: from these votes to a neighbour's"))
-    return tuple(
-        Row(method=source, bound=bound, epsilon=epsilon, kind=Kind.AS_PUBLISHED, valid=not note, note=note)
-        for epsilon, (bound, note) in zip(epsilons, kinds, strict=True)
+    by_number, by_votes = (float(((total - math.log(delta)) / moments).min()) for total in (independent, dependent))
+    note = "one direction only: from these votes to a neighbour's"
+    return (
+        Row(method=source, bound="data-independent", epsilon=by_number, kind=Kind.AS_PUBLISHED, valid=True),
+        Row(method=source, bound="data-dependent", epsilon=by_votes, kind=Kind.AS_PUBLISHED, valid=False, note=note),
     )
 
 

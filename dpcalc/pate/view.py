@@ -77,13 +77,10 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 def _votes_fields(answer: PateAnswer) -> Fields:
     """Return fields of epsilon by votes, expected answers, sanitised epsilon and published rows; null if unknown."""
-    sanitised = answer.sanitised
-    drawn = None if sanitised is None else _sanitised_fields(sanitised)
-    text = "" if sanitised is None else _sanitised_text(sanitised, answer.by_number.epsilon)
     return (
         votes_field(answer.by_votes, Section.BOUND),
         _answered_field(answer.question),
-        Field("sanitised", drawn, plain=text, label="sanitised"),
+        _sanitised_field(answer.sanitised, answer.by_number.epsilon),
         Field(
             "published",
             list(map(row_fields, answer.published)),
@@ -197,16 +194,19 @@ def _published_text(row: Row) -> str:
     return f"{row.method}, {row.bound}: {value} ({row.kind}{note})"
 
 
-def _sanitised_fields(sanitised: SanitisedEpsilon) -> Fields:
-    """Return a sanitised epsilon as fields of a JSON object: epsilon, delta, spread, and one for each of its terms."""
+def _sanitised_field(sanitised: SanitisedEpsilon | None, data_independent: float) -> Field:
+    """Return the field `sanitised`: epsilon, delta, spread and each of the terms, as a sentence and in JSON or null."""
+    if sanitised is None:
+        return json_only("sanitised", None)
     # The terms are public by design: chosen without a look at the votes.
     terms = dataclasses.asdict(sanitised.terms).items()
-    return (
+    value = (
         Field("epsilon", sanitised.epsilon),
         Field("delta", sanitised.delta),
         Field("spread", sanitised.spread),
-        *(Field(name, value) for name, value in terms),
+        *(Field(name, number) for name, number in terms),
     )
+    return Field("sanitised", value, plain=_sanitised_text(sanitised, data_independent), label="sanitised")
 
 
 def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
