@@ -75,7 +75,7 @@ class Laplace(AdditiveNoise):
         return _CELLS + len(centers)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses of the lower tail, of about 4000 cells from first to last center, and of the upper tail.
+        """Return log masses of the lower tail, the cells between 4001 even cuts and all centers, and the upper tail.
 
         Args:
             center: of the noise.
@@ -202,7 +202,7 @@ class DiscreteGaussian(AdditiveNoise):
         return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses of the numbers within 39 sigma of the centers, in at most 16,000 cells.
+        """Return log masses of at most 16,000 even cells, from 39 sigma below the first to 39 above the last center.
 
         Args:
             center: of the noise.
@@ -234,7 +234,18 @@ def _log_cell_masses(cells: Array) -> Array:
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
     """Return the pair of discrete Gaussians around 0 and `shift`, noise beyond 39 sigma as infinite loss; cached."""
-    # Noise beyond _TAIL_DEVIATIONS is left out; its mass, below the smallest float, counts as an infinite loss.
+    losses, logs = _discrete_gaussian_losses(sigma, shift)
+    has_mass = logs > -np.inf
+    return Atoms(
+        losses=tuple(losses[has_mass].tolist()),
+        log_masses=tuple(logs[has_mass].tolist()),
+        infinity_mass=_SMALLEST_FLOAT,  # more than the noise that is left out has
+        other_infinite=_SMALLEST_FLOAT,
+    )
+
+
+def _discrete_gaussian_losses(sigma: float, shift: int) -> tuple[Array, Array]:
+    """Return (increasing losses, log P masses) of numbers within 39 sigma of 0 or `shift`, without the gap between."""
     tail = math.ceil(_TAIL_DEVIATIONS * sigma)
     noise = np.arange(-tail, tail + 1, dtype=np.float64)
     log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))
@@ -242,14 +253,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
     overlap = shift <= 2 * tail + 1
     ranges = [(-tail, shift + tail)] if overlap else [(-tail, tail), (shift - tail, shift + tail)]
     parts = [_losses_of_range(sigma, shift, low, high, log_total) for low, high in reversed(ranges)]
-    losses, logs = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    has_mass = logs > -np.inf
-    return Atoms(
-        losses=tuple(losses[has_mass].tolist()),
-        log_masses=tuple(logs[has_mass].tolist()),
-        infinity_mass=_SMALLEST_FLOAT,
-        other_infinite=_SMALLEST_FLOAT,
-    )
+    return np.concatenate([losses for losses, _ in parts]), np.concatenate([logs for _, logs in parts])
 
 
 def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
@@ -341,11 +345,13 @@ class DiscreteLaplace(AdditiveNoise):
 @lru_cache(maxsize=256)
 def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
     """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else an upper bound."""
-    # These are its exact losses. Of _MAX_EXACT_LOSSES or more only those next to `_laplace_losses` are kept.
-    if shift < _MAX_EXACT_LOSSES:
-        x = np.arange(shift + 1, dtype=np.float64)
-    else:
-        # Chords of chords are still an upper bound, since the profile is convex.
-        x = np.unique(np.rint((_laplace_losses(shift / scale) * scale + shift) / 2))
-        x = np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])
+    is_exact = shift < _MAX_EXACT_LOSSES
+    x = np.arange(shift + 1, dtype=np.float64) if is_exact else _whole_chord_ends(scale, shift)
     return _laplace_chords((2.0 * x - shift) / scale)
+
+
+def _whole_chord_ends(scale: float, shift: int) -> Array:
+    """Return the whole numbers, 0 and `shift` included, that are next to where `_laplace_losses` lie; increasing."""
+    # Chords of chords are still an upper bound, since the profile is convex.
+    x = np.unique(np.rint((_laplace_losses(shift / scale) * scale + shift) / 2))
+    return np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])

@@ -178,7 +178,7 @@ class RandomizedResponse(PairOnly):
             raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
     def pair(self, answers: int = 1) -> Atoms:
-        """Return the exact symmetric pair of `answers` randomized responses; no losses if answers are uniform.
+        """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform.
 
         Args:
             answers: their number, >= 1; each is of a record that is exchanged.
@@ -187,19 +187,21 @@ class RandomizedResponse(PairOnly):
             Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
             sum lies on a grid.
         """
-        # Three outcomes of an exchanged record: its own category, that of the record it is exchanged for, another one.
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
-        log_own = math.log(self.truth_probability)
-        log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
         if loss <= 0:
             return Atoms(losses=(), log_masses=())
-        log_neither = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
-        logs = _log_convolution_power(np.array([log_exchanged, log_neither, log_own]), answers)
+        logs = _log_convolution_power(self._log_outcomes(), answers)
         losses = loss * np.arange(-answers, answers + 1)
         has_mass = logs > -np.inf
         return Atoms(
             losses=tuple(losses[has_mass].tolist()), log_masses=tuple(logs[has_mass].tolist()), other_infinite=0.0
         )
+
+    def _log_outcomes(self) -> Array:
+        """Return log probabilities of answers: the category that a record is exchanged for, any third one, its own."""
+        log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
+        log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
+        return np.array([log_exchanged, log_third, math.log(self.truth_probability)])
 
     def batch_rdp(self, shift: int) -> Renyi:  # noqa: ARG002  no sum is shifted
         """Return a function: order > 1 -> Renyi divergence of the pair of one answer; `shift` is ignored."""
@@ -219,9 +221,8 @@ def _log_convolution_power(logs: Array, copies: int) -> Array:
 
 
 def _log_convolve(a: Array, b: Array) -> Array:
-    """Return the convolution of two log masses on a grid, in log space so that nothing underflows."""
-    # Each sum is taken on the scale of its largest term: masses of hundreds of answers are smaller than any float, so
-    # that an FFT would lose them.
+    """Return the convolution of two log masses on a grid, each sum on the scale of its largest term."""
+    # Masses of hundreds of answers are smaller than any float, so that an FFT would lose them.
     few, many = sorted((a, b), key=len)
     top = np.full(few.size + many.size - 1, -np.inf)
     for i, log_mass in enumerate(few):

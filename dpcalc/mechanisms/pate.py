@@ -270,7 +270,7 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
 
 
 def _log_moments_of_two_values(p: BothWays, q: BothWays, label: Array, orders: Array) -> Array:
-    """Return an upper bound, >= 0, on the log moment of two values, the first of which also releases the label.
+    """Return an upper bound, raised by round-off, on the log moment of two values; the first releases the label too.
 
     Args:
         p: log probabilities of (the first value, the second) on the one data set, shape (n,) each.

@@ -28,6 +28,7 @@ ALMOST = 1e-9
 _MAX_WRITTEN_OUT = 512  # rows of a Toeplitz matrix for the bound on any matrix: 30 ms
 _MAX_PREFIX_SUMS = 1_000_000  # steps whose errors are computed: one second
 _MAX_PRODUCTS = 200_000_000  # of coefficients for them, one second
+_EARLY_STEPS = "coefficients >= 0, the earliest steps cost most"
 _HALVINGS = 24  # of the search for a multiplier: what is left of it is below 1e-6 of a sum
 
 
@@ -107,7 +108,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of a Toeplitz matrix, exact or by bounds on both sides; InputError for too long a run.
+    """Return the sensitivity, exact for separate columns or falling c >= 0, else bounds; InputError for too long a run.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -126,12 +127,10 @@ def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participat
     length = min(steps, (times - 1) * apart + len(used))
     if length > MAX_LENGTH:
         raise InputError(f"steps: expected at most {MAX_LENGTH:,} with this strategy, got {steps:,}; state fewer")
-    c = np.array(used)
-    is_falling = bool((np.diff(c) <= 0).all())
-    if bool((c >= 0).all()) and (is_falling or participation.fixed_epochs):
+    if min(used) >= 0 and (participation.fixed_epochs or bool((np.diff(used) <= 0).all())):
         return _positive_toeplitz_sensitivity(used, length, times, apart)
     bounds = _signed_toeplitz_sensitivity(used, length, times, apart)
-    return _with_bound_by_rows(bounds, c, steps, participation) if steps <= _MAX_WRITTEN_OUT else bounds
+    return _with_bound_by_rows(bounds, np.array(used), steps, participation) if steps <= _MAX_WRITTEN_OUT else bounds
 
 
 def _toeplitz_column(coefficients: tuple[float, ...]) -> tuple[float, float]:
@@ -152,12 +151,11 @@ def _positive_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int,
     """Return the exact sensitivity for coefficients >= 0 that fall, or with fixed epochs: early steps cost most."""
     sums = _window_sums(np.array(coefficients), length, times, apart)
     ends = _ends(math.fsum(sums * sums), 2 * min(times, -(-len(coefficients) // apart)))
-    how = "coefficients >= 0, the earliest steps cost most"
-    return _sensitivity(ends, _toeplitz_column(coefficients), is_exact=True, how=how)
+    return _sensitivity(ends, _toeplitz_column(coefficients), is_exact=True, how=_EARLY_STEPS)
 
 
 def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
-    """Return bounds for coefficients of any sign: above by a falling majorant of |c|, below by what steps attain."""
+    """Return bounds for coefficients of any sign: above by a falling majorant of |c|, below by steps 0, apart, ..."""
     c = np.array(coefficients)
     # The running maximum of |c| from the right is >= 0, falls and is nowhere smaller.
     majorant = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
@@ -172,7 +170,7 @@ def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, t
 
 
 def _with_bound_by_rows(bounds: Sensitivity, c: Array, steps: int, participation: Participation) -> Sensitivity:
-    """Return `bounds`, with the upper one of the written-out matrix if that is smaller."""
+    """Return `bounds` with the upper bound of the written-out matrix if that is smaller."""
     padded = np.concatenate((c, np.zeros(steps - len(c))))
     by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
     return replace(bounds, squared=by_rows.squared, how=by_rows.how) if by_rows.squared < bounds.squared else bounds
@@ -197,9 +195,8 @@ def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
     begun = np.cumsum(blocked, axis=1).reshape(-1, apart)
     left = np.cumsum(blocked[:, ::-1], axis=1)[:, ::-1].reshape(-1, apart)
     sums = begun[times - 1 : times - 1 + rows].copy()
-    starts = np.arange(rows)
-    crossing = starts % times != 0
-    sums[crossing] += left[starts[crossing]]
+    crossing = np.flatnonzero(np.arange(rows) % times)
+    sums[crossing] += left[crossing]
     return sums.reshape(-1)[:length]
 
 
@@ -216,8 +213,7 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
     # In whole numbers up to the end, so that the only rounding is that of the conversion to a float.
     before = apart * (times - 1) * times * (2 * times - 1) // 6  # apart times 1 + 4 + 9 + ... + (times - 1)^2
     ends = _ends(float(before + times**2 * (steps - (times - 1) * apart)), 2)
-    how = "coefficients >= 0, the earliest steps cost most"
-    return _sensitivity(ends, _ends(float(steps), 1), is_exact=True, how=how)
+    return _sensitivity(ends, _ends(float(steps), 1), is_exact=True, how=_EARLY_STEPS)
 
 
 # Tree aggregation: a row of C for each node of binary trees over the steps, 1 for the steps below it.
@@ -241,12 +237,11 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
     how = (
         "counted in the tree" if is_exact else "at every level of the tree as many steps below one node as there can be"
     )
-    ends = (_ends(float(attained), 1)[0], _ends(float(squared), 1)[1])
-    return _sensitivity(ends, (1.0, 1.0), is_exact=is_exact, how=how)
+    return _sensitivity((_ends(attained, 1)[0], _ends(squared, 1)[1]), (1.0, 1.0), is_exact=is_exact, how=how)
 
 
 def _max_squares_at_level(level: int, steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return an upper bound on the sum of squared visits of a level's finished nodes."""
+    """Return an upper bound on a level's sum of squared visits: finished nodes are filled up one after the other."""
     # The finished nodes of a level, all of whose steps are in the run, are the first ones of their tree. A unit takes
     # part at most `inside` times below them, `per_node` times below one; full nodes make the largest sum of squares.
     whole_trees, last = divmod(steps, leaves)
@@ -263,16 +258,14 @@ def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
     """Return the sum of squared visits of all finished nodes by steps 0, apart, ...; 0 for over 1e7 visits."""
     if times > MAX_LENGTH:
         return 0
-    places = apart * np.arange(times)
-    trees, places = places // leaves, places % leaves
+    trees, places = np.divmod(apart * np.arange(times), leaves)
     sizes = np.minimum(leaves, steps - trees * leaves)
     squared = 0
     for level in range(leaves.bit_length()):
         nodes = places >> level
         is_finished = (nodes + 1) << level <= sizes
         numbers = (trees * leaves + nodes)[is_finished]  # a tree has at most `leaves` nodes at a level
-        counts = np.unique(numbers, return_counts=True)[1]
-        squared += int((counts.astype(np.int64) ** 2).sum())
+        squared += int((np.unique(numbers, return_counts=True)[1].astype(np.int64) ** 2).sum())
     return squared
 
 
@@ -287,7 +280,7 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
-    """Return factors on the noise, for upper and lower bounds, with which columns without overlap count as equal.
+    """Return the largest column norm over the RMS norm at a period's costliest place, and over the least full column.
 
     Args:
         matrix: n x n, finite.
@@ -310,7 +303,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of a matrix: exact for one visit or without overlap of columns, else by bounds.
+    """Return the sensitivity of a matrix: exact if a unit's columns do not overlap, else by bounds.
 
     Args:
         matrix: n x n, finite.
@@ -318,14 +311,18 @@ def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivi
 
     Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
     """
-    steps = len(matrix)
     norms = np.einsum("ij,ij->j", matrix, matrix)
-    column = _ends(float(norms.max()), steps)
-    times = participation.times(steps)
-    if times == 1:
+    column = _ends(float(norms.max()), len(matrix))
+    if participation.times(len(matrix)) == 1:
         return _sensitivity(column, column, is_exact=True, how="one step: the largest column")
     if matrix_bands(matrix) > participation.separation:
         return _overlapping_sensitivity(matrix, participation, column)
+    return _separate_sensitivity(norms, participation, column)
+
+
+def _separate_sensitivity(norms: Array, participation: Participation, column: tuple[float, float]) -> Sensitivity:
+    """Return the exact sensitivity if columns do not overlap: the largest sum of squared norms over a unit's steps."""
+    steps, times = len(norms), participation.times(len(norms))
     if participation.fixed_epochs:
         best = max(math.fsum(norms[places]) for places in _epoch_places(steps, participation))
     else:
@@ -342,32 +339,37 @@ def _epoch_places(steps: int, participation: Participation) -> list[IntArray]:
 
 def _overlapping_sensitivity(matrix: Array, participation: Participation, column: tuple[float, float]) -> Sensitivity:
     """Return bounds on the sensitivity if columns overlap; exact for fixed epochs and a matrix >= 0."""
-    steps = len(matrix)
-    times, apart = participation.times(steps), participation.separation
     products = matrix.T @ matrix
-    places = _epoch_places(steps, participation)
     # Each entry of the product is off by at most this, as |C e_i| |C e_j| is at most the largest squared norm.
-    error = 2 * (steps + 4) * _UNIT * column[1]
-    attained = max(max(_block_sum(products, each) - len(each) ** 2 * error, 0.0) for each in places)
-    attained = max(_ends(attained, times**2)[0], column[0])
-    is_nonnegative = bool((matrix >= 0).all())
+    error = 2 * (len(matrix) + 4) * _UNIT * column[1]
+    attained = max(_max_over_epochs(products, participation, error)[0], column[0])
+    is_exact = participation.fixed_epochs and bool((matrix >= 0).all())
     np.abs(products, out=products)
     products += error
     if participation.fixed_epochs:
-        squared = _ends(max(_block_sum(products, each) for each in places), times**2)[1]
-        return _sensitivity((attained, squared), column, is_exact=is_nonnegative, how="the worst place in an epoch")
-    rows = largest_separated_sums(products, times, apart)
-    squared = _ends(largest_separated_sum(rows, times, apart), 3 * times)[1]
-    how = "row by row the best set of steps, then the best set of rows"
-    return _sensitivity((attained, squared), column, is_exact=False, how=how)
+        squared, how = _max_over_epochs(products, participation)[1], "the worst place in an epoch"
+    else:
+        squared = _max_by_rows(products, participation)
+        how = "row by row the best set of steps, then the best set of rows"
+    return _sensitivity((attained, squared), column, is_exact=is_exact, how=how)
 
 
-def _block_sum(products: Array, places: IntArray) -> float:
-    return float(products[np.ix_(places, places)].sum())
+def _max_over_epochs(products: Array, participation: Participation, error: float = 0.0) -> tuple[float, float]:
+    """Return ends of the largest sum of (products - error) over all pairs of steps at one place of every epoch."""
+    places = _epoch_places(len(products), participation)
+    best = max(float(products[np.ix_(steps, steps)].sum()) - len(steps) ** 2 * error for steps in places)
+    return _ends(best, participation.times(len(products)) ** 2)
+
+
+def _max_by_rows(sizes: Array, participation: Participation) -> float:
+    """Return an upper bound on the sum of sizes over all pairs of a unit's steps; each row has its own best steps."""
+    times, apart = participation.times(len(sizes)), participation.separation
+    rows = largest_separated_sums(sizes, times, apart)
+    return _ends(largest_separated_sum(rows, times, apart), 3 * times)[1]
 
 
 def largest_separated_sum(values: Array, times: int, apart: int) -> float:
-    """Return the largest sum of at most `times` values >= 0 at places at least `apart` apart.
+    """Return the largest sum of at most `times` values >= 0 at places `apart` or more apart, by dynamic programming.
 
     Args:
         values: numbers >= 0, shape (n,).
@@ -403,7 +405,7 @@ def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
 
 
 def _best_priced_bound(table: Array, times: int, apart: int) -> Array:
-    """Return upper bounds on each column's separated sum, the smallest over several prices of a place."""
+    """Return upper bounds on each column's separated sum, by bisection for the best price (multiplier) of a place."""
     # With a price on every place (a Lagrange multiplier) their number is free, and any price gives a bound.
     bound, _ = _priced_sums(table, np.zeros(table.shape[1]), apart)
     if times * apart >= len(table):
@@ -483,8 +485,7 @@ def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | N
     if steps > _MAX_PREFIX_SUMS:
         return None
     leaves = min(steps, restart_every or steps)
-    done = np.arange(1, steps + 1)
-    trees, places = done // leaves, done % leaves
+    trees, places = np.divmod(np.arange(1, steps + 1), leaves)
     # A prefix is the sum of finished trees and of one node for each 1 in the binary number of the steps after them.
     nodes = trees * leaves.bit_count()
     for level in range(leaves.bit_length()):

@@ -91,7 +91,7 @@ class SanitisedEpsilon:
 
 
 def release_terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> ReleaseTerms:
-    """Return order, noise and smoothness for a release that aims at `target` or at the data-independent epsilon.
+    """Return terms whose cost is a tenth of the epsilon aimed at: `target`, else the data-independent one, at most 5.
 
     Args:
         aggregation: with its noise.
@@ -167,16 +167,23 @@ def _add_noise(
 
 
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
-    """Return upper divergences by lead and top votes, and each query's cell; UnsupportedError for too many cells.
-
-    Returns:
-        (upper bounds on the divergence, not increasing in the lead, shape (leads, tops); indices of the queries' cells,
-        shape (2, queries)).
-    """
+    """Return upper divergences by lead and top votes, and (lead, top) indices of the queries, shape (2, queries)."""
     overtake = _overtake_by_lead(aggregation, votes.teachers)
-    # The top votes have an axis of length 1 where they do not count.
-    has_check = isinstance(aggregation, ConfidentGNMax)
-    tops = np.arange(votes.teachers + 1 if has_check else 1)
+    cells = _lead_cells(aggregation, votes, overtake)
+    top_cells = votes.top if isinstance(aggregation, ConfidentGNMax) else np.zeros_like(cells)
+    return _divergences_by_cell(aggregation, votes, overtake, order), np.stack([cells, top_cells])
+
+
+def _divergences_by_cell(aggregation: Aggregation, votes: Votes, overtake: Array, order: float) -> Array:
+    """Return upper divergences, shape (leads, tops), that do not rise with the lead; UnsupportedError for too many.
+
+    Args:
+        aggregation: with its noise; only under Confident-GNMax do top votes count, else their axis has length 1.
+        votes: of the teachers; only their number and that of the labels count.
+        overtake: probability that one rival wins, by lead.
+        order: Renyi order.
+    """
+    tops = np.arange(votes.teachers + 1 if isinstance(aggregation, ConfidentGNMax) else 1)
     if overtake.size * tops.size > _MAX_CELLS:
         max_teachers = math.isqrt(_MAX_CELLS // _CELLS_PER_VOTE)
         raise UnsupportedError(
@@ -185,10 +192,7 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
     other_wins = np.minimum((votes.labels - 1) * np.repeat(overtake, tops.size), votes.max_other_wins)
     ahead, _ = aggregation.log_moments(other_wins, np.tile(tops, overtake.size), np.array([order - 1]))
     # A smaller lead may not cost less, or rounding the lead down would be no upper bound.
-    divergences = np.maximum.accumulate(ahead.reshape(overtake.size, tops.size)[::-1])[::-1] / (order - 1)
-    cells = _lead_cells(aggregation, votes, overtake)
-    top_cells = votes.top if has_check else np.zeros_like(cells)
-    return divergences, np.stack([cells, top_cells])
+    return np.maximum.accumulate(ahead.reshape(overtake.size, tops.size)[::-1])[::-1] / (order - 1)
 
 
 def _overtake_by_lead(aggregation: Aggregation, teachers: int) -> Array:
@@ -248,8 +252,6 @@ def _sliding_maximum(values: Array, reach: int) -> Array:
     return maxima
 
 
-# All epsilons of one PATE ensemble in one call, and the numbers that the published analyses print for it.
-
 # The published analyses of Papernot et al. 2017 and 2018.
 
 
@@ -274,21 +276,29 @@ def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> t
     other_wins = other_wins_bound(aggregation, votes)
     match aggregation:
         case LNMax(gamma=gamma):
-            source, moments = "Papernot et al. 2017", LNMAX_MOMENTS
+            moments = LNMAX_MOMENTS
             independent = votes.queries * pure_dp_log_moments(2 * gamma, moments)
             dependent = lnmax_log_moments(other_wins, gamma, moments).sum(0)
+            return _rows_by_tail_bound("Papernot et al. 2017", moments, independent, dependent, delta=delta)
         case GNMax(sigma=sigma):
-            source, moments = "Papernot et al. 2018", GNMAX_ORDERS - 1
+            moments = GNMAX_ORDERS - 1
             independent = votes.queries * moments * (moments + 1) / sigma**2
             dependent = gnmax_log_moments(other_wins, sigma, moments).sum(0)
+            return _rows_by_tail_bound("Papernot et al. 2018", moments, independent, dependent, delta=delta)
         case _:
             return ()
+
+
+def _rows_by_tail_bound(
+    source: str, moments: Array, independent: Array, dependent: Array, *, delta: float
+) -> tuple[Row, Row]:
+    """Return rows of the epsilons that both total log moments have at delta; the data-dependent one is not valid."""
     # The tail bound of both papers: epsilon = min over l of (log moment - log delta) / l.
-    epsilons = (float(((total - math.log(delta)) / moments).min()) for total in (independent, dependent))
-    kinds = (("data-independent", ""), ("data-dependent", "one direction only: from these votes to a neighbour's"))
-    return tuple(
-        Row(method=source, bound=bound, epsilon=epsilon, kind=Kind.AS_PUBLISHED, valid=not note, note=note)
-        for epsilon, (bound, note) in zip(epsilons, kinds, strict=True)
+    by_number, by_votes = (float(((total - math.log(delta)) / moments).min()) for total in (independent, dependent))
+    note = "one direction only: from these votes to a neighbour's"
+    return (
+        Row(method=source, bound="data-independent", epsilon=by_number, kind=Kind.AS_PUBLISHED, valid=True),
+        Row(method=source, bound="data-dependent", epsilon=by_votes, kind=Kind.AS_PUBLISHED, valid=False, note=note),
     )
 
 
@@ -429,13 +439,7 @@ def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = N
         InputError: a target or delta out of range, or random numbers without votes.
     """
     aggregation, votes, delta = question.aggregation, question.votes, question.delta
-    sanitised = None
-    if rng is not None:
-        if votes is None:
-            raise InputError("--sanitise: expected votes, whose cost is made public, got none")
-        # Terms that depended on the votes would be private themselves.
-        terms = release_terms(aggregation, question.queries, delta=delta, target=question.target)
-        sanitised = draw_sanitised_epsilon(aggregation, votes, terms, delta=delta, rng=rng)
+    sanitised = None if rng is None else _sanitised_epsilon(question, rng)
     return PateAnswer(
         question=question,
         by_number=data_independent_guarantee(aggregation, question.queries, delta=delta),
@@ -444,6 +448,16 @@ def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = N
         target=None if question.target is None else _within_target(question, question.target),
         sanitised=sanitised,
     )
+
+
+def _sanitised_epsilon(question: PateQuestion, rng: np.random.Generator) -> SanitisedEpsilon:
+    """Draw an epsilon that may be published, on terms that do not depend on the votes; InputError without votes."""
+    aggregation, votes, delta = question.aggregation, question.votes, question.delta
+    if votes is None:
+        raise InputError("--sanitise: expected votes, whose cost is made public, got none")
+    # Terms that depended on the votes would be private themselves.
+    terms = release_terms(aggregation, question.queries, delta=delta, target=question.target)
+    return draw_sanitised_epsilon(aggregation, votes, terms, delta=delta, rng=rng)
 
 
 def _within_target(question: PateQuestion, target: float) -> PateTarget:

@@ -77,13 +77,10 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 def _votes_fields(answer: PateAnswer) -> Fields:
     """Return fields of epsilon by votes, expected answers, sanitised epsilon and published rows; null if unknown."""
-    sanitised = answer.sanitised
-    drawn = None if sanitised is None else _sanitised_fields(sanitised)
-    text = "" if sanitised is None else _sanitised_text(sanitised, answer.by_number.epsilon)
     return (
         votes_field(answer.by_votes, Section.BOUND),
         _answered_field(answer.question),
-        Field("sanitised", drawn, plain=text, label="sanitised"),
+        _sanitised_field(answer.sanitised, answer.by_number.epsilon),
         Field(
             "published",
             list(map(row_fields, answer.published)),
@@ -197,16 +194,19 @@ def _published_text(row: Row) -> str:
     return f"{row.method}, {row.bound}: {value} ({row.kind}{note})"
 
 
-def _sanitised_fields(sanitised: SanitisedEpsilon) -> Fields:
-    """Return a sanitised epsilon as fields of a JSON object: epsilon, delta, spread, and one for each of its terms."""
+def _sanitised_field(sanitised: SanitisedEpsilon | None, data_independent: float) -> Field:
+    """Return the field `sanitised`: epsilon, delta, spread and each of the terms, as a sentence and in JSON or null."""
+    if sanitised is None:
+        return json_only("sanitised", None)
     # The terms are public by design: chosen without a look at the votes.
     terms = dataclasses.asdict(sanitised.terms).items()
-    return (
+    value = (
         Field("epsilon", sanitised.epsilon),
         Field("delta", sanitised.delta),
         Field("spread", sanitised.spread),
-        *(Field(name, value) for name, value in terms),
+        *(Field(name, number) for name, number in terms),
     )
+    return Field("sanitised", value, plain=_sanitised_text(sanitised, data_independent), label="sanitised")
 
 
 def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
@@ -214,20 +214,21 @@ def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
     if target is None:
         return json_only("target", None)
     # JSON has one object; people see a row for each text, under one label.
-    by_votes, noise = target.max_queries_by_votes, noise_text(target.least_noise, _up, _down)
-    epsilon = as_given(question.target or 0.0)
-    texts = {
-        "labels": f"epsilon {epsilon} buys {target.max_queries} {_queries(target.max_queries)} whatever the votes are",
-        "labels_with_these_votes": ""
-        if by_votes is None
-        else f"{by_votes} of {question.queries} with these votes ({PRIVATE})",
-        "least_noise": f"all {question.queries} queries keep to it, whatever the votes are, from {noise}",
-    }
     value = (
         json_only("epsilon", question.target),
         json_only("queries", target.max_queries),
-        json_only("queries_with_these_votes", by_votes),
+        json_only("queries_with_these_votes", target.max_queries_by_votes),
         json_only("least_noise", dataclasses.asdict(target.least_noise)),
-        *(Field(name, plain=text, label="target", in_json=False) for name, text in texts.items()),
+        *(Field(name, plain=text, label="target", in_json=False) for name, text in _target_texts(target, question)),
     )
     return Field("target", value, is_inline=True)
+
+
+def _target_texts(target: PateTarget, question: PateQuestion) -> Iterator[tuple[str, str]]:
+    """Yield (name, sentence) for queries within the target, those with these votes if known, and the least noise."""
+    epsilon, count, by_votes = as_given(question.target or 0.0), target.max_queries, target.max_queries_by_votes
+    yield "labels", f"epsilon {epsilon} buys {count} {_queries(count)} whatever the votes are"
+    if by_votes is not None:
+        yield "labels_with_these_votes", f"{by_votes} of {question.queries} with these votes ({PRIVATE})"
+    noise = noise_text(target.least_noise, _up, _down)
+    yield "least_noise", f"all {question.queries} queries keep to it, whatever the votes are, from {noise}"

@@ -44,7 +44,7 @@ class VotesFile:
 
 
 def read_votes(source: VotesFile) -> Votes:
-    """Return the votes in a file, counted from labels if `classes` is given; InputError if anything is wrong.
+    """Return the votes on the first `queries` queries in a file, counted from labels if `classes` is given.
 
     Raises:
         InputError: a file that is not regular or not readable, or a cell, row or size that is wrong; the message names
@@ -79,10 +79,9 @@ def _checked_table(path: str) -> IntArray:
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return the number of votes, which all queries share; InputError if one differs or it is not 1 to 1,000,000."""
-    # Counted labels sum to the number of rows of the file, so that only counts given as such can be wrong.
+    """Return `teachers`, or the votes of row 1; InputError if a row has other votes or it is not 1 to 1,000,000."""
     sums = counts.sum(axis=1)
-    teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
+    teachers = int(sums[0]) if source.teachers is None else source.teachers
     wrong = np.flatnonzero(sums != teachers)
     if wrong.size:
         row = int(wrong[0])
@@ -97,16 +96,16 @@ def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
 
 
 def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntArray:
-    """Count the labels of a (teachers, queries) table for each query; InputError if a label or a size does not fit.
+    """Return how often each query of a (teachers, queries) table has each label, shape (queries, classes)."""
+    _require_labels(source, table, classes)
+    # One number for each pair (query, label), so that a single count gives the whole table.
+    queries = table.shape[1]
+    cells = (table + classes * np.arange(queries)).ravel()
+    return np.bincount(cells, minlength=queries * classes).reshape(queries, classes)
 
-    Args:
-        source: of the table.
-        table: labels, shape (teachers, queries).
-        classes: number of labels.
 
-    Returns:
-        Counts, shape (queries, classes).
-    """
+def _require_labels(source: VotesFile, table: IntArray, classes: int) -> None:
+    """Raise InputError unless `teachers` rows hold labels below 2 or more classes, and the counts are not too many."""
     if classes < 2:
         raise InputError(f"--classes: expected at least 2, got {classes}")
     if source.teachers is not None and len(table) != source.teachers:
@@ -114,27 +113,13 @@ def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntAr
     if table.size and table.max() >= classes:
         row, column = np.unravel_index(int((table >= classes).argmax()), table.shape)
         raise _cell_error(source.path, row, column, f"a label from 0 to {classes - 1}", table[row, column])
-    queries = table.shape[1]
-    if queries * classes > _MAX_CELLS:
-        raise InputError(f"--classes: expected at most {_MAX_CELLS} counts, got {queries} x {classes}")
-    # One number for each pair (query, label), so that a single count gives the whole table.
-    cells = (table + classes * np.arange(queries)).ravel()
-    return np.bincount(cells, minlength=queries * classes).reshape(queries, classes)
+    if table.shape[1] * classes > _MAX_CELLS:
+        raise InputError(f"--classes: expected at most {_MAX_CELLS} counts, got {table.shape[1]} x {classes}")
 
 
 def _npy_table(path: str) -> IntArray:
     """Return the whole numbers in a two-dimensional .npy file; InputError for anything else, never loading objects."""
-    # The header is untrusted: type, shape and size are checked before NumPy allocates or unpickles anything.
-    shape, dtype = _npy_header(path)
-    if dtype.hasobject:
-        raise InputError(f"{path}: expected a NumPy array of whole numbers, got Python objects, which are not loaded")
-    if dtype.kind not in "iuf":
-        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {dtype}")
-    lengths = [length for length in shape if type(length) is int and length > 0]
-    if len(shape) != 2 or len(lengths) != 2:
-        got = str(shape)[:60]
-        raise InputError(f"{path}: expected two dimensions, queries x labels, none of them empty, got {got}")
-    _refuse_huge(path, math.prod(lengths))
+    _require_table(path)
     try:
         raw = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:  # the file is shorter than its header says
@@ -147,6 +132,21 @@ def _npy_table(path: str) -> IntArray:
         row, column = np.unravel_index(int(is_rounded.argmax()), raw.shape)
         raise _cell_error(path, row, column, _COUNT, raw[row, column])
     return table
+
+
+def _require_table(path: str) -> None:
+    """Raise InputError unless a .npy file's header promises a numeric two-dimensional table, not empty nor huge."""
+    # The header is untrusted: type, shape and size are checked before NumPy allocates or unpickles anything.
+    shape, dtype = _npy_header(path)
+    if dtype.hasobject:
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got Python objects, which are not loaded")
+    if dtype.kind not in "iuf":
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {dtype}")
+    lengths = [length for length in shape if type(length) is int and length > 0]
+    if len(shape) != 2 or len(lengths) != 2:
+        got = str(shape)[:60]
+        raise InputError(f"{path}: expected two dimensions, queries x labels, none of them empty, got {got}")
+    _refuse_huge(path, math.prod(lengths))
 
 
 def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
@@ -164,25 +164,29 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Return the whole numbers in a CSV file with or without a header; InputError if it is not such a table."""
+    """Return the whole numbers in a CSV file with or without a header; InputError for other cells, or without rows."""
     # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
-    delimiter, cells = "", 0
-    for number, line in _lines(path):
-        if not delimiter:
-            delimiter = max(_DELIMITERS, key=line.count)
-        words = line.split(delimiter)
-        if not rows and not cells and not any(_as_number(word) is not None for word in words):
-            cells = len(words)  # the header has as many cells as every row
-            continue
-        cells = cells or len(words)
-        if len(words) != cells:
-            raise InputError(f"{path}: row {number}: expected {cells} columns, got {len(words)}")
+    for number, words in _csv_words(path):
         rows.append(_csv_row(path, number, words))
-        _refuse_huge(path, len(rows) * cells)
+        _refuse_huge(path, len(rows) * len(words))
     if not rows:
         raise InputError(f"{path}: expected a row for each query, got none")
     return np.stack(rows).astype(np.int64)
+
+
+def _csv_words(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and words of each line but a header, a first line without numbers; InputError if lengths differ."""
+    delimiter, cells = "", 0
+    for number, line in _lines(path):
+        delimiter = delimiter or max(_DELIMITERS, key=line.count)
+        words = line.split(delimiter)
+        is_header = not cells and all(_as_number(word) is None for word in words)
+        cells = cells or len(words)
+        if len(words) != cells:
+            raise InputError(f"{path}: row {number}: expected {cells} columns, got {len(words)}")
+        if not is_header:
+            yield number, words
 
 
 def _csv_row(path: str, number: int, words: list[str]) -> NDArray[np.int32]:
