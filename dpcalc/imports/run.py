@@ -6,6 +6,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -77,7 +78,7 @@ def json_value(text: str) -> Any:  # noqa: ANN401  a value
 
 
 def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
-    """Return a value with exact numbers, and with Calls and Expressions for others; InputError if NaN or too deep.
+    """Return a value with exact numbers, and with a Call for a dict that names a class; InputError if NaN or too deep.
 
     Args:
         value: None, bool, int, float, str, list, tuple or dict; anything else becomes an Expression of its repr.
@@ -219,11 +220,14 @@ def _call_value(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
     if name in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], (Fraction, float)):
         return _converted(name, arguments[0])
     keywords = {str(each.arg): literal_value(each.value, depth) for each in node.keywords}
+    return _named_call(Call(name, arguments, keywords, node.lineno))
+
+
+def _named_call(call: Call) -> Call:
+    """Return a call under the name in its keyword `class_name`, if it has one; any other call unchanged."""
     # dp_accounting prints a named tuple of an event as a call with the name of the class among its keywords.
-    event = call_if_class_named(keywords)
-    if isinstance(event, Call):
-        return Call(event.name, arguments, event.keywords, node.lineno)
-    return Call(name, arguments, keywords, node.lineno)
+    event = call_if_class_named(dict(call.keywords))
+    return replace(call, name=event.name, keywords=event.keywords) if isinstance(event, Call) else call
 
 
 def _dict_of_pairs(items: Any) -> Any:  # noqa: ANN401  values
@@ -252,10 +256,7 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401 
 
 
 def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa: ANN401  a value
-    """Return a power, exact for small whole exponents and by floats for others; an Expression if undefined.
-
-    A negative base with any other exponent gives an Expression too.
-    """
+    """Return a power, exact for small whole exponents, else by floats; an Expression if undefined or for a base < 0."""
     try:
         # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
         if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
@@ -365,7 +366,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
     steps: dict[Part, int] = {}
     for part in parts:
         # Composition does not depend on the order of steps: a history of thousands of entries becomes a few phases.
-        kind = Part(sampling=part.sampling, mechanism=part.mechanism, rate=part.rate)
+        kind = replace(part, steps=None)
         steps[kind] = steps.get(kind, 0) + (part.steps or 0)
     if not any(steps.values()):
         raise InputError("expected a run with steps, got one without any; there is nothing to account for")
@@ -374,11 +375,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
             f"expected at most {MAX_PHASES} different pairs of noise and rate, got {len(steps):,}; state a few of "
             "them, each with less noise and a larger rate than those that it stands for"
         )
-    return tuple(
-        Part(sampling=each.sampling, mechanism=each.mechanism, steps=count, rate=each.rate)
-        for each, count in steps.items()
-        if count
-    )
+    return tuple(replace(part, steps=count) for part, count in steps.items() if count)
 
 
 # Numbers of a file, checked where they are read so that messages name what the file calls them.
