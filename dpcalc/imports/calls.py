@@ -170,12 +170,11 @@ def _named_arguments(call: Call) -> dict[str, Any]:
 def _with_terms(name: str, given: Mapping[str, Any], terms: Terms) -> dict[str, Any]:
     """Return the arguments with the user's terms in their place; InputError for a term that the call has no place for.
 
-    Epochs of the user replace steps of the call, and the reverse.
+    Length is stated once: epochs of the user replace steps of the call, and the reverse.
     """
     added = arguments_of_terms(terms)
     _refuse_arguments_without_place(name, added)
     replaced = {**given, **added}
-    # Length is stated once.
     if "epochs" in added and "steps" not in added:
         replaced.pop("steps", None)
     if "steps" in added and "epochs" not in added:
@@ -291,7 +290,7 @@ def _require_poisson(name: str, given: Mapping[str, Any]) -> None:
 
 
 def _opacus_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
-    """Return a call's noise multiplier; None if it states a target epsilon instead, InputError if neither."""
+    """Return a call's noise multiplier; None for a target epsilon, except in make_private; InputError without both."""
     if name == "make_private" or "noise_multiplier" in given:
         return _noise_multiplier(given, name)
     _required(given, "target_epsilon", name)

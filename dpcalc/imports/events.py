@@ -189,7 +189,7 @@ def _adjacency_note(parts: Sequence[Part]) -> str:
 
 
 def _releases(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[_Release]:
-    """Yield all releases of an event within `draw`, their steps times `count`; InputError for one without a config."""
+    """Yield the releases in an event within `draw`, nested ones too, `count` times; InputError without a config."""
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name = _field_values(event), event.name
@@ -256,10 +256,7 @@ def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
 
 
 def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
-    """Return the draw of a sampling event inside `outer`; InputError unless both are Poisson or `outer` is no draw.
-
-    Nested Poisson rates multiply.
-    """
+    """Return the draw of a sampling event inside `outer`; InputError unless both are Poisson or `outer` is no draw."""
     # A Poisson draw of a Poisson draw is one at the product of the rates; no other pair of draws is a single draw.
     if name == "PoissonSampledDpEvent" and (not outer.event_name or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
@@ -315,7 +312,7 @@ def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
 
 
 def _tree_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return tree aggregation over one epoch in any order, as its largest tree; InputError if it is composed."""
+    """Return the release of the largest tree, for one epoch in any order; InputError unless `count` is 1."""
     name = "SingleEpochTreeAggregationDpEvent"
     stated = fields["step_counts"]
     counts = [whole_number(each, f"{name} step_counts") for each in (stated if isinstance(stated, list) else [stated])]
@@ -365,7 +362,7 @@ def _require_unit_sensitivity(name: str, fields: dict[str, Any]) -> None:
 
 
 def _discrete_laplace_keys(fields: dict[str, Any]) -> str:
-    """Return the config keys of discrete Laplace noise of scale 1 / `noise_parameter`; InputError for a sensitivity."""
+    """Return the config keys of discrete Laplace noise 1 / `noise_parameter`; InputError unless sensitivity is 1."""
     _require_unit_sensitivity("DiscreteLaplaceDpEvent", fields)
     return f"type: discrete-laplace, {_inverse_noise_key(fields['noise_parameter'])}"
 

@@ -190,7 +190,7 @@ class _Machine:
         self.stack.append(_result_without_call(called.name, arguments))
 
     def drop_attributes(self) -> None:
-        """Drop the attributes of the object below them; ValueError if they make a numpy type big-endian."""
+        """Pop an object's attributes unused; ValueError if they make a numpy type on the stack big-endian."""
         attributes = self.pop(1)[0]
         holder = self.stack[-1]
         if isinstance(holder, Opaque) and holder.kind and isinstance(attributes, tuple) and ">" in attributes:

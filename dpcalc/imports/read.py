@@ -108,9 +108,9 @@ def _only_call(tree: ast.Module) -> ast.Call:
     """Return the only call in a script that states a run; InputError if there is none or more than one."""
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
-    if len(calls) != 1:
-        if not calls:
-            raise InputError(f"expected {_KINDS}, got none of these")
+    if not calls:
+        raise InputError(f"expected {_KINDS}, got none of these")
+    if len(calls) > 1:
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
     return calls[0]
@@ -299,7 +299,7 @@ def _phase_lines(parts: Sequence[Part], noise: str) -> list[str]:
 
 
 def _examples_to_write(run: ImportedRun) -> int:
-    """Return the run's number of examples; if unknown, the smallest that its rates and group allow."""
+    """Return the run's number of examples; if unknown, the smallest for its rates and group, at most MAX_COUNT."""
     # Where the file has no number of examples, epsilon does not depend on it.
     smallest = max(ceil(1 / part.rate) for part in run.parts)
     return run.examples or min(MAX_COUNT, max(smallest, run.group_size))

@@ -169,14 +169,14 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911  a value, of as many kinds
-    """Return the value that code states, without running it, or an Expression; InputError if NaN or too deep.
+    """Return the value of literals, arithmetic and calls, an Expression for other code; InputError if NaN or too deep.
 
     Args:
         node: the part.
         depth: of the part in what holds it.
 
     Raises:
-        InputError: it is nested too deep, or has a number with too many digits.
+        InputError: it is nested too deep, or has NaN or a number with too many digits.
     """
     if depth > MAX_DEPTH:
         raise _too_deep()
@@ -188,13 +188,10 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
             return number_value(float(node.id))
         case ast.List() | ast.Tuple():
             return [literal_value(each, deeper) for each in node.elts]
-        case ast.Dict() if all(isinstance(key, ast.Constant) for key in node.keys):
-            keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
-            pairs = zip(keys, node.values, strict=True)
-            return call_if_class_named({key: literal_value(each, deeper) for key, each in pairs})
+        case ast.Dict():
+            return _dict_value(node, deeper)
         case ast.UnaryOp(op=ast.USub()):
-            inner = literal_value(node.operand, deeper)
-            return -inner if isinstance(inner, (Fraction, float)) else _expression(node)
+            return _negated(node, literal_value(node.operand, deeper))
         # People write 64 / 60_000 into calls. It is computed exactly; names and functions are never looked up.
         case ast.BinOp():
             return _arithmetic(node, literal_value(node.left, deeper), literal_value(node.right, deeper))
@@ -202,6 +199,15 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
             return _call_value(node, deeper)
         case _:
             return _expression(node)
+
+
+def _dict_value(node: ast.Dict, depth: int) -> Any:  # noqa: ANN401  a value
+    """Return a dict with text keys, or the Call of a class that it names; an Expression if a key is no constant."""
+    keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
+    if len(keys) < len(node.keys):
+        return _expression(node)
+    values = [literal_value(each, depth) for each in node.values]
+    return call_if_class_named(dict(zip(keys, values, strict=True)))
 
 
 def call_if_class_named(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
@@ -242,8 +248,13 @@ def _converted(type_name: str, number: Fraction | float) -> Fraction | float:
     return Fraction(int(number)) if is_cut else number
 
 
+def _negated(node: ast.UnaryOp, operand: Any) -> Any:  # noqa: ANN401  values
+    """Return minus the operand of `node` if it is a number; an Expression of `node` otherwise."""
+    return -operand if isinstance(operand, (Fraction, float)) else _expression(node)
+
+
 def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401  values
-    """Return the result of arithmetic on two Fractions, else an Expression; InputError if it is too large."""
+    """Return + - * / or a power of two Fractions, an Expression for anything else; InputError if it is too large."""
     if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
         return _expression(node)
     if isinstance(node.op, ast.Pow):
@@ -256,7 +267,7 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401 
 
 
 def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa: ANN401  a value
-    """Return a power, exact for small whole exponents, else by floats; an Expression if undefined or for a base < 0."""
+    """Return a power, exact for whole exponents up to 64, else by floats of a base > 0; an Expression if undefined."""
     try:
         # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
         if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:

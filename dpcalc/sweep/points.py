@@ -30,8 +30,6 @@ from dpcalc.work import SECOND, allowance
 if TYPE_CHECKING:
     from distributed import Client
 
-# Epsilon at every point of a grid over config keys: the inversion estimate, certified bounds near the budget.
-
 MAX_POINTS = 1_000_000
 _ESTIMATE_WORK = 1.5 * SECOND  # of one point; where more is needed its certified bound is taken, with its own limit
 NEAR_BUDGET = 0.01
@@ -204,7 +202,7 @@ def _range_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of each grid point; InterruptedSweep on Ctrl-C, InputError if all fail, the first as invalid.
+    """Return the outcome of each grid point; InterruptedSweep on Ctrl-C, InputError if no point is a valid config.
 
     Args:
         base: the config.
@@ -323,7 +321,7 @@ def estimate_or_bound(plan: Plan) -> EpsilonAndKind:
 
 
 def _inversion_estimate(plan: Plan, composition: Composition) -> float | None:
-    """Return the estimate of epsilon by inversion; None if it takes too long, without noise, or for other methods."""
+    """Return the estimate by inversion; None without noise, if it takes too long, or for methods but auto and pld."""
     if plan.method not in {"auto", "pld"} or is_noiseless(plan):
         return None
     with allowance(_ESTIMATE_WORK):
@@ -446,7 +444,7 @@ def _make_imports_safe() -> None:
 
 
 def _local_cluster_options(memory_per_process: int | None) -> dict[str, object]:
-    """Return Client options for a local cluster: a one-thread process for each processor, limited to these bytes."""
+    """Return Client options for a local cluster: a one-thread process for each processor, with any memory limit."""
     limits = {} if memory_per_process is None else {"memory_limit": memory_per_process}
     return {"n_workers": _processors(), "threads_per_worker": 1, "dashboard_address": None, **limits}
 

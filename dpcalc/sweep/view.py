@@ -208,9 +208,7 @@ def _scale(values: Sequence[float]) -> str:
 
 # Grids over two keys as maps, for a terminal and as pictures.
 
-
 # ruff: noqa: PLC0415  matplotlib is an extra, and slow to load
-
 
 OVER_BUDGET, UNKNOWN = "*", "-"
 _STYLES = {True: "green", False: "red", None: ""}  # of cells within the budget, over it, and without one
@@ -223,7 +221,7 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 def heat_text(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
-    """Return a table of epsilon over two keys, thinned to fit, with notes below on its marks and the thinning.
+    """Return a table of epsilon over two keys with "*" over the budget; evenly spaced rows and columns if too large.
 
     Args:
         axes: (vertical axis, horizontal axis).
