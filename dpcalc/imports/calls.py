@@ -290,7 +290,7 @@ def _require_poisson(name: str, given: Mapping[str, Any]) -> None:
 
 
 def _opacus_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
-    """Return a call's noise multiplier; None for a target epsilon, except in make_private; InputError without both."""
+    """Return a call's noise multiplier; None for a target epsilon, except in make_private; InputError for neither."""
     if name == "make_private" or "noise_multiplier" in given:
         return _noise_multiplier(given, name)
     _required(given, "target_epsilon", name)
