@@ -65,7 +65,7 @@ _SIGNATURES: dict[str, tuple[str, ...]] = {
 CALLS = frozenset(_SIGNATURES)
 """Names of the functions whose calls are read."""
 _OUR_NAMES = {"number_of_examples": "n", "num_epochs": "epochs", "target_delta": "delta"}
-_OPTIONS = {
+OPTIONS = {
     "n": "--dataset-size",
     "batch_size": "--batch-size",
     "epochs": "--epochs",
@@ -74,6 +74,7 @@ _OPTIONS = {
     "noise_multiplier": "--noise-multiplier",
     "sample_rate": "--sample-rate",
 }
+"""The option that gives each argument of a call."""
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
@@ -167,19 +168,13 @@ def _named_arguments(call: Call) -> dict[str, Any]:
 
 
 def _with_terms(name: str, given: Mapping[str, Any], terms: Terms) -> dict[str, Any]:
-    """Return the arguments with the user's terms in their place; epochs of the user replace steps and vice versa."""
-    of_terms = {
-        "n": terms.examples,
-        "batch_size": terms.batch_size,
-        "epochs": terms.epochs,
-        "steps": terms.steps,
-        "sample_rate": terms.sample_rate,
-        "noise_multiplier": terms.noise_multiplier,
-    }
-    added = {argument: value for argument, value in of_terms.items() if value is not None}
+    """Return the arguments with the user's terms in their place; InputError for a term that the call has no place for.
+
+    Length is stated once: epochs of the user replace steps of the call, and the reverse.
+    """
+    added = arguments_of_terms(terms)
     _refuse_arguments_without_place(name, added)
     replaced = {**given, **added}
-    # Length is stated once: epochs of the user take the place of steps of the call, and the reverse.
     if "epochs" in added and "steps" not in added:
         replaced.pop("steps", None)
     if "steps" in added and "epochs" not in added:
@@ -187,11 +182,24 @@ def _with_terms(name: str, given: Mapping[str, Any], terms: Terms) -> dict[str, 
     return replaced
 
 
+def arguments_of_terms(terms: Terms) -> dict[str, Fraction]:
+    """Return the numbers that the user gave, by the argument of a call that each stands for."""
+    arguments = {
+        "n": terms.examples,
+        "batch_size": terms.batch_size,
+        "sample_rate": terms.sample_rate,
+        "epochs": terms.epochs,
+        "steps": terms.steps,
+        "noise_multiplier": terms.noise_multiplier,
+    }
+    return {argument: number for argument, number in arguments.items() if number is not None}
+
+
 def _refuse_arguments_without_place(name: str, added: Mapping[str, Fraction]) -> None:
     """Raise InputError for steps or a sampling rate added to a TF-Privacy call, or a batch size to an Opacus call."""
     for argument in ("steps", "sample_rate") if _SIGNATURES[name] else ("batch_size",):
         if argument in added:
-            raise InputError(f"{_OPTIONS[argument]}: expected what {name} takes, got a number that it has no place for")
+            raise InputError(f"{OPTIONS[argument]}: expected what {name} takes, got a number that it has no place for")
 
 
 def _delta(name: str, given: Mapping[str, Any], *, is_replaced: bool) -> str:
@@ -211,23 +219,31 @@ def _target_epsilon(given: Mapping[str, Any]) -> float | None:
 
 
 def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of a TF-Privacy call, without origin, delta and target epsilon; InputError if it is incomplete."""
+    """Return the run of a TF-Privacy call, which protects all examples of a user together; InputError if incomplete.
+
+    `call_run` adds origin, delta and target epsilon.
+    """
     examples = whole_number(_required(given, "n", name), "number of examples")
-    batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
-    epochs = finite_number(_required(given, "epochs", name), "epochs")
-    noise = _tensorflow_noise(name, given)
-    unknown = [_ADJACENCY, _TF_SAMPLING, _CLIP, *([_MICROBATCHES] if _has_halved_noise(name, given) else [])]
+    part = _tensorflow_part(name, given, examples)
+    # TF-Privacy bounds a user by group privacy: the same group is stated, and dpcalc composes it anew.
     group = given.get("max_examples_per_user")
     size = 1 if group is None else whole_number(group, "max_examples_per_user")
-    part = Part(
+    unit = _UNIT if size == 1 else f"unit: any {size} examples are protected together, as those of one user"
+    halved = (_MICROBATCHES,) if _has_halved_noise(name, given) else ()
+    unknown = (_ADJACENCY, _TF_SAMPLING, _CLIP, *halved, unit)
+    return ImportedRun(origin="", parts=(part,), unknown=unknown, examples=examples, group_size=size)
+
+
+def _tensorflow_part(name: str, given: Mapping[str, Any], examples: int) -> Part:
+    """Return a TF-Privacy call's batch size, epochs and noise as a Poisson part; InputError if one is missing."""
+    batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
+    epochs = finite_number(_required(given, "epochs", name), "epochs")
+    return Part(
         sampling="{scheme: poisson}",
-        mechanism=f"{{noise_multiplier: {_noise_text(noise)}}}",
+        mechanism=f"{{noise_multiplier: {_noise_text(_tensorflow_noise(name, given))}}}",
         training=f"batch_size: {number_text(batch)}, epochs: {number_text(epochs)}",
         rate=Fraction(batch, examples),
     )
-    # TF-Privacy bounds a user by group privacy: the same group is stated, and dpcalc composes it anew.
-    unknown.append(_UNIT if size == 1 else f"unit: any {size} examples are protected together, as those of one user")
-    return ImportedRun(origin="", parts=(part,), unknown=tuple(unknown), examples=examples, group_size=size)
 
 
 def _tensorflow_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
@@ -249,14 +265,18 @@ def _has_halved_noise(name: str, given: Mapping[str, Any]) -> bool:
 
 
 def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of an Opacus call, without origin, delta and target; InputError if incomplete or not Poisson."""
+    """Return the run of an Opacus call, with its clip norm if stated; InputError if incomplete or not Poisson.
+
+    `call_run` adds origin, delta and target epsilon.
+    """
     _require_poisson(name, given)
     rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
     steps = _opacus_steps(name, given, rate)
     noise = _opacus_noise(name, given)
-    norm = given.get("max_grad_norm")
-    part = _poisson_part(noise, rate, steps, norm if isinstance(norm, Fraction) else None)
-    clip = () if isinstance(norm, Fraction) else (_CLIP,)
+    stated = given.get("max_grad_norm")
+    clip_norm = stated if isinstance(stated, Fraction) else None
+    part = _poisson_part(noise, rate, steps, clip_norm)
+    clip = (_CLIP,) if clip_norm is None else ()
     return ImportedRun(origin="", parts=(part,), unknown=(_ADJACENCY, _OPACUS_SAMPLING, *clip, _UNIT))
 
 
@@ -270,10 +290,7 @@ def _require_poisson(name: str, given: Mapping[str, Any]) -> None:
 
 
 def _opacus_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
-    """Return a call's noise multiplier; None if it states a target epsilon instead, InputError if neither.
-
-    For make_private a target does not count.
-    """
+    """Return a call's noise multiplier; None for a target epsilon, except in make_private; InputError for neither."""
     if name == "make_private" or "noise_multiplier" in given:
         return _noise_multiplier(given, name)
     _required(given, "target_epsilon", name)
@@ -281,10 +298,7 @@ def _opacus_noise(name: str, given: Mapping[str, Any]) -> Fraction | None:
 
 
 def _opacus_steps(name: str, given: Mapping[str, Any], rate: Fraction) -> int:
-    """Return the stated steps, or else those of the stated epochs; InputError if neither is stated.
-
-    Steps of epochs are rounded down for get_noise_multiplier and up for other calls.
-    """
+    """Return the stated steps, or else the stated epochs / rate, rounded as the library does; InputError if neither."""
     if given.get("steps") is not None:
         return whole_number(_required(given, "steps", name), "steps")
     epochs = finite_number(_required(given, "epochs", name), "epochs")
@@ -305,6 +319,6 @@ def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:  # noq
     theirs = next(
         (each for each, ours in _OUR_NAMES.items() if ours == argument and name.endswith("statement")), argument
     )
-    way_out = f"give {_OPTIONS[argument]}" if argument in _OPTIONS else "write the number into the call"
+    way_out = f"give {OPTIONS[argument]}" if argument in OPTIONS else "write the number into the call"
     got = "none" if value is None else shown(value)
     raise InputError(f"{name}: expected a number for {theirs}, got {got}; {way_out}")

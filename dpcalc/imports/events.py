@@ -56,6 +56,8 @@ _FIELDS = {
         "noise_multiplier",
     ),
 }
+_COMPOSITIONS = frozenset(["ComposedDpEvent", "SelfComposedDpEvent"])
+_SAMPLINGS = frozenset(["PoissonSampledDpEvent", "SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent"])
 _OPTIONAL = {"xi": Fraction(0), "sensitivity": Fraction(1), "dimension": None}
 
 
@@ -101,9 +103,9 @@ def _release(draw: _Draw, mechanism: str, steps: int) -> _Release:
 
 
 def event_run(event: Call, terms: Terms) -> ImportedRun:
-    """Return the run of an event, with equal releases merged; InputError if dpcalc cannot express it.
+    """Return the run of an event, a RepeatAndSelect around it as its tuning; InputError if dpcalc cannot express it.
 
-    RepeatAndSelect around the whole event becomes the tuning of the run.
+    Equal releases become one part.
 
     Args:
         event: the event.
@@ -168,39 +170,48 @@ def _needs_replace_one(parts: Sequence[Part]) -> bool:
 
 
 def _unknown(releases: Sequence[_Release]) -> tuple[str, ...]:
-    """Return sentences on what an event does not state: the adjacency, the loader and the clip norm."""
+    """Return sentences on what an event does not state: the adjacency, the loader if it draws, and the clip norm."""
     parts = [release.part for release in releases]
     scheme = "Poisson" if any("poisson" in part.sampling for part in parts) else "fixed-size"
     is_sampled = any(release.draw.event_name for release in releases)
     return (
-        "adjacency: an event does not say it, its accountant does"
-        + (" (fixed-size draws and randomized response: replace-one)" if _needs_replace_one(parts) else "")
-        + (" (trees: zero-out, since removing a record would shift all later ones)" if _has_tree(parts) else ""),
+        _adjacency_note(parts),
         *([f"sampling: {scheme} draws are stated; check that the loader draws so"] if is_sampled else []),
         "clip norm: epsilon does not depend on it; the noise must be relative to it",
     )
 
 
+def _adjacency_note(parts: Sequence[Part]) -> str:
+    """Return the sentence that an event has no adjacency, with the reason for any but add-remove."""
+    sized = " (fixed-size draws and randomized response: replace-one)" if _needs_replace_one(parts) else ""
+    tree = " (trees: zero-out, since removing a record would shift all later ones)" if _has_tree(parts) else ""
+    return f"adjacency: an event does not say it, its accountant does{sized}{tree}"
+
+
 def _releases(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[_Release]:
-    """Yield an event's releases inside `draw`, their steps times `count`; InputError for events without a config."""
+    """Yield the releases in an event within `draw`, nested ones too, `count` times; InputError without a config."""
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name = _field_values(event), event.name
-    if name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
-        if draw.event_name:
-            # Within a draw the parts share one sample: as draws of their own they would cost less than they do.
-            yield from _gaussians_on_one_sample(event, draw, count)
-            return
+    if name in _COMPOSITIONS and draw.event_name:
+        # Within a draw the parts share one sample: as draws of their own they would cost less than they do.
+        yield from _gaussians_on_one_sample(event, draw, count)
+    elif name in _COMPOSITIONS:
         for inner, times in _composed_events(event, fields):
             yield from _releases(inner, draw, count * times, depth + 1)
-    elif "Sampled" in name and "event" in fields:
+    elif name in _SAMPLINGS:
         yield from _releases(_inner_event(fields["event"], name), _draw_within(name, fields, draw), count, depth + 1)
     elif name in _WITH_OWN_DRAW:
-        if draw.event_name:
-            raise InputError(f"{name}: expected it on all records, got it within {draw.event_name}")
-        yield _WITH_OWN_DRAW[name](fields, count)
+        yield _release_with_own_draw(name, fields, draw, count)
     elif name != "NoOpDpEvent":
         yield _release(draw, _mechanism(name, fields), count)
+
+
+def _release_with_own_draw(name: str, fields: dict[str, Any], outer: _Draw, count: int) -> _Release:
+    """Return the release of an event that draws by itself; InputError if it is within another draw."""
+    if outer.event_name:
+        raise InputError(f"{name}: expected it on all records, got it within {outer.event_name}")
+    return _WITH_OWN_DRAW[name](fields, count)
 
 
 def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
@@ -224,13 +235,13 @@ def _gaussians_on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[_
 
 
 def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
-    """Return the noise of each Gaussian in a nested composition; InputError for other mechanisms or too many."""
+    """Return the noise multiplier of every Gaussian in nested compositions; InputError for others or over 100."""
     noises: list[str] = []
     pending = [(composition, 1)]
     while pending:
         inner, times = pending.pop()
         fields = _field_values(inner)
-        if inner.name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
+        if inner.name in _COMPOSITIONS:
             pending += reversed([(each, times * number) for each, number in _composed_events(inner, fields)])
         elif inner.name == "GaussianDpEvent" and len(noises) + times <= _MAX_SUMS:
             noises += [decimal_down(finite_number(fields["noise_multiplier"], "noise_multiplier"))] * times
@@ -245,10 +256,7 @@ def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
 
 
 def _draw_within(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
-    """Return the draw of a sampling event inside `outer`; InputError unless both are Poisson or `outer` is no draw.
-
-    Nested Poisson rates multiply.
-    """
+    """Return the draw of a sampling event inside `outer`; InputError unless both are Poisson or `outer` is no draw."""
     # A Poisson draw of a Poisson draw is one at the product of the rates; no other pair of draws is a single draw.
     if name == "PoissonSampledDpEvent" and (not outer.event_name or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
@@ -304,18 +312,18 @@ def _mixture_release(fields: dict[str, Any], count: int) -> _Release:
 
 
 def _tree_release(fields: dict[str, Any], count: int) -> _Release:
-    """Return the release of the largest tree, in which a record takes part once; InputError for several epochs."""
+    """Return the release of the largest tree, for one epoch in any order; InputError unless `count` is 1."""
     name = "SingleEpochTreeAggregationDpEvent"
-    counts = fields["step_counts"]
-    # Each record is in one of the trees, and the tree with most steps costs most.
-    steps = max(
-        whole_number(each, f"{name} step_counts") for each in (counts if isinstance(counts, list) else [counts])
-    )
+    stated = fields["step_counts"]
+    counts = [whole_number(each, f"{name} step_counts") for each in (stated if isinstance(stated, list) else [stated])]
+    if not counts:
+        raise InputError(f"{name} step_counts: expected at least one number of steps, got none")
     noise = decimal_down(finite_number(fields["noise_multiplier"], "noise_multiplier"))
     if count != 1:
         raise InputError(f"{name}: expected one epoch, got {count}; state `max_participations` by hand")
     text = f"{{type: matrix-factorization, strategy: tree, noise_multiplier: {noise}, max_participations: 1}}"
-    return _Release(_ALL, Part(sampling="{scheme: any-order}", mechanism=text, steps=steps))
+    # Each record is in one of the trees, and the tree with most steps costs most.
+    return _Release(_ALL, Part(sampling="{scheme: any-order}", mechanism=text, steps=max(counts)))
 
 
 _WITH_OWN_DRAW: dict[str, Callable[[dict[str, Any], int], _Release]] = {
@@ -328,10 +336,6 @@ _WITH_OWN_DRAW: dict[str, Callable[[dict[str, Any], int], _Release]] = {
 
 def _mechanism(name: str, fields: dict[str, Any]) -> str:
     """Return the text of `mechanism:` for an event; InputError if dpcalc has no mechanism for it."""
-    if fields.get("sensitivity", 1) != 1:
-        raise InputError(
-            f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
-        )
     if name == "RepeatAndSelectDpEvent":
         raise InputError(f"{name}: expected it around the whole run, got it within another event")
     if name not in _MECHANISMS:
@@ -349,8 +353,23 @@ def _inverse_noise_key(value: Any) -> str:  # noqa: ANN401  a value of the file
     return f"noise_multiplier: {decimal_down(1 / _positive(value, 'parameter of the noise'))}"
 
 
+def _require_unit_sensitivity(name: str, fields: dict[str, Any]) -> None:
+    """Raise InputError unless an event of discrete noise has the sensitivity 1, which is its default."""
+    if fields["sensitivity"] != 1:
+        raise InputError(
+            f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
+        )
+
+
+def _discrete_laplace_keys(fields: dict[str, Any]) -> str:
+    """Return the config keys of discrete Laplace noise 1 / `noise_parameter`; InputError unless sensitivity is 1."""
+    _require_unit_sensitivity("DiscreteLaplaceDpEvent", fields)
+    return f"type: discrete-laplace, {_inverse_noise_key(fields['noise_parameter'])}"
+
+
 def _discrete_gaussian_keys(fields: dict[str, Any]) -> str:
-    """Return the config keys of discrete Gaussian noise `sigma`; InputError unless the dimension is stated as 1."""
+    """Return the config keys of discrete Gaussian noise `sigma`; InputError unless sensitivity and dimension are 1."""
+    _require_unit_sensitivity("DiscreteGaussianDpEvent", fields)
     if fields["dimension"] != 1:
         raise InputError(
             f"DiscreteGaussianDpEvent dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number"
@@ -391,7 +410,7 @@ _MECHANISMS: dict[str, Callable[[dict[str, Any]], str]] = {
     "NonPrivateDpEvent": lambda _: "noise_multiplier: 0",
     "GaussianDpEvent": lambda fields: _noise_key(fields["noise_multiplier"]),
     "LaplaceDpEvent": lambda fields: f"type: laplace, {_noise_key(fields['noise_multiplier'])}",
-    "DiscreteLaplaceDpEvent": lambda fields: f"type: discrete-laplace, {_inverse_noise_key(fields['noise_parameter'])}",
+    "DiscreteLaplaceDpEvent": _discrete_laplace_keys,
     "DiscreteGaussianDpEvent": _discrete_gaussian_keys,
     # Its loss is that of Laplace noise of scale 1 / epsilon.
     "PermuteAndFlipDpEvent": lambda fields: f"type: laplace, {_inverse_noise_key(fields['epsilon'])}",
@@ -438,15 +457,19 @@ def _field_values(event: Call) -> dict[str, Any]:
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
     names = _FIELDS[event.name]
+    _refuse_extra_fields(event, names)
+    given = dict(zip(names, event.arguments, strict=False)) | dict(event.keywords)
+    if missing := [name for name in names if name not in given and name not in _OPTIONAL]:
+        raise InputError(f"{event.name}: expected {', '.join(missing)} too, got none")
+    return {name: given.get(name, _OPTIONAL.get(name)) for name in names}
+
+
+def _refuse_extra_fields(event: Call, names: Sequence[str]) -> None:
+    """Raise InputError if an event has a field not in `names`, too many, or one both by position and by name."""
     extra = [name for name in event.keywords if name not in names]
     if len(event.arguments) > len(names) or extra:
         got = ", ".join(extra) or f"{len(event.arguments)} values"
         raise InputError(f"{event.name}: expected the fields {', '.join(names) or '(none)'}, got {got[:80]}")
-    # Fields may stand without names, in the order of the class, or with them; Python refuses a field given both ways.
+    # Fields may stand without names, in the order of the class, or with them.
     if twice := [name for name in names[: len(event.arguments)] if name in event.keywords]:
         raise InputError(f"{event.name}: expected {', '.join(twice)} once, got two values")
-    given = dict(zip(names, event.arguments, strict=False)) | dict(event.keywords)
-    values = {name: given.get(name, _OPTIONAL.get(name)) for name in names}
-    if missing := [name for name in names if name not in given and name not in _OPTIONAL]:
-        raise InputError(f"{event.name}: expected {', '.join(missing)} too, got none")
-    return values

@@ -84,7 +84,7 @@ def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle 
 
 
 def _check_directory(stream: BinaryIO) -> None:
-    """Raise InputError for a zip whose end record states a file list of over 16 MiB; rewind any other stream."""
+    """Raise InputError for a zip archive that states a file list of over 16 MiB; rewind any other stream."""
     stream.seek(0, 2)
     stream.seek(max(0, stream.tell() - _TAIL))
     tail = stream.read()
@@ -144,9 +144,6 @@ class _Machine:
         Args:
             name: of the opcode, as pickletools has it.
             argument: decoded.
-
-        Raises:
-            InputError: plain data do not need the opcode, or there are too many.
         """
         self.steps += 1
         if self.steps > _MAX_OPCODES:
@@ -161,11 +158,7 @@ class _Machine:
             raise InputError(f"expected a pickle of plain data, got the opcode {name}; {_WAY_OUT}")
 
     def pop_since_mark(self) -> list[Any]:
-        """Pop the last mark and all above it, and return what was above, the oldest first; ValueError without a mark.
-
-        Raises:
-            ValueError: there is no mark.
-        """
+        """Pop the last mark and all above it; return what was above, the oldest first; ValueError without a mark."""
         for place in range(len(self.stack) - 1, -1, -1):
             if self.stack[place] is _MARK:
                 items = self.stack[place + 1 :]
@@ -174,11 +167,7 @@ class _Machine:
         raise ValueError("there is no mark")
 
     def pop(self, count: int) -> tuple[Any, ...]:
-        """Pop and return the last `count` values of the stack, the oldest first; IndexError if there are fewer.
-
-        Raises:
-            IndexError: there are fewer.
-        """
+        """Pop and return the last `count` values of the stack, the oldest first; IndexError if there are fewer."""
         if len(self.stack) < count:
             raise IndexError("the stack is empty")
         values = tuple(self.stack[len(self.stack) - count :])
@@ -186,24 +175,14 @@ class _Machine:
         return values
 
     def push_name(self, name: str) -> None:
-        """Push "module.name" as an Opaque class, without importing it; InputError if a checkpoint may not hold it.
-
-        Raises:
-            InputError: checkpoints hold no such.
-        """
+        """Push "module.name" as an Opaque class, without importing it; InputError if a checkpoint may not hold it."""
         if not _HARMLESS.fullmatch(name):
             shown = name[:80].encode("unicode_escape").decode()
             raise InputError(f"expected a pickle of plain data, got {shown}, which was not executed; {_WAY_OUT}")
         self.stack.append(Opaque(name, is_class=True))
 
     def push_result(self) -> None:
-        """Replace a class and its arguments on the stack by the call's result; ValueError if it is no class.
-
-        The call is not made: `_result_without_call` gives the result.
-
-        Raises:
-            ValueError: there is no class to make it of.
-        """
+        """Replace a class and its arguments on the stack by the call's result; ValueError if it is no class."""
         # Here pickle would call what it finds. Only the name decides what stands in the place of the result.
         called, arguments = self.pop(2)
         if not (isinstance(called, Opaque) and called.is_class):
@@ -211,45 +190,23 @@ class _Machine:
         self.stack.append(_result_without_call(called.name, arguments))
 
     def drop_attributes(self) -> None:
-        """Pop an object's attributes without using them; ValueError if they make a numpy type on the stack big-endian.
-
-        Raises:
-            ValueError: a numpy type has another order of its bytes than the numbers here are read by.
-        """
+        """Pop an object's attributes unused; ValueError if they make a numpy type on the stack big-endian."""
         attributes = self.pop(1)[0]
         holder = self.stack[-1]
         if isinstance(holder, Opaque) and holder.kind and isinstance(attributes, tuple) and ">" in attributes:
             raise ValueError("numbers whose first byte is the largest")
 
-    def set_item(self, key: Any, value: Any) -> None:  # noqa: ANN401  of the pickle
-        """Set an entry of the dict on top of the stack; TypeError if that is neither a dict nor an Opaque.
-
-        An Opaque ignores it, and so does a dict for a key that is no text, number or bytes.
-
-        Args:
-            key: of the entry.
-            value: of the entry.
-
-        Raises:
-            TypeError: there is no dictionary.
-        """
+    def set_items(self, items: list[Any]) -> None:
+        """Set items [key, value, ...] in the dict on top, or drop them for an Opaque; TypeError for any other value."""
         holder = self.stack[-1]
         if isinstance(holder, dict):
-            _set_plain_key(holder, key, value)
+            for key, value in zip(items[::2], items[1::2], strict=False):
+                _set_plain_key(holder, key, value)
         elif not isinstance(holder, Opaque):
             raise TypeError("entries belong to a dictionary")
 
-    def set_items(self, items: list[Any]) -> None:
-        """Set the entries [key, value, key, value, ...] of the dictionary on top; an odd last key is skipped."""
-        for at in range(0, len(items) - 1, 2):
-            self.set_item(items[at], items[at + 1])
-
     def extend_list(self, items: list[Any]) -> None:
-        """Extend the list on top of the stack; TypeError if that is no list.
-
-        Raises:
-            TypeError: there is none.
-        """
+        """Extend the list on top of the stack; TypeError if that is no list."""
         if not isinstance(self.stack[-1], list):
             raise TypeError("items belong to a list")
         self.stack[-1].extend(items)
@@ -271,7 +228,7 @@ def _ordered_dict(arguments: Any) -> dict[Any, Any]:  # noqa: ANN401  of a pickl
 
 
 def _result_without_call(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
-    """Return the value that calling a known class or function would give, else an Opaque; nothing is run."""
+    """Return the dict, bytes or number that a call in a pickle would give, else an Opaque; nothing is run."""
     match name.rpartition(".")[2], arguments:
         case "OrderedDict", _:
             return _ordered_dict(arguments)

@@ -11,7 +11,7 @@ from typing import Any
 from dpcalc.config.load import Loaded, load_text
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message
-from dpcalc.imports.calls import CALLS, accountant_run, call_run
+from dpcalc.imports.calls import CALLS, OPTIONS, accountant_run, arguments_of_terms, call_run
 from dpcalc.imports.events import event_run
 from dpcalc.imports.pickles import MAX_PICKLE, checkpoint_value, pickle_value
 from dpcalc.imports.run import (
@@ -26,6 +26,7 @@ from dpcalc.imports.run import (
     outermost_calls,
     python_tree,
     shown,
+    whole_number,
 )
 from dpcalc.keys import MAX_COUNT
 from dpcalc.planner.evaluate import Evaluation
@@ -46,7 +47,7 @@ _KINDS = (
 
 
 def read_run(path: str, terms: Terms) -> ImportedRun:
-    """Return the run in a checkpoint, pickle or text; ConfigError if unreadable, InputError if it has no known run.
+    """Return the run in a checkpoint, pickle or text; ConfigError if unreadable, InputError if it states no known run.
 
     Args:
         path: file name; "-" is standard input, which has to be text.
@@ -61,9 +62,9 @@ def read_run(path: str, terms: Terms) -> ImportedRun:
         # By content: checkpoints have any ending, and a pickle that is named *.json must not pass for text.
         if start.startswith(_ZIP):
             with open_regular(path) as stream:
-                return accountant_run(_only_state(checkpoint_value(stream)))
+                return _pickled_run(checkpoint_value(stream), terms)
         if start.startswith(_PICKLE):
-            return accountant_run(_only_state(pickle_value(read_bytes(path, limit=MAX_PICKLE))))
+            return _pickled_run(pickle_value(read_bytes(path, limit=MAX_PICKLE)), terms)
         return _text_run(decode(read_bytes(path), path).text, terms)
     except ConfigError:
         raise  # it has the name of the file
@@ -84,8 +85,14 @@ def _first_bytes(path: str) -> bytes:
         raise whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "") from None
 
 
+def _pickled_run(value: object, terms: Terms) -> ImportedRun:
+    """Return the run of the only accountant state in a pickle's value; InputError for terms that only calls take."""
+    _refuse_terms_of_calls(terms)
+    return accountant_run(_only_state(value))
+
+
 def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run in JSON, in a Python literal, or in the one known call of code; InputError for other text."""
+    """Return the run in JSON, in a Python literal, or in the only known call of a script; InputError for other text."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return _value_run(json_value(text), terms)
@@ -101,16 +108,16 @@ def _only_call(tree: ast.Module) -> ast.Call:
     """Return the only call in a script that states a run; InputError if there is none or more than one."""
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
-    if len(calls) != 1:
-        if not calls:
-            raise InputError(f"expected {_KINDS}, got none of these")
+    if not calls:
+        raise InputError(f"expected {_KINDS}, got none of these")
+    if len(calls) > 1:
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
     return calls[0]
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
-    """Return the run that a value states; InputError if it states none or has no place for the user's terms."""
+    """Return the run of a call, event, state or bare history; InputError for other values or terms without a place."""
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
@@ -136,38 +143,33 @@ def _state_run(entries: dict[str, Any]) -> ImportedRun:
 def _refuse_terms_of_calls(terms: Terms) -> None:
     """Raise InputError if the user gave a term that only calls take, such as a batch size."""
     # Everything but a call says these itself. An option that had no effect would be taken for one that had.
-    for option, number in {
-        "--batch-size": terms.batch_size,
-        "--sample-rate": terms.sample_rate,
-        "--epochs": terms.epochs,
-        "--steps": terms.steps,
-        "--noise-multiplier": terms.noise_multiplier,
-    }.items():
-        if number is not None:
+    for argument in arguments_of_terms(terms):
+        if argument != "n":  # the number of examples, which has a place in every config
+            option = OPTIONS[argument]
             raise InputError(f"{option}: expected only for a call, got a file that says it; change it in the config")
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
-    """Return the only accountant state in nested dicts; InputError if there is none or more than one.
-
-    At most 10,000 dicts are searched.
-    """
-    # Nothing is expanded: a pickle may hold the same dictionary in a million places.
-    pending, seen, states = [value], set[int](), []
-    while pending and len(seen) < _MAX_SEARCHED:
-        holder = pending.pop()
-        if not isinstance(holder, dict) or id(holder) in seen:
-            continue
-        seen.add(id(holder))
-        if "history" in holder and "mechanism" in holder:
-            states.append(holder)
-        pending.extend(holder.values())
+    """Return the only accountant state in nested dicts; InputError if there is none or more than one."""
+    states = [each for each in _nested_dicts(value) if "history" in each and "mechanism" in each]
     if len(states) != 1:
         raise InputError(
             "expected one state of an Opacus accountant (a dictionary with history and mechanism), got "
             f"{len(states) or 'none'}; save it as JSON: json.dump(accountant.state_dict(), file)"
         )
     return states[0]
+
+
+def _nested_dicts(value: object) -> Iterator[dict[Any, Any]]:
+    """Yield a dict and those nested in its values, each one once; the search ends after 10,000 of them."""
+    # Nothing is expanded: a pickle may hold the same dictionary in a million places.
+    pending, seen = [value], set[int]()
+    while pending and len(seen) < _MAX_SEARCHED:
+        holder = pending.pop()
+        if isinstance(holder, dict) and id(holder) not in seen:
+            seen.add(id(holder))
+            pending.extend(holder.values())
+            yield holder
 
 
 # The config of an imported run, its price, and the output of `dpcalc import`.
@@ -203,18 +205,22 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
         NoSolution: no noise keeps to the target of the run.
         ConvergenceError: there is no certified answer.
     """
-    complete = _with_delta_and_adjacency(run, terms, path)
+    complete = _with_terms(run, terms, path)
     noise = _solved_noise(complete, path)
     loaded = _load(complete, noise, path).accepted()
     return Import(run=complete, loaded=loaded, text=_config_text(complete, noise, path))
 
 
-def _with_delta_and_adjacency(run: ImportedRun, terms: Terms, path: str) -> ImportedRun:
-    """Return the run with the user's delta and adjacency, or else its own; InputError without a delta."""
+def _with_terms(run: ImportedRun, terms: Terms, path: str) -> ImportedRun:
+    """Return the run with the user's delta, adjacency and missing number of examples; InputError without a delta."""
     delta = terms.delta or run.delta
     if not delta:
         raise InputError(f"{visible(path)}: expected a delta, got none; give --delta, e.g. --delta 1e-5")
-    return replace(run, delta=delta, adjacency=terms.adjacency or run.adjacency, unknown=(*_unknown(run, terms),))
+    examples = run.examples
+    if examples is None and terms.examples is not None:
+        examples = whole_number(terms.examples, f"{visible(path)}: --dataset-size")
+    adjacency = terms.adjacency or run.adjacency
+    return replace(run, delta=delta, adjacency=adjacency, examples=examples, unknown=(*_unknown(run, terms),))
 
 
 def _solved_noise(run: ImportedRun, path: str) -> str:
@@ -248,7 +254,7 @@ def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield sentences on what the file does not state, except for an adjacency that the user gives."""
+    """Yield sentences on what the file does not state, except an adjacency or a number of examples in `terms`."""
     for sentence in run.unknown:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence

@@ -6,6 +6,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -77,7 +78,7 @@ def json_value(text: str) -> Any:  # noqa: ANN401  a value
 
 
 def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
-    """Return a value with exact numbers, and with Calls and Expressions for others; InputError if NaN or too deep.
+    """Return a value with exact numbers, and with a Call for a dict that names a class; InputError if NaN or too deep.
 
     Args:
         value: None, bool, int, float, str, list, tuple or dict; anything else becomes an Expression of its repr.
@@ -168,14 +169,14 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911  a value, of as many kinds
-    """Return the value that code states, without running it, or an Expression; InputError if NaN or too deep.
+    """Return the value of literals, arithmetic and calls, an Expression for other code; InputError if NaN or too deep.
 
     Args:
         node: the part.
         depth: of the part in what holds it.
 
     Raises:
-        InputError: it is nested too deep, or has a number with too many digits.
+        InputError: it is nested too deep, or has NaN or a number with too many digits.
     """
     if depth > MAX_DEPTH:
         raise _too_deep()
@@ -187,13 +188,10 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
             return number_value(float(node.id))
         case ast.List() | ast.Tuple():
             return [literal_value(each, deeper) for each in node.elts]
-        case ast.Dict() if all(isinstance(key, ast.Constant) for key in node.keys):
-            keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
-            pairs = zip(keys, node.values, strict=True)
-            return call_if_class_named({key: literal_value(each, deeper) for key, each in pairs})
+        case ast.Dict():
+            return _dict_value(node, deeper)
         case ast.UnaryOp(op=ast.USub()):
-            inner = literal_value(node.operand, deeper)
-            return -inner if isinstance(inner, (Fraction, float)) else _expression(node)
+            return _negated(node, literal_value(node.operand, deeper))
         # People write 64 / 60_000 into calls. It is computed exactly; names and functions are never looked up.
         case ast.BinOp():
             return _arithmetic(node, literal_value(node.left, deeper), literal_value(node.right, deeper))
@@ -201,6 +199,15 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
             return _call_value(node, deeper)
         case _:
             return _expression(node)
+
+
+def _dict_value(node: ast.Dict, depth: int) -> Any:  # noqa: ANN401  a value
+    """Return a dict with text keys, or the Call of a class that it names; an Expression if a key is no constant."""
+    keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
+    if len(keys) < len(node.keys):
+        return _expression(node)
+    values = [literal_value(each, depth) for each in node.values]
+    return call_if_class_named(dict(zip(keys, values, strict=True)))
 
 
 def call_if_class_named(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
@@ -219,11 +226,14 @@ def _call_value(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
     if name in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], (Fraction, float)):
         return _converted(name, arguments[0])
     keywords = {str(each.arg): literal_value(each.value, depth) for each in node.keywords}
+    return _named_call(Call(name, arguments, keywords, node.lineno))
+
+
+def _named_call(call: Call) -> Call:
+    """Return a call under the name in its keyword `class_name`, if it has one; any other call unchanged."""
     # dp_accounting prints a named tuple of an event as a call with the name of the class among its keywords.
-    event = call_if_class_named(keywords)
-    if isinstance(event, Call):
-        return Call(event.name, arguments, event.keywords, node.lineno)
-    return Call(name, arguments, keywords, node.lineno)
+    event = call_if_class_named(dict(call.keywords))
+    return replace(call, name=event.name, keywords=event.keywords) if isinstance(event, Call) else call
 
 
 def _dict_of_pairs(items: Any) -> Any:  # noqa: ANN401  values
@@ -238,8 +248,13 @@ def _converted(type_name: str, number: Fraction | float) -> Fraction | float:
     return Fraction(int(number)) if is_cut else number
 
 
+def _negated(node: ast.UnaryOp, operand: Any) -> Any:  # noqa: ANN401  values
+    """Return minus the operand of `node` if it is a number; an Expression of `node` otherwise."""
+    return -operand if isinstance(operand, (Fraction, float)) else _expression(node)
+
+
 def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401  values
-    """Return the result of arithmetic on two Fractions, else an Expression; InputError if it is too large."""
+    """Return + - * / or a power of two Fractions, an Expression for anything else; InputError if it is too large."""
     if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
         return _expression(node)
     if isinstance(node.op, ast.Pow):
@@ -252,10 +267,7 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401 
 
 
 def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa: ANN401  a value
-    """Return a power, exact for small whole exponents and by floats for others; an Expression if undefined.
-
-    A negative base with any other exponent gives an Expression too.
-    """
+    """Return a power, exact for whole exponents up to 64, else by floats of a base > 0; an Expression if undefined."""
     try:
         # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
         if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
@@ -365,7 +377,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
     steps: dict[Part, int] = {}
     for part in parts:
         # Composition does not depend on the order of steps: a history of thousands of entries becomes a few phases.
-        kind = Part(sampling=part.sampling, mechanism=part.mechanism, rate=part.rate)
+        kind = replace(part, steps=None)
         steps[kind] = steps.get(kind, 0) + (part.steps or 0)
     if not any(steps.values()):
         raise InputError("expected a run with steps, got one without any; there is nothing to account for")
@@ -374,11 +386,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
             f"expected at most {MAX_PHASES} different pairs of noise and rate, got {len(steps):,}; state a few of "
             "them, each with less noise and a larger rate than those that it stands for"
         )
-    return tuple(
-        Part(sampling=each.sampling, mechanism=each.mechanism, steps=count, rate=each.rate)
-        for each, count in steps.items()
-        if count
-    )
+    return tuple(replace(part, steps=count) for part, count in steps.items() if count)
 
 
 # Numbers of a file, checked where they are read so that messages name what the file calls them.

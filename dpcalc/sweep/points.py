@@ -30,8 +30,6 @@ from dpcalc.work import SECOND, allowance
 if TYPE_CHECKING:
     from distributed import Client
 
-# Epsilon at every point of a grid over config keys: the inversion estimate, certified bounds near the budget.
-
 MAX_POINTS = 1_000_000
 _ESTIMATE_WORK = 1.5 * SECOND  # of one point; where more is needed its certified bound is taken, with its own limit
 NEAR_BUDGET = 0.01
@@ -181,20 +179,22 @@ def parse_axis(text: str) -> GridAxis:
     Raises:
         InputError: the text is no KEY=A:B:N, KEY=A:B:N:log or KEY=A,B,C.
     """
-    key, separator, numbers = text.partition("=")
+    key, separator, values = text.partition("=")
     # `split_path` reads as far as the key is well formed.
     names, read_to = split_path(key)
     if not separator or not names or read_to < len(key):
         raise InputError(f"--over: expected KEY=A:B:N, e.g. mechanism.noise_multiplier=0.5:4:20, got `{text}`")
-    if ":" not in numbers and not all(part.strip() for part in numbers.split(",")):
+    if ":" in values:
+        return GridAxis(key=key, values=_range_values(values, key, is_whole=names[-1].key in _WHOLE_KEYS))
+    # Words are allowed; the config refuses those that it does not know.
+    listed = [part.strip() for part in values.split(",")]
+    if not all(listed):
         raise InputError(f"--over: expected KEY=A,B,C or KEY=A:B:N, got `{text}`")
-    return GridAxis(key=key, values=_axis_values(numbers, key, is_whole=names[-1].key in _WHOLE_KEYS))
+    return GridAxis(key=key, values=tuple(dict.fromkeys(listed)))
 
 
-def _axis_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
-    """Return the different values of a list or of a range, which `is_whole` rounds; InputError for a wrong range."""
-    if ":" not in text:  # words are allowed; the config refuses those that it does not know
-        return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+def _range_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
+    """Return the different numbers of a range, rounded to whole ones for `is_whole`; InputError if malformed."""
     values = parse_numbers(text, option=f"--over {key}")
     return whole_numbers(values) if is_whole else tuple(dict.fromkeys(values))
 
@@ -202,7 +202,7 @@ def _axis_values(text: str, key: str, *, is_whole: bool) -> tuple[str, ...]:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of each grid point, failed or not; InputError if all failed and the first is invalid.
+    """Return the outcome of each grid point; InterruptedSweep on Ctrl-C, InputError if no point is a valid config.
 
     Args:
         base: the config.
@@ -215,7 +215,7 @@ def sweep(
         One outcome for each point, the last axis changing fastest.
 
     Raises:
-        InputError: two axes have the same key, there are too many points, or no point is a valid config.
+        InputError: two axes have the same key, there are too many points, or all fail, the first by an invalid config.
         InterruptedSweep: Ctrl-C was pressed; it holds the finished outcomes.
     """
     points = _grid_points(axes)
@@ -228,7 +228,7 @@ def sweep(
     except KeyboardInterrupt:
         raise InterruptedSweep(_in_order(chunks, answers), len(points)) from None
     outcomes = _in_order(chunks, answers)
-    # Where every point is a wrong config, the config itself most likely is: raise its error, with all findings.
+    # Where every point is a wrong config, the config itself most likely is: this raises its error, with all findings.
     if all(outcome.code for outcome in outcomes) and outcomes[0].code == FIX_INPUT:
         _point_plan(chunks[0], points[0])
     return outcomes
@@ -276,7 +276,7 @@ def _point_plan(chunk: Chunk, values: tuple[str, ...]) -> Plan:
 
 
 def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
-    """Return the outcome of a point, with an exit code if its config is invalid or epsilon does not converge."""
+    """Return the outcome of a point, with a message and exit code if its config is invalid or has no epsilon."""
     # What is wrong with one point is its outcome: the other points of the grid are computed all the same.
     try:
         plan = _point_plan(chunk, values)
@@ -321,10 +321,7 @@ def estimate_or_bound(plan: Plan) -> EpsilonAndKind:
 
 
 def _inversion_estimate(plan: Plan, composition: Composition) -> float | None:
-    """Return the estimate of epsilon by inversion; None if it does not apply or takes too long.
-
-    It applies to the methods auto and pld on a plan with noise.
-    """
+    """Return the estimate by inversion; None without noise, if it takes too long, or for methods but auto and pld."""
     if plan.method not in {"auto", "pld"} or is_noiseless(plan):
         return None
     with allowance(_ESTIMATE_WORK):
@@ -424,6 +421,8 @@ def _dask_client(scheduler: str | None, memory_per_process: int | None) -> "Clie
     except ImportError as error:
         extra = "run `pip install distributed`, or leave --executor out"
         raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
+    if not scheduler:
+        _make_imports_safe()
     local = {} if scheduler else _local_cluster_options(memory_per_process)
     try:
         # Not the default: a Python program that calls dpcalc may have a client of its own.
@@ -432,11 +431,8 @@ def _dask_client(scheduler: str | None, memory_per_process: int | None) -> "Clie
         raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error
 
 
-def _local_cluster_options(memory_per_process: int | None) -> dict[str, object]:
-    """Return options of a local Dask cluster with safe imports; InputError for a Python started with `-E` alone.
-
-    This sets PYTHONSAFEPATH for the processes of the cluster.
-    """
+def _make_imports_safe() -> None:
+    """Set PYTHONSAFEPATH for processes that Dask starts; InputError under `python -E` alone, which ignores it."""
     # Dask starts its processes, and later replacements of dead ones, with this process's environment: there is no
     # argument for `-P`, so that the variable is the only way.
     if sys.flags.ignore_environment and not sys.flags.safe_path:
@@ -445,6 +441,10 @@ def _local_cluster_options(memory_per_process: int | None) -> dict[str, object]:
             "directory; add -P"
         )
     os.environ["PYTHONSAFEPATH"] = "1"
+
+
+def _local_cluster_options(memory_per_process: int | None) -> dict[str, object]:
+    """Return Client options for a local cluster: a one-thread process for each processor, with any memory limit."""
     limits = {} if memory_per_process is None else {"memory_limit": memory_per_process}
     return {"n_workers": _processors(), "threads_per_worker": 1, "dashboard_address": None, **limits}
 

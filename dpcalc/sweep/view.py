@@ -180,22 +180,25 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
         subtitle=subtitle,
         x=Axis(name=axis.key, scale=_scale(xs)),
         y=Axis(name="epsilon", scale=_scale(shown)),
-        series=_kind_series(xs, ordered),
+        series=_epsilon_series(xs, ordered),
         limits=tuple(Limit(name="budget", value=limit) for limit in budgets if limit is not None and len(budgets) == 1),
     )
 
 
-def _kind_series(xs: tuple[float, ...], outcomes: Sequence[Outcome]) -> tuple[Series, ...]:
+def _epsilon_series(xs: tuple[float, ...], outcomes: Sequence[Outcome]) -> tuple[Series, ...]:
     """Return a chart line for estimates and one for certified bounds, if any; else an empty "no answer"."""
     # Near the budget certified bounds take the place of estimates: one line of both would mix two claims.
-    series = []
-    for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
-        if any(outcome.kind is kind and outcome.epsilon is not None for outcome in outcomes):
-            ys = tuple(outcome.epsilon if outcome.kind is kind else None for outcome in outcomes)
-            methods = {outcome.method for outcome in outcomes if outcome.kind is kind and outcome.method}
-            method = methods.pop() if len(methods) == 1 else ""
-            series.append(Series(name=name, kind=kind, xs=xs, ys=ys, method=method))
-    return tuple(series) or (Series(name="no answer", kind=Kind.ESTIMATE, xs=xs, ys=(None,) * len(xs)),)
+    kinds = {outcome.kind for outcome in outcomes if outcome.epsilon is not None}
+    names = {Kind.ESTIMATE: "inversion", Kind.UPPER: "certified"}
+    series = tuple(_kind_series(kind, name, xs, outcomes) for kind, name in names.items() if kind in kinds)
+    return series or (Series(name="no answer", kind=Kind.ESTIMATE, xs=xs, ys=(None,) * len(xs)),)
+
+
+def _kind_series(kind: Kind, name: str, xs: tuple[float, ...], outcomes: Sequence[Outcome]) -> Series:
+    """Return a chart line with gaps at outcomes of another kind, and with the method if all on it share one."""
+    ys = tuple(outcome.epsilon if outcome.kind is kind else None for outcome in outcomes)
+    methods = {outcome.method for outcome in outcomes if outcome.kind is kind and outcome.method}
+    return Series(name=name, kind=kind, xs=xs, ys=ys, method=methods.pop() if len(methods) == 1 else "")
 
 
 def _scale(values: Sequence[float]) -> str:
@@ -205,9 +208,7 @@ def _scale(values: Sequence[float]) -> str:
 
 # Grids over two keys as maps, for a terminal and as pictures.
 
-
 # ruff: noqa: PLC0415  matplotlib is an extra, and slow to load
-
 
 OVER_BUDGET, UNKNOWN = "*", "-"
 _STYLES = {True: "green", False: "red", None: ""}  # of cells within the budget, over it, and without one
@@ -220,7 +221,7 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 def heat_text(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
-    """Return a table of epsilon over two keys, thinned to fit, with notes below on its marks and the thinning.
+    """Return a table of epsilon over two keys with "*" over the budget; evenly spaced rows and columns if too large.
 
     Args:
         axes: (vertical axis, horizontal axis).
@@ -235,27 +236,41 @@ def heat_text(
     from dpcalc.report.terminal import grid_text
 
     down, across = (tuple(map(_tick, axis.values, axis.numbers or axis.values)) for axis in axes)
-    texts = tuple(map(_cell, outcomes))
-    margin, size = max(map(len, down)), max(map(len, (*texts, *across)))
+    margin, size = max(map(len, down)), max(map(len, (*map(_cell, outcomes), *across)))
     # What has no room is left out, never averaged: every cell is a number that was computed.
     rows = _evenly_spaced(len(down), _MAX_ROWS)
     columns = _evenly_spaced(len(across), max(2, (width - margin) // (size + 2)))
-    cells = (
-        ((down[row], "bold"), *((texts[at], _STYLES[outcomes[at].fits]) for at in places))
-        for row, places in ((row, [row * len(across) + column for column in columns]) for row in rows)
-    )
-    # Below the table: what "*" means, how much of the grid is shown, facts of all points.
-    notes = [f"{OVER_BUDGET} over the budget"] if any(outcome.fits is False for outcome in outcomes) else []
-    if len(rows) < len(down) or len(columns) < len(across):
-        notes.append(f"shown: {len(rows)} of {len(down)} rows, {len(columns)} of {len(across)} columns")
+    thinning = _thinning_note((len(rows), len(columns)), (len(down), len(across)))
+    grid = _grid_rows(outcomes, len(across))
     return grid_text(
         f"epsilon: {axes[0].key} (down), {axes[1].key} (across)",
         ("", *(across[column] for column in columns)),
-        tuple(cells),
-        [*notes, visible(subtitle)] if subtitle else notes,
+        tuple(((down[row], "bold"), *(_styled_cell(grid[row][column]) for column in columns)) for row in rows),
+        [*_over_budget_note(outcomes), *thinning, *([visible(subtitle)] if subtitle else [])],
         width=width,
         styled=styled,
     )
+
+
+def _grid_rows(outcomes: Sequence[Outcome], width: int) -> list[Sequence[Outcome]]:
+    """Return the outcomes of a grid in rows of `width` columns."""
+    return [outcomes[at : at + width] for at in range(0, len(outcomes), width)]
+
+
+def _styled_cell(outcome: Outcome) -> tuple[str, str]:
+    """Return a cell's text and its style: green within the budget, red over it, "" where either is unknown."""
+    return _cell(outcome), _STYLES[outcome.fits]
+
+
+def _over_budget_note(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a note on the mark of cells over the budget; none if there is no such cell in the whole grid."""
+    return [f"{OVER_BUDGET} over the budget"] if any(outcome.fits is False for outcome in outcomes) else []
+
+
+def _thinning_note(shown: tuple[int, int], total: tuple[int, int]) -> list[str]:
+    """Return a note on the (rows, columns) shown of those of the grid; none if all of them are."""
+    note = f"shown: {shown[0]} of {total[0]} rows, {shown[1]} of {total[1]} columns"
+    return [note] if shown != total else []
 
 
 def _tick(text: str, number: float | str) -> str:
@@ -298,27 +313,32 @@ def heat_picture(
 
 
 def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], subtitle: str) -> None:
-    """Draw the grid as coloured cells with titles, ticks, a colour bar, and the border of the budget."""
+    """Draw the grid as coloured cells with titles, ticks, axis labels, a colour bar, and the border of the budget."""
     from matplotlib.collections import LineCollection
 
     up, across = axes
-    epsilons = _epsilon_grid(outcomes, len(across.values))
+    grid = _grid_rows(outcomes, len(across.values))
     plot = figure.add_subplot()
-    scale = _colour_scale(epsilons)
-    mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=scale, gid="heat")
-    kinds = {each.kind for each in outcomes if each.epsilon is not None}
-    label = "epsilon: " + " or ".join(KINDS[kind] for kind in KINDS if kind in kinds)
-    figure.colorbar(mesh, label=label, format=lambda number, _: tick_text(number)).ax.yaxis.set_minor_formatter("")
-    if epsilons.size <= _MAX_NUMBERS:
-        _write_numbers(plot, epsilons)
-    width = len(across.values)
-    edges = _budget_edges([[each.fits for each in outcomes[at : at + width]] for at in range(0, len(outcomes), width)])
+    _draw_cells(figure, plot, grid)
+    edges = _budget_edges([[each.fits for each in row] for row in grid])
     plot.add_collection(LineCollection(edges, colors="black", linewidths=2, gid="budget"))
     set_titles(plot, f"epsilon{_budget_note(outcomes, has_edges=bool(edges))}", subtitle)
     _set_ticks(plot.xaxis, across)
     _set_ticks(plot.yaxis, up)
     plot.set_xlabel(plain_text(across.key))
     plot.set_ylabel(plain_text(up.key))
+
+
+def _draw_cells(figure: Figure, plot: Axes, grid: Sequence[Sequence[Outcome]]) -> None:
+    """Draw cells coloured by epsilon and a colour bar named by kind; with numbers in them if there are at most 150."""
+    epsilons = _epsilon_grid(grid)
+    scale = _colour_scale(epsilons)
+    mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=scale, gid="heat")
+    kinds = {each.kind for row in grid for each in row if each.epsilon is not None}
+    label = "epsilon: " + " or ".join(KINDS[kind] for kind in KINDS if kind in kinds)
+    figure.colorbar(mesh, label=label, format=lambda number, _: tick_text(number)).ax.yaxis.set_minor_formatter("")
+    if epsilons.size <= _MAX_NUMBERS:
+        _write_numbers(plot, epsilons)
 
 
 def _colour_scale(epsilons: Array) -> LogNorm | None:
@@ -332,13 +352,12 @@ def _colour_scale(epsilons: Array) -> LogNorm | None:
     return LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None
 
 
-def _epsilon_grid(outcomes: Sequence[Outcome], width: int) -> Array:
-    """Return the epsilons in rows of `width`; NaN, for an empty cell, where epsilon is None, 0 or infinite."""
+def _epsilon_grid(grid: Sequence[Sequence[Outcome]]) -> Array:
+    """Return the epsilons of a grid as a matrix; NaN, for an empty cell, where epsilon is None, 0 or infinite."""
     import numpy as np
 
-    known = (each.epsilon for each in outcomes)
-    cells = [math.nan if epsilon is None or not 0 < epsilon < math.inf else epsilon for epsilon in known]
-    return np.array(cells).reshape(-1, width)
+    epsilons = [[math.nan if each.epsilon is None else each.epsilon for each in row] for row in grid]
+    return np.array([[epsilon if 0 < epsilon < math.inf else math.nan for epsilon in row] for row in epsilons])
 
 
 def _write_numbers(plot: Axes, epsilons: Array) -> None:

@@ -390,6 +390,26 @@ def test_what_a_call_lacks_is_said_with_the_option_that_gives_it(text, words, tm
     assert words in refused(tmp_path, text, Terms())
 
 
+@pytest.mark.parametrize("pack", [lambda state: state, archive])
+def test_an_option_that_a_state_has_no_place_for_is_refused_in_checkpoints_too(pack, tmp_path):
+    assert "--epochs: expected only for a call" in refused(
+        tmp_path, pack(pickle.dumps(STATE)), Terms(delta="1e-5", epochs=Fraction(3))
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [pickle.dumps(STATE), json.dumps(STATE), "make_private(sample_rate=.01, steps=9, noise_multiplier=1)"]
+)
+def test_the_config_has_the_number_of_examples_of_the_user(content, tmp_path):
+    terms = Terms(delta="1e-5", examples=Fraction(70_000))
+    assert "data: {examples: 70000}" in imported(run_of(tmp_path, content, terms), terms, "file").text
+
+
+def test_an_event_of_no_tree_is_refused(tmp_path):
+    text = "SingleEpochTreeAggregationDpEvent(noise_multiplier=1.0, step_counts=[])"
+    assert "step_counts: expected at least one" in refused(tmp_path, text)
+
+
 def test_numbers_of_json_are_the_decimals_that_they_print_as():
     values = json_value("[0.1, 1e-5, 3, -2, true, null, 1e400]")
     assert [str(value) for value in values] == ["1/10", "1/100000", "3", "-2", "True", "None", "inf"]
