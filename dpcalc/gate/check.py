@@ -121,10 +121,7 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return the result of a config by its limit, budget, base and lock, without suggestions.
-
-    An error becomes an `error_result`; a loose bound that does not settle the limit makes the result undecided.
-    """
+    """Return the result of a config without suggestions; an `error_result` if it, or its epsilon, is an exception."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
@@ -132,23 +129,28 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
         base = None if case.pair is None else base_costs(case.pair, costs)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return error_result(case.path, error)
-    limit = strictest_limit((*_budget_limits("epsilon", case.new, case.pair, demands), demands.policy.max_epsilon))
+    return _judged_by_costs(case, case.new, guarantee, base, demands)
+
+
+def _judged_by_costs(case: Case, new: Loaded, guarantee: Guarantee, base: BaseCost | None, demands: Demands) -> Result:
+    """Return the result of a config by limit, budget, base and lock; undecided where `_is_undecided` says so."""
+    limit = strictest_limit((*_budget_limits("epsilon", new, case.pair, demands), demands.policy.max_epsilon))
     problems = (
         *case.problems,
-        *_limit_problems(case.new, guarantee, base, limit, demands),
-        *_missing_budget(case.new, limit, demands),
+        *_limit_problems(new, guarantee, base, limit, demands),
+        *_missing_budget(new, limit, demands),
         *_regression_problems(case.pair, guarantee, base, demands),
-        *(lock_problems(demands.lock, case.new, guarantee) if demands.lock else ()),
+        *(lock_problems(demands.lock, new, guarantee) if demands.lock else ()),
     )
-    is_undecided = _is_undecided(case.new.plan, guarantee, limit)
-    severities = [finding.severity for finding in (*problems, *case.new.diagnostics)]
+    is_undecided = _is_undecided(new.plan, guarantee, limit)
+    severities = [finding.severity for finding in (*problems, *new.diagnostics)]
     return Result(
-        path=case.new.path,
+        path=new.path,
         verdict=Verdict.UNDECIDED if is_undecided else _verdict(severities, strict=demands.policy.strict),
         guarantee=guarantee,
         limit=limit,
         problems=problems,
-        diagnostics=case.new.diagnostics,
+        diagnostics=new.diagnostics,
         base=base,
     )
 

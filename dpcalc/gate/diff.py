@@ -289,7 +289,7 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
 
 
 def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] | None:
-    """Return epsilon before and after a claim that lowers that of base or new config; {} if unknown, None if neither."""
+    """Return epsilon before and after a claim that lowers it, alone or not; {} if unknown, None if it does not."""
     # A claim that alone does not lower epsilon may still help together with other changes: then taking it back alone
     # makes the new config costlier. `alone`, the third number, tells the two cases apart.
     before = base.guarantee.epsilon

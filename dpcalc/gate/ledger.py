@@ -139,11 +139,17 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         loaded = _load_extended(new, path, before, entry)
         evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
         is_added = not entry.dry_run and (entry.allow_over_budget or evaluated.keeps_budget)
-        if is_added and before is not None:
-            save(path, new)
-        elif is_added and not create(path, new):
-            raise InputError(f"{path}: expected a ledger or nothing there, got something that is no file")
+        if is_added:
+            _write(path, new, is_new=before is None)
         return evaluated, is_added
+
+
+def _write(path: str, data: bytes, *, is_new: bool) -> None:
+    """Write a ledger to its file; InputError if it is new and something that is no file stands there."""
+    if not is_new:
+        save(path, data)
+    elif not create(path, data):
+        raise InputError(f"{path}: expected a ledger or nothing there, got something that is no file")
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
@@ -180,7 +186,7 @@ def _common_part(phases: Sequence[Phase]) -> str:
 
 
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError if a run is tuned, has no name or one with " / ", has a wrong part, or does not fit the ledger."""
+    """Raise InputError if a run is tuned, its name is empty or has " / ", or it does not fit ledger and parts."""
     if entry.run.plan.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
     if not entry.name or SEPARATOR in entry.name:

@@ -163,19 +163,25 @@ def read_lock(path: Path) -> Lock:
         raise InputError(f"--locked: expected {visible(str(path))}, got no such file; `dpcalc lock` writes it")
     refuse_outward_link(str(path))
     shown = visible(str(path))
-    try:
-        content = json.loads(decode(read_bytes(str(path), limit=_MAX_BYTES), str(path)).text)
-        configs, version = content["configs"].items(), content["version"]
-    except InputError:
-        raise  # it is a ValueError too
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"{shown}: expected a file that `dpcalc lock` wrote, got another one; {_REMOVE}") from None
+    version, configs = _version_and_configs(str(path))
     if version != VERSION:
         raise InputError(f"{shown}: expected version {VERSION}, got {visible(repr(version))[:20]}; {_REMOVE}")
     try:
-        return Lock(path=str(path), entries={str(name): _checked_entry(str(name), entry) for name, entry in configs})
+        return Lock(path=str(path), entries={name: _checked_entry(name, entry) for name, entry in configs.items()})
     except InputError as cause:
         raise InputError(f"{shown}: {cause}; {_REMOVE}") from None
+
+
+def _version_and_configs(path: str) -> tuple[object, dict[str, object]]:
+    """Return the version of a lock file and its unchecked entries by name; InputError if it is no JSON with both."""
+    try:
+        content = json.loads(decode(read_bytes(path, limit=_MAX_BYTES), path).text)
+        return content["version"], {str(name): entry for name, entry in content["configs"].items()}
+    except InputError:
+        raise  # it is a ValueError too
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        shown = visible(path)
+        raise InputError(f"{shown}: expected a file that `dpcalc lock` wrote, got another one; {_REMOVE}") from None
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:

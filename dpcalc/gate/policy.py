@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpcalc.config.discovery import (
     NAMES,
@@ -139,19 +139,7 @@ def parse_policy(data: bytes, path: str) -> Policy:
     shown = visible(Path(path).name)
     values = _policy_values(data, path)
     _refuse_unknown_keys(values, _READERS, "a policy", path)
-    read = {name: _READERS[name](value, f"{name} of {shown}") for name, value in values.items()}
-    limits = {
-        name: Limit(value=value, source=f"{name} of {shown}")
-        for name, value in read.items()
-        if name in {"max_epsilon", "max_increase_pct"}
-    }
-    return Policy(
-        max_epsilon=limits.get("max_epsilon"),
-        max_increase_pct=limits.get("max_increase_pct"),
-        warn_at_pct=read.get("warn_at_pct"),
-        require_budget=bool(read.get("require_budget")),
-        strict=bool(read.get("strict")),
-    )
+    return Policy(**{key: _READERS[key](value, f"{key} of {shown}") for key, value in values.items()})
 
 
 def _policy_values(data: bytes, path: str) -> dict[str, object]:
@@ -212,9 +200,14 @@ def _flag(value: object, where: str) -> bool:
     return value
 
 
-_READERS: dict[str, Callable[[object, str], float | bool]] = {
-    "max_epsilon": _number,
-    "max_increase_pct": _number,
+def _limit(value: object, source: str) -> Limit:
+    """Return a finite number >= 0 as a limit; InputError like `_number`."""
+    return Limit(value=_number(value, source), source=source)
+
+
+_READERS: dict[str, Callable[[object, str], Any]] = {
+    "max_epsilon": _limit,
+    "max_increase_pct": _limit,
     "warn_at_pct": _number,
     "require_budget": _flag,
     "strict": _flag,

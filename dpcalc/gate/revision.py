@@ -4,6 +4,7 @@ import os
 import posixpath
 import shutil
 import subprocess
+from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -116,21 +117,29 @@ class Revision:
         joined = posixpath.normpath(posixpath.join(folder, pattern))
         if posixpath.isabs(pattern) or joined.split("/")[0] == "..":
             return ()
+        if not is_pattern(joined):
+            return (joined,) if self._object_of_kind(joined, "blob") else ()
         try:
-            top, parts = split_pattern(joined) if is_pattern(joined) else (joined, ())
+            top, parts = split_pattern(joined)
         except ValueError:  # a pattern that nothing can match
             return ()
-        try:
-            entry = self._object_at(top)
-        except Refusal:  # a link that leads nowhere
-            return ()
-        if not parts:
-            return (top,) if entry is not None and entry.kind == "blob" else ()
-        if entry is None or entry.kind != "tree":
-            return ()
-        listed = _git(self.root, "ls-tree", "-r", "-z", "--name-only", entry.name).decode(errors="surrogateescape")
-        names = (name for name in listed.split("\0") if name and matches(name.split("/"), parts))
+        names = (name for name in self._files_below(top) if matches(name.split("/"), parts))
         return tuple(sorted(posixpath.join(top, name) for name in names))
+
+    def _files_below(self, folder: str) -> Iterator[str]:
+        """Yield the paths, relative to a folder, of all files below it; nothing if it is no folder."""
+        tree = self._object_of_kind(folder, "tree")
+        if tree is not None:
+            listed = _git(self.root, "ls-tree", "-r", "-z", "--name-only", tree.name).decode(errors="surrogateescape")
+            yield from filter(None, listed.split("\0"))
+
+    def _object_of_kind(self, place: str, kind: str) -> _Object | None:
+        """Return the git object at a path, links followed; None if absent, of another kind, or refused."""
+        try:
+            entry = self._object_at(place)
+        except Refusal:  # a link that leads nowhere
+            return None
+        return entry if entry is not None and entry.kind == kind else None
 
     def _object_at(self, place: str) -> _Object | None:
         """Return the git object at a path, links followed; None if absent, Refusal for a dead link or a line break.
@@ -168,9 +177,7 @@ class Revision:
         for _ in range(_MAX_LINKS):
             if self._mode_at(place) in _FILES:
                 return place
-            parts = place.split("/")
-            heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
-            link = next((head for head in heads if self._mode_at(head) == _LINK), None)
+            link = self._first_link(place)
             if link is None:
                 return place
             target = _git(self.root, "cat-file", "blob", f"{self.commit}:{link}").decode(errors="surrogateescape")
@@ -178,6 +185,12 @@ class Revision:
             if posixpath.isabs(place) or place == ".." or place.startswith("../"):
                 raise Refusal("DPC110", "is a symbolic link that leaves the repository", "")
         raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
+
+    def _first_link(self, place: str) -> str | None:
+        """Return the shortest leading part of a path that is a symbolic link; None if there is none."""
+        parts = place.split("/")
+        heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return next((head for head in heads if self._mode_at(head) == _LINK), None)
 
     def _mode_at(self, place: str) -> str:
         """Return git's mode of the entry at a path, links not followed; "" if there is none."""
