@@ -241,7 +241,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result for each lock entry that `_is_covered` by a call and has no config in it.
+    """Return a failed result for each entry whose config a call must check and does not; an unreadable one is checked.
 
     Args:
         cases: the configs that are judged.
@@ -256,12 +256,12 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
         Result(path=name, verdict=Verdict.FAILED, problems=(_missing_config(lock, name),))
         for name in sorted(lock.entries)
         if name not in known and name not in broken and not name.startswith(broken_sections)
-        if _is_covered(lock, name, config_args)
+        if _must_check(config_args, lock, name)
     )
 
 
-def _is_covered(lock: Lock, name: str, config_args: Sequence[str] | None) -> bool:
-    """Return True if a call must hold an entry: after a search, if its file is gone, or if a pattern matches it."""
+def _must_check(config_args: Sequence[str] | None, lock: Lock, name: str) -> bool:
+    """Return True if a call must check an entry: after a search, if its file is gone, or if a pattern matches it."""
     # Other files are another call's.
     return config_args is None or lock.is_gone(name) or lock.matches_pattern(name, config_args)
 
@@ -319,16 +319,9 @@ def _checked_entry(name: str, entry: object) -> LockEntry:
         if key not in fields or not is_valid(fields[key]):
             got = visible(json.dumps(fields[key]))[:20] if key in fields else "nothing"
             raise InputError(f"{visible(name)}.{key}: expected {expected}, got {got}")
-    epsilon = fields["epsilon"]
-    return LockEntry(
-        epsilon=math.inf if epsilon is None else float(epsilon),
-        delta=float(fields["delta"]),
-        group_size=fields["group_size"],
-        sources=fields["sources"],
-        config_hash=fields["config_hash"],
-        unit=fields["unit"],
-        adjacency=fields["adjacency"],
-    )
+    checked = {key: fields[key] for key in _ENTRY_FIELDS}
+    epsilon = math.inf if checked["epsilon"] is None else float(checked["epsilon"])
+    return LockEntry(**(checked | {"epsilon": epsilon, "delta": float(checked["delta"])}))
 
 
 def _are_sources(value: object) -> bool:

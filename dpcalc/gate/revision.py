@@ -142,7 +142,7 @@ class Revision:
         return entry if entry is not None and entry.kind == kind else None
 
     def _object_at(self, place: str) -> _Object | None:
-        """Return the git object at a path, links followed; None if absent, Refusal for a dead link or a line break.
+        """Find the object at a path, links followed; None if absent, Refusal for a dead link, InputError if not cloned.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
