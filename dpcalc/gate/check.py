@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import Severity
@@ -120,10 +121,7 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return the result of a config by its limit, budget, base and lock, without suggestions.
-
-    An error becomes an `error_result`; a loose bound that does not settle the limit makes the result undecided.
-    """
+    """Return the result of a config without suggestions; an `error_result` if it, or its epsilon, is an exception."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
@@ -131,24 +129,28 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
         base = None if case.pair is None else base_costs(case.pair, costs)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return error_result(case.path, error)
-    # The limit of the base counts too: a change cannot raise the budget that it is judged by.
-    limit = _strictest_limit(case.new, case.pair, demands)
+    return _judged_by_costs(case, case.new, guarantee, base, demands)
+
+
+def _judged_by_costs(case: Case, new: Loaded, guarantee: Guarantee, base: BaseCost | None, demands: Demands) -> Result:
+    """Return the result of a config by limit, budget, base and lock; undecided where `_is_undecided` says so."""
+    limit = strictest_limit((*_budget_limits("epsilon", new, case.pair, demands), demands.policy.max_epsilon))
     problems = (
         *case.problems,
-        *_limit_problems(case.new, guarantee, base, limit, demands),
-        *_missing_budget(case.new, limit, demands),
+        *_limit_problems(new, guarantee, base, limit, demands),
+        *_missing_budget(new, limit, demands),
         *_regression_problems(case.pair, guarantee, base, demands),
-        *(lock_problems(demands.lock, case.new, guarantee) if demands.lock else ()),
+        *(lock_problems(demands.lock, new, guarantee) if demands.lock else ()),
     )
-    is_undecided = _is_undecided(case.new.plan, guarantee, limit)
-    severities = [finding.severity for finding in (*problems, *case.new.diagnostics)]
+    is_undecided = _is_undecided(new.plan, guarantee, limit)
+    severities = [finding.severity for finding in (*problems, *new.diagnostics)]
     return Result(
-        path=case.new.path,
+        path=new.path,
         verdict=Verdict.UNDECIDED if is_undecided else _verdict(severities, strict=demands.policy.strict),
         guarantee=guarantee,
         limit=limit,
         problems=problems,
-        diagnostics=case.new.diagnostics,
+        diagnostics=new.diagnostics,
         base=base,
     )
 
@@ -165,33 +167,31 @@ def _guarantee(plan: Plan, costs: Costs, demands: Demands) -> Guarantee:
     return costs.with_lower_bound(plan, guarantee) if _wants_lower_bound(plan, guarantee, demands) else guarantee
 
 
-def _strictest_limit(new: Loaded, pair: ConfigPair | None, demands: Demands) -> Limit | None:
-    """Return the lowest limit on epsilon that file, base or policy set; None without any.
-
-    The limit of the base does not count if budgets may change.
-    """
-    own = _budget_limit(new, "budget.epsilon")
-    before = (
-        None
-        if pair is None or demands.allow_budget_change
-        else _budget_limit(pair.old, f"budget.epsilon of {pair.name}")
-    )
-    return strictest_limit((own, before, demands.policy.max_epsilon))
+def _budget_limits(
+    key: Literal["epsilon", "max_increase_pct"], new: Loaded, pair: ConfigPair | None, demands: Demands
+) -> Iterator[Limit]:
+    """Yield a limit of the budgets of a config and, unless budgets may change, of its base; nothing where not set."""
+    yield from _budget_limit(key, new, "")
+    # The limit of the base counts too: a change cannot loosen the limit by which it is judged.
+    if pair is not None and not demands.allow_budget_change:
+        yield from _budget_limit(key, pair.old, f" of {pair.name}")
 
 
-def _budget_limit(loaded: Loaded, source: str) -> Limit | None:
-    """Return `budget.epsilon` of a config as a limit, or None."""
+def _budget_limit(key: Literal["epsilon", "max_increase_pct"], loaded: Loaded, suffix: str) -> Iterator[Limit]:
+    """Yield a limit of a config's budget if it is set; `suffix` follows its key in messages."""
     budget = loaded.plan.budget
-    return None if budget is None else Limit(value=budget.epsilon, source=source)
+    limits = {} if budget is None else {"epsilon": budget.epsilon, "max_increase_pct": budget.max_increase_pct}
+    value = limits.get(key)
+    if value is not None:
+        yield Limit(value=value, source=f"budget.{key}{suffix}")
 
 
 def _limit_problems(
     new: Loaded, guarantee: Guarantee, base: BaseCost | None, limit: Limit | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield the gravest problem of epsilon and its limit, if there is any.
+    """Yield the gravest of: epsilon infinite (DPC205), undecided (DPC901), over the limit (DPC301), near it (DPC302).
 
-    From the gravest: DPC205 for an infinite epsilon, DPC901 if undecided, DPC301 above the limit, DPC302 (a warning)
-    above `warn_at_pct` of the limit.
+    Near, a warning, is above `warn_at_pct` of the limit.
     """
     share = demands.policy.warn_at_pct
     mark = new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None
@@ -237,27 +237,11 @@ def _regression_problems(
     """
     if pair is None or base is None:
         return
-    # The limit of the base counts too: a change cannot loosen the limit by which its own rise is judged.
-    rises = (
-        [_increase_limit(pair.new, "")]
-        if demands.allow_budget_change
-        else [_increase_limit(pair.new, ""), _increase_limit(pair.old, f" of {pair.name}")]
+    limits = (*_budget_limits("max_increase_pct", pair.new, pair, demands), demands.policy.max_increase_pct)
+    rule = IncreaseRule(
+        severity=Severity.WARNING, allowed=strictest_limit(limits), allow_budget_change=demands.allow_budget_change
     )
-    allowed = strictest_limit((*rises, demands.policy.max_increase_pct))
-    yield from regressions(
-        pair,
-        base,
-        guarantee,
-        IncreaseRule(severity=Severity.WARNING, allowed=allowed, allow_budget_change=demands.allow_budget_change),
-    )
-
-
-def _increase_limit(loaded: Loaded, suffix: str) -> Limit | None:
-    """Return `budget.max_increase_pct` as a limit in percent, None if not set; `suffix` follows the key in messages."""
-    budget = loaded.plan.budget
-    if budget is None or budget.max_increase_pct is None:
-        return None
-    return Limit(value=budget.max_increase_pct, source=f"budget.max_increase_pct{suffix}")
+    yield from regressions(pair, base, guarantee, rule)
 
 
 def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:

@@ -114,9 +114,7 @@ class Costs:
         self.compute(files)
 
     def compute(self, requests: Iterable[Request]) -> None:
-        """Compute the requests whose answers are not yet known, in worker processes.
-
-        Plans come first; each of the other requests may take 20 s.
+        """Compute the requests whose answers are not yet known: plans first, then the others within 20 s each.
 
         An answer that fails or takes too long is remembered as its exception.
 
@@ -124,14 +122,16 @@ class Costs:
             requests: plans as `cost_relevant` returns them, fits, lower bounds.
         """
         missing = [request for request in dict.fromkeys(requests) if request not in self._known]
-        plans = [request for request in missing if isinstance(request, Plan)]
-        optional = [request for request in missing if not isinstance(request, Plan)]
         # Verdicts first: a suggestion that takes long must not use up the time for an epsilon of another file.
-        for batch, seconds in ((plans, math.inf), (optional, FIT_SECONDS)):
-            on_part = partial(self._report_progress, batch)
-            on_part(0.0)
-            answers = self._workers.answers(batch, deadline=self._deadline, seconds=seconds, on_progress=on_part)
-            self._known |= dict(zip(batch, answers, strict=True))
+        self._compute_all([request for request in missing if isinstance(request, Plan)], math.inf)
+        self._compute_all([request for request in missing if not isinstance(request, Plan)], FIT_SECONDS)
+
+    def _compute_all(self, requests: Sequence[Request], seconds: float) -> None:
+        """Compute requests in worker processes, each within `seconds`, and store their answers or exceptions."""
+        on_part = partial(self._report_progress, requests)
+        on_part(0.0)
+        answers = self._workers.answers(requests, deadline=self._deadline, seconds=seconds, on_progress=on_part)
+        self._known |= dict(zip(requests, answers, strict=True))
 
     def _report_progress(self, requests: Sequence[Request], part: float) -> None:
         """Report the file of the next request, if any is left, and then the part that is done.
@@ -218,8 +218,6 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 def compute_answer(request: Request) -> Answer:
     """Compute the answer to a request in this process: an upper bound, a lower bound, or a value that fits.
 
-    Noise is fitted to a limit that is lowered by 0.01 %, since few of its digits are printed.
-
     Raises:
         InputError: the plan has no such quantity.
         NoSolution: no value fits.
@@ -231,7 +229,11 @@ def compute_answer(request: Request) -> Answer:
         return evaluate.guarantee(request, method="auto")
     if isinstance(request, LowerBound):
         return evaluate.with_lower_bound(request.plan, request.guarantee)
+    return _fitting_value(request)
 
+
+def _fitting_value(request: Fit) -> float | int:
+    """Return the most steps that fit a limit, or the smallest noise that fits one lowered by 0.01 %."""
     from dpcalc.planner.search import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
     from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise
 

@@ -160,17 +160,20 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: Increase
 
 
 def _increase(base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
-    """Yield DPC402 if epsilon rose more than allowed, else DPC401 if it rose by more than 1e-6 (relative)."""
-    before, allowed = base.guarantee.epsilon, rule.allowed
-    if not now.epsilon > before * (1 + SAME):
-        return
-    problem = Problem(code="DPC401", severity=rule.severity, numbers={"before": before, "now": now.epsilon})
-    if allowed is not None and now.epsilon > before * (1 + allowed.value / 100) * (1 + SAME):
-        numbers = {**problem.numbers, "allowed_pct": allowed.value}
-        problem = Problem(code="DPC402", severity=Severity.ERROR, detail=allowed.source, numbers=numbers)
-    elif allowed is not None:
-        problem = replace(problem, severity=Severity.NOTE)
-    yield at_costliest_change(problem, base)
+    """Yield the problem of a rise of epsilon by more than 1e-6 (relative), at the place of the costliest change."""
+    if now.epsilon > base.guarantee.epsilon * (1 + SAME):
+        yield at_costliest_change(_increase_problem(base.guarantee.epsilon, now.epsilon, rule), base)
+
+
+def _increase_problem(before: float, now: float, rule: IncreaseRule) -> Problem:
+    """Return DPC402 for a rise of epsilon above the allowed one, else DPC401: a note if a rule allows the rise."""
+    numbers = {"before": before, "now": now}
+    if rule.allowed is None:
+        return Problem(code="DPC401", severity=rule.severity, numbers=numbers)
+    if now > before * (1 + rule.allowed.value / 100) * (1 + SAME):
+        numbers["allowed_pct"] = rule.allowed.value
+        return Problem(code="DPC402", severity=Severity.ERROR, detail=rule.allowed.source, numbers=numbers)
+    return Problem(code="DPC401", severity=Severity.NOTE, numbers=numbers)
 
 
 def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
@@ -286,7 +289,7 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
 
 
 def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] | None:
-    """Return epsilon before and after a changed claim; {} if unknown, None if the claim does not lower it."""
+    """Return epsilon before and after a claim that lowers it, alone or not; {} if unknown, None if it does not."""
     # A claim that alone does not lower epsilon may still help together with other changes: then taking it back alone
     # makes the new config costlier. `alone`, the third number, tells the two cases apart.
     before = base.guarantee.epsilon
@@ -296,9 +299,7 @@ def _claim_effect(key: str, base: BaseCost, now: Guarantee) -> dict[str, float] 
         return {"before": before, "now": alone}
     if alone is None or without is None:
         return {}
-    if without > now.epsilon * (1 + SAME):
-        return {"before": without, "now": now.epsilon, "alone": alone}
-    return None
+    return {"before": without, "now": now.epsilon, "alone": alone} if without > now.epsilon * (1 + SAME) else None
 
 
 def _other_file(difference: Difference, new: Loaded) -> str:
@@ -448,7 +449,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the Case with its base, or DPC406 if there is none to read; InputError for "-" or a submodule's file."""
+    """Return the Case with its base or with DPC406, a warning if the base is unreadable, a note if it is absent."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     revision = find(Path(path).absolute().parent)
@@ -456,12 +457,17 @@ def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable
         old = _load_old(path, revision, reader)
     except (ConfigError, Refusal) as cause:
         first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
-        problem = _not_compared(f"cannot be read in {revision.name}: {first}", Severity.WARNING)
-        return Case(path=path, new=new, problems=(problem,))
+        return _case_without_base(path, new, f"cannot be read in {revision.name}: {first}", Severity.WARNING)
     if old is None:
         _refuse_inner_repository(path, revision)
-        return Case(path=path, new=new, problems=(_not_compared(f"is not in {revision.name}", Severity.NOTE),))
+        return _case_without_base(path, new, f"is not in {revision.name}", Severity.NOTE)
     return Case(path=path, new=new, pair=config_pair(revision.name, old, new))
+
+
+def _case_without_base(path: str, new: Loaded, reason: str, severity: Severity) -> Case:
+    """Return the Case of a config with the problem DPC406 "nothing to compare with: it <reason>"."""
+    detail = f"nothing to compare with: it {visible(reason)}"
+    return Case(path=path, new=new, problems=(Problem(code="DPC406", severity=severity, detail=detail),))
 
 
 def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:
@@ -492,8 +498,3 @@ def _refuse_inner_repository(path: str, revision: Revision) -> None:
         place = visible(revision.path_from_top(str(nearest)))
         expectation = f"expected a file of this repository, got one of another repository in it ({place})"
         raise InputError(f"--base: {expectation}; check it there, or without --base")
-
-
-def _not_compared(reason: str, severity: Severity) -> Problem:
-    """Return the problem DPC406 "nothing to compare with: it <reason>"."""
-    return Problem(code="DPC406", severity=severity, detail=f"nothing to compare with: it {visible(reason)}")

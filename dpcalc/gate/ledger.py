@@ -110,9 +110,9 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run to a ledger, which is created if missing; return its account and True if it was written.
+    """Append a run to a ledger, old or new, except a dry run or one over the budget; return (account, was written).
 
-    Nothing is written for a dry run, or for a run over the budget unless that is allowed.
+    A run over the budget is written if the entry allows it.
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
@@ -133,16 +133,23 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         old = b"" if before is None else read_bytes(path)
         _refuse_run(path, before, entry)
         if entry.part and before is not None:
-            entry = replace(entry, run=replace(entry.run, plan=_on_part(entry, before.plan)))
+            _refuse_run_on_all_data(entry.run.plan, before.plan)
+            entry = replace(entry, run=replace(entry.run, plan=_on_part(entry.run.plan, entry.part, before.plan)))
         new = old + _appended_bytes(old, entry)
         loaded = _load_extended(new, path, before, entry)
         evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
         is_added = not entry.dry_run and (entry.allow_over_budget or evaluated.keeps_budget)
-        if is_added and before is not None:
-            save(path, new)
-        elif is_added and not create(path, new):
-            raise InputError(f"{path}: expected a ledger or nothing there, got something that is no file")
+        if is_added:
+            _write(path, new, is_new=before is None)
         return evaluated, is_added
+
+
+def _write(path: str, data: bytes, *, is_new: bool) -> None:
+    """Write a ledger to its file; InputError if it is new and something that is no file stands there."""
+    if not is_new:
+        save(path, data)
+    elif not create(path, data):
+        raise InputError(f"{path}: expected a ledger or nothing there, got something that is no file")
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
@@ -179,38 +186,42 @@ def _common_part(phases: Sequence[Phase]) -> str:
 
 
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError if a run cannot be added to the ledger.
-
-    Refused are a tuned run, a name that is empty or has " / ", a part without a partition or given twice, and what
-    `_refuse_for_ledger` refuses.
-    """
-    plan = entry.run.plan
-    if plan.tuning is not None:
+    """Raise InputError if a run is tuned, its name is empty or has " / ", or it does not fit ledger and parts."""
+    if entry.run.plan.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
     if not entry.name or SEPARATOR in entry.name:
         raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{entry.name}`")
-    partition = None if before is None else before.plan.partition
-    if entry.part and (partition is None or plan.parts):
-        got = "a new one or one without" if partition is None else "a run whose phases name parts themselves"
-        raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
+    if entry.part:
+        _refuse_part(None if before is None else before.plan, entry.run.plan)
     if before is not None:
-        _refuse_for_ledger(path, before, entry)
+        _refuse_for_ledger(path, before.plan, entry)
 
 
-def _refuse_for_ledger(path: str, before: Loaded, entry: LedgerEntry) -> None:
+def _refuse_part(ledger: Plan | None, run: Plan) -> None:
+    """Raise InputError if --part names the part of a run that names parts itself, or if the ledger has no partition."""
+    if ledger is None or ledger.partition is None:
+        got = "a new one or one without"
+    elif run.parts:
+        got = "a run whose phases name parts themselves"
+    else:
+        return
+    raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
+
+
+def _refuse_for_ledger(path: str, ledger: Plan, entry: LedgerEntry) -> None:
     """Raise InputError unless a run fits an old ledger: its partition, its data, a new name, no delta or budget."""
     # A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
-    plan = entry.run.plan
-    if plan.parts and plan.partition != before.plan.partition:
+    run = entry.run.plan
+    if run.parts and run.partition != ledger.partition:
         raise InputError(f"{path}: expected a run with the `partition` of the ledger, got another one")
     if entry.opening != (None, None):
         raise InputError(f"{path}: expected no --delta and no --budget for a ledger that is there, it states its own")
-    ours, theirs = before.plan.phases[0].hierarchy, plan.phases[0].hierarchy
+    ours, theirs = ledger.phases[0].hierarchy, run.phases[0].hierarchy
     if entry.part:
         theirs = _resized(theirs, ours)
     if ours.data != theirs.data:
         raise InputError(f"{path}: expected a run on its data, {_sizes_text(ours)}, got one on {_sizes_text(theirs)}")
-    if entry.name in _runs(before.plan):
+    if entry.name in _runs(ledger):
         problem = f"expected a new name, there is a run `{entry.name}` already; choose another with --name"
         raise InputError(f"{path}: {problem}")
 
@@ -248,22 +259,20 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
     return tuple(replace(phase, name=name, votes="") for phase, name in zip(phases, names, strict=True))
 
 
-def _on_part(entry: LedgerEntry, ledger: Plan) -> Plan:
-    """Return the ledger's plan with only the phases of a run on one part; InputError if the run is on all data.
-
-    Raises:
-        InputError: the run draws from as many units as the ledger has in all parts, or nothing is proved for it.
-    """
-    run, all_units = entry.run.plan.phases[0].hierarchy.level(1), ledger.phases[0].hierarchy.level(1)
-    if run.count >= all_units.count and ledger.partition is not None and len(ledger.partition.parts) > 1:
+def _refuse_run_on_all_data(run: Plan, ledger: Plan) -> None:
+    """Raise InputError if a run draws from as many units as all parts of the ledger hold, and it has several parts."""
+    units, all_units = run.phases[0].hierarchy.level(1), ledger.phases[0].hierarchy.level(1)
+    if units.count >= all_units.count and ledger.partition is not None and len(ledger.partition.parts) > 1:
         raise InputError(
             f"--part: expected a run on some of the {all_units.count} {all_units.name} of the ledger, got one on "
-            f"{run.count}; a run on all data has no part"
+            f"{units.count}; a run on all data has no part"
         )
-    phases = (
-        replace(phase, part=entry.part, hierarchy=_resized(phase.hierarchy, ledger.phases[0].hierarchy))
-        for phase in entry.run.plan.phases
-    )
+
+
+def _on_part(run: Plan, part: str, ledger: Plan) -> Plan:
+    """Return the ledger's plan with a run's phases as its only ones, each on a part and resized to all units."""
+    all_data = ledger.phases[0].hierarchy
+    phases = (replace(phase, part=part, hierarchy=_resized(phase.hierarchy, all_data)) for phase in run.phases)
     return replace(ledger, phases=tuple(phases))
 
 
@@ -331,7 +340,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger is new or only adds to what it held at a git revision; False if it is gone.
+    """Return True if a ledger is new since a git revision or `_extends` what it held there.
 
     Raises:
         InputError: the revision has something else than a file under this name.
@@ -341,8 +350,11 @@ def _extends_base(path: str, base: str) -> bool:
         before = revision.content(revision.path_from_top(path), limit=MAX_BYTES)
     except Refusal as cause:
         raise InputError(f"--base: {path} in {base} {cause.message}") from cause
-    if before is None:
-        return True
+    return before is None or _extends(path, before)
+
+
+def _extends(path: str, before: bytes) -> bool:
+    """Return True if a ledger is as before or has new phases at its end, line ends aside; False if it is gone."""
     try:
         now = read_bytes(path)
     except InputError:  # it is gone, which `check` has reported

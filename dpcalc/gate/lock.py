@@ -80,25 +80,27 @@ class Lock:
         """Return the lock with these entries only; names without an entry are skipped."""
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
-    def config_files(self, key: str = "") -> tuple[tuple[str, str], ...]:
-        """Return path and section of each entry whose file exists; InputError for a file outside the repository.
+    def config_files(self, only_section: str = "") -> tuple[tuple[str, str], ...]:
+        """Return (path, section) of each entry whose file exists; InputError if any entry is outside the repository.
 
         Args:
-            key: section to restrict to, or "" for all.
+            only_section: section to restrict to, or "" for all; a whole file holds every section.
 
         Returns:
             For each entry the path from the current directory and the section, "" for the whole file.
-
-        Raises:
-            InputError: an entry names a file outside the repository: a message would show lines of that file.
         """
         entries = [self._path_and_section(name) for name in sorted(self.entries)]
+        self._refuse_outside_repository(path for path, _ in entries)
+        present = ((path, section) for path, section in entries if os.path.lexists(path))
+        return tuple((path, section) for path, section in present if only_section in {"", section})
+
+    def _refuse_outside_repository(self, paths: Iterable[str]) -> None:
+        """Raise InputError for the first path outside the lock's repository: messages would show its lines."""
         inside = config_folder(self.path)
-        for path, _ in entries:
+        for path in paths:
             if not inside.holds(Path(os.path.abspath(path))):  # noqa: PTH100  links stay
                 expected = f"expected entries of files below {visible(str(inside.root))}, got {visible(path)}"
                 raise InputError(f"{visible(self.path)}: {expected}; name the configs, or take the entry out")
-        return tuple((path, section) for path, section in entries if os.path.lexists(path) and key in {"", section})
 
     def is_gone(self, name: str) -> bool:
         """Return True if the file of an entry no longer exists."""
@@ -161,26 +163,31 @@ def read_lock(path: Path) -> Lock:
         raise InputError(f"--locked: expected {visible(str(path))}, got no such file; `dpcalc lock` writes it")
     refuse_outward_link(str(path))
     shown = visible(str(path))
-    try:
-        content = json.loads(decode(read_bytes(str(path), limit=_MAX_BYTES), str(path)).text)
-        configs, version = content["configs"].items(), content["version"]
-    except InputError:
-        raise  # it is a ValueError too
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"{shown}: expected a file that `dpcalc lock` wrote, got another one; {_REMOVE}") from None
+    version, configs = _version_and_configs(str(path))
     if version != VERSION:
         raise InputError(f"{shown}: expected version {VERSION}, got {visible(repr(version))[:20]}; {_REMOVE}")
     try:
-        return Lock(path=str(path), entries={str(name): _checked_entry(str(name), entry) for name, entry in configs})
+        return Lock(path=str(path), entries={name: _checked_entry(name, entry) for name, entry in configs.items()})
     except InputError as cause:
         raise InputError(f"{shown}: {cause}; {_REMOVE}") from None
 
 
-def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
-    """Yield DPC403 if a config is not as the lock holds it; nothing if it is.
+def _version_and_configs(path: str) -> tuple[object, dict[str, object]]:
+    """Return the version of a lock file and its unchecked entries by name; InputError if it is no JSON with both."""
+    try:
+        content = json.loads(decode(read_bytes(path, limit=_MAX_BYTES), path).text)
+        return content["version"], {str(name): entry for name, entry in content["configs"].items()}
+    except InputError:
+        raise  # it is a ValueError too
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        shown = visible(path)
+        raise InputError(f"{shown}: expected a file that `dpcalc lock` wrote, got another one; {_REMOVE}") from None
 
-    The first difference counts: no entry, another hash, moved sources (a problem for each key), an epsilon that differs
-    by more than 2e-5 (relative).
+
+def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
+    """Yield DPC403 for the first of: no entry in the lock, another hash, moved sources, an epsilon off by over 2e-5.
+
+    Moved sources are a problem for each key; the difference of epsilon is relative.
 
     Args:
         lock: the reviewed state.
@@ -234,38 +241,43 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result for each lock entry without a config; an unreadable config counts as one.
+    """Return a failed result for each entry whose config a call must check and does not; an unreadable one is checked.
 
     Args:
         cases: the configs that are judged.
         lock: the reviewed state.
         config_args: CONFIG... as given; None if a search found all configs.
-
-    Returns:
-        One result for each entry without a config: all such entries after a search; with CONFIG... those that a pattern
-        of them matches, and those whose files no longer exist, since other files are another call's.
     """
-    # A file that cannot be read has an error of its own; its entry is not called stale as well.
     known = {lock.entry_name(case.new) for case in cases if case.new is not None}
+    # A file that cannot be read has an error of its own; its entry is not called stale as well.
     broken = {lock.relative_path(case.path) for case in cases if case.new is None}
-    gone = f"{NAME} holds it, and its file is gone; {_AGAIN}"
-    left_out = (
-        f"{NAME} holds it, and it is none of the configs that are checked; name it, or take its entry out of {NAME}"
-    )
-
-    def problem(name: str) -> Problem:
-        return Problem(code="DPC403", severity=Severity.ERROR, detail=gone if lock.is_gone(name) else left_out)
-
+    broken_sections = tuple(f"{path}:" for path in broken)
     return tuple(
-        Result(path=name, verdict=Verdict.FAILED, problems=(problem(name),))
+        Result(path=name, verdict=Verdict.FAILED, problems=(_missing_config(lock, name),))
         for name in sorted(lock.entries)
-        if name not in known and name not in broken and not name.startswith(tuple(f"{path}:" for path in broken))
-        if config_args is None or lock.is_gone(name) or lock.matches_pattern(name, config_args)
+        if name not in known and name not in broken and not name.startswith(broken_sections)
+        if _must_check(config_args, lock, name)
     )
+
+
+def _must_check(config_args: Sequence[str] | None, lock: Lock, name: str) -> bool:
+    """Return True if a call must check an entry: after a search, if its file is gone, or if a pattern matches it."""
+    # Other files are another call's.
+    return config_args is None or lock.is_gone(name) or lock.matches_pattern(name, config_args)
+
+
+def _missing_config(lock: Lock, name: str) -> Problem:
+    """Return DPC403 for an entry without a config: its file is gone, or is none of those that are checked."""
+    reason = (
+        f"its file is gone; {_AGAIN}"
+        if lock.is_gone(name)
+        else f"it is none of the configs that are checked; name it, or take its entry out of {NAME}"
+    )
+    return Problem(code="DPC403", severity=Severity.ERROR, detail=f"{NAME} holds it, and {reason}")
 
 
 def _lock_result(case: Case, lock: Lock, costs: Costs) -> Result:
-    """Return the result of a config: an error, failed if it differs from the lock, or passed."""
+    """Return `passed` if a config is as the lock holds it, else `failed`; an error for standard input or no bound."""
     loaded = case.new
     if loaded is None:
         return error_result(case.path, case.reason)
@@ -300,23 +312,16 @@ def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> 
 
 
 def _checked_entry(name: str, entry: object) -> LockEntry:
-    """Return a lock entry read from JSON, null epsilon as infinity; InputError for a wrong or missing field."""
-    # A lock of version 0.1.0 has no `sources`.
+    """Return an entry read from JSON, null epsilon as infinity; InputError for a wrong field or a missing one."""
+    # A lock of version 0.1.0 has no `sources`: they alone may be missing.
     fields: dict[str, Any] = {"sources": None, **(entry if isinstance(entry, dict) else {})}
     for key, (expected, is_valid) in _ENTRY_FIELDS.items():
         if key not in fields or not is_valid(fields[key]):
             got = visible(json.dumps(fields[key]))[:20] if key in fields else "nothing"
             raise InputError(f"{visible(name)}.{key}: expected {expected}, got {got}")
-    epsilon = fields["epsilon"]
-    return LockEntry(
-        epsilon=math.inf if epsilon is None else float(epsilon),
-        delta=float(fields["delta"]),
-        group_size=fields["group_size"],
-        sources=fields["sources"],
-        config_hash=fields["config_hash"],
-        unit=fields["unit"],
-        adjacency=fields["adjacency"],
-    )
+    checked = {key: fields[key] for key in _ENTRY_FIELDS}
+    epsilon = math.inf if checked["epsilon"] is None else float(checked["epsilon"])
+    return LockEntry(**(checked | {"epsilon": epsilon, "delta": float(checked["delta"])}))
 
 
 def _are_sources(value: object) -> bool:

@@ -5,7 +5,9 @@ import os
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from dpcalc.config.discovery import (
     NAMES,
@@ -90,13 +92,23 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
     # The policy of the base counts as well: a change under review cannot loosen the policy that judges it.
     # The nearest file that has a policy counts, not the nearest pyproject.toml: a package in a monorepo may have none.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
-    policy = NO_POLICY
+    present = _nearest_policy(places) if named is None else _read_policy(named)
+    return present.combined_with(_base_policy(places, base)) if base else present
+
+
+def _read_policy(path: str) -> Policy:
+    """Return the policy in a file; InputError if the file is missing, has none, or is a link out of the repository."""
+    refuse_outward_link(path)
+    return parse_policy(read_bytes(path), path)
+
+
+def _nearest_policy(places: Iterable[str]) -> Policy:
+    """Return the policy of the first pyproject.toml that has one; NO_POLICY if none has."""
     for place in places:
         refuse_outward_link(place)
-        if named is not None or (Path(place).is_file() and _policy_table(read_bytes(place), place) is not None):
-            policy = parse_policy(read_bytes(place), place)
-            break
-    return policy.combined_with(_base_policy(places, base)) if base else policy
+        if Path(place).is_file() and _policy_table(read_bytes(place), place) is not None:
+            return _read_policy(place)
+    return NO_POLICY
 
 
 def _base_policy(places: Iterable[str], base: str) -> Policy:
@@ -125,48 +137,35 @@ def parse_policy(data: bytes, path: str) -> Policy:
         InputError: it is no TOML, or has an unknown key or value.
     """
     shown = visible(Path(path).name)
-    read = {name: _READERS[name](value, f"{name} of {shown}") for name, value in _policy_values(data, path).items()}
-    limits = {
-        name: Limit(value=value, source=f"{name} of {shown}")
-        for name, value in read.items()
-        if name in {"max_epsilon", "max_increase_pct"}
-    }
-    return Policy(
-        max_epsilon=limits.get("max_epsilon"),
-        max_increase_pct=limits.get("max_increase_pct"),
-        warn_at_pct=read.get("warn_at_pct"),
-        require_budget=bool(read.get("require_budget")),
-        strict=bool(read.get("strict")),
-    )
+    values = _policy_values(data, path)
+    _refuse_unknown_keys(values, _READERS, "a policy", path)
+    return Policy(**{key: _READERS[key](value, f"{key} of {shown}") for key, value in values.items()})
 
 
 def _policy_values(data: bytes, path: str) -> dict[str, object]:
-    """Return the keys and values of a policy, from its table or the file's top; InputError for an unknown key.
-
-    A pyproject.toml without the table is refused too.
-    """
+    """Return the table [tool.dpcalc.policy] or, in a file other than pyproject.toml without it, the whole content."""
     table = _policy_table(data, path)
     if table is None and Path(path).name == PYPROJECT:
         raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
-    content = _toml_content(data, path) if table is None else table
-    unknown = [name for name in content if name not in _READERS]
-    if unknown:
-        known = ", ".join(_READERS)
-        raise InputError(f"{visible(path)}: expected keys of a policy ({known}), got `{visible(unknown[0])}`")
-    return content
+    return _toml_content(data, path) if table is None else table
 
 
 def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
     """Return the table [tool.dpcalc.policy], None without it; InputError if it is a value or has unknown siblings."""
     ours = dpcalc_table(_toml_content(data, path))
-    unknown = [key for key in ours if key not in _OURS]
-    if unknown:
-        known = ", ".join(_OURS)
-        raise InputError(f"{visible(path)}: expected keys of [tool.dpcalc] ({known}), got `{visible(unknown[0])}`")
+    _refuse_unknown_keys(ours, _OURS, "[tool.dpcalc]", path)
     table = ours.get("policy")
     if table is not None and not isinstance(table, dict):
         raise InputError(f"{visible(path)}: expected a table {TABLE}, got a value")
     return table
+
+
+def _refuse_unknown_keys(table: Iterable[str], known: Collection[str], title: str, path: str) -> None:
+    """Raise InputError for the first key of a table that is not known; `title` and `path` name the table there."""
+    for key in table:
+        if key not in known:
+            expected = f"expected keys of {title} ({', '.join(known)})"
+            raise InputError(f"{visible(path)}: {expected}, got `{visible(key)}`")
 
 
 def _toml_content(data: bytes, path: str) -> dict[str, object]:
@@ -201,9 +200,14 @@ def _flag(value: object, where: str) -> bool:
     return value
 
 
-_READERS: dict[str, Callable[[object, str], float | bool]] = {
-    "max_epsilon": _number,
-    "max_increase_pct": _number,
+def _limit(value: object, source: str) -> Limit:
+    """Return a finite number >= 0 as a limit; InputError like `_number`."""
+    return Limit(value=_number(value, source), source=source)
+
+
+_READERS: dict[str, Callable[[object, str], Any]] = {
+    "max_epsilon": _limit,
+    "max_increase_pct": _limit,
     "warn_at_pct": _number,
     "require_budget": _flag,
     "strict": _flag,
@@ -248,10 +252,22 @@ class _Rule:
     stated_in: str = ""
 
 
-def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return `paths` plus the configs that the base checks and a change has lost, with messages on them.
+class _LostConfig(NamedTuple):
+    """A config that the base finds and the present search does not.
 
-    A lost file that is gone has only a message. Without a base, or if CONFIG... has no `*`, nothing is lost.
+    Attributes:
+        base_path: its path at the base, from the top of the repository.
+        present_path: its path in the working tree, from the top; "" if the file is gone.
+    """
+
+    base_path: str
+    present_path: str
+
+
+def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
+    """Return `paths` plus the configs that only the base finds; `paths` alone without a base, or if no pattern has `*`.
+
+    Of a config whose file is gone the scope has only a message.
 
     Args:
         paths: the configs that are found now.
@@ -265,32 +281,42 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
     if not base or (patterns is not None and not any("*" in pattern for pattern in patterns)):
         return Scope(paths=tuple(paths))
     revision = find_revision(base, folder)
-    rules = tuple(_search_rules(revision, folder)) if patterns is None else _given_rules(revision, folder, patterns)
-    dropped: dict[str, str] = {}
-    gone: dict[str, str] = {}
-    for place, now in _lost_configs(revision, rules, {revision.path_from_top(path) for path in paths}):
-        was = "" if now == place else f" (as {visible(place)})"
-        is_present = now != "" and os.path.lexists(revision.root / now)
-        name = relative_name(revision.root / (now if is_present else place), folder)
-        name = name if patterns is None else name.removeprefix("./")  # as the other configs are named
-        if is_present:
-            dropped[name] = f"{visible(revision.name)} checks this config{was}, but it is no longer found"
-        else:
-            gone[name] = f"{visible(revision.name)} checks this config, but the file is gone"
+    rules = _search_rules(revision, folder) if patterns is None else _given_rules(revision, folder, patterns)
+    lost_configs = tuple(_lost_configs(revision, rules, {revision.path_from_top(path) for path in paths}))
+    prefix = "" if patterns is None else "./"  # CONFIG... names files without it
+    dropped = {
+        relative_name(revision.root / lost.present_path, folder).removeprefix(prefix): _dropped_text(revision, lost)
+        for lost in lost_configs
+        if lost.present_path
+    }
+    gone = {
+        relative_name(revision.root / lost.base_path, folder).removeprefix(prefix): (
+            f"{visible(revision.name)} checks this config, but the file is gone"
+        )
+        for lost in lost_configs
+        if not lost.present_path
+    }
     # A weaker search alone is worth a message; where it loses configs, theirs say more.
-    weakened = {} if dropped or gone else dict(_weakened_searches(revision, rules, folder))
+    weakened = {} if lost_configs else dict(_weakened_searches(revision, rules, folder))
     return Scope(paths=(*paths, *dropped), dropped=dropped, gone=gone, weakened=weakened)
 
 
-def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each config of the base that is no longer found, with its present path, "" if it is gone."""
+def _dropped_text(revision: Revision, lost: _LostConfig) -> str:
+    """Return the message that a config is no longer found, with its old path if it was renamed."""
+    was = "" if lost.present_path == lost.base_path else f" (as {visible(lost.base_path)})"
+    return f"{visible(revision.name)} checks this config{was}, but it is no longer found"
+
+
+def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[_LostConfig]:
+    """Yield each config that the rules of the base find and that is not among the known paths, renamed or not."""
     missing = [place for place in _expected_configs(revision, rules) if place not in known]
     # A renamed config counts as found under its new name; git is asked only if a config seems to be missing.
     new_names = {old: new for new, old in revision.old_names.items()} if missing else {}
     for place in missing:
         now = place if os.path.lexists(revision.root / place) else new_names.get(place, "")
         if now not in known:
-            yield place, now
+            # git knows new names from the index, whose files may be missing in the working tree.
+            yield _LostConfig(place, now if now and os.path.lexists(revision.root / now) else "")
 
 
 def _expected_configs(revision: Revision, rules: Sequence[_Rule]) -> tuple[str, ...]:
@@ -308,7 +334,7 @@ def _expected_configs(revision: Revision, rules: Sequence[_Rule]) -> tuple[str, 
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results with DPC408 at lost configs, then one for each gone file and each weakened search.
+    """Return the results with DPC408 at dropped configs, then one for each gone file and each weakened search.
 
     Args:
         results: of the files in `scope.paths`.
@@ -316,31 +342,28 @@ def with_scope_problems(
         severity: of a config that is no longer found; a weakened search is a warning at most.
         strict: whether a warning fails a file.
     """
-    fails = severity is Severity.ERROR or (strict and severity is Severity.WARNING)
-    judged = (
-        _with_scope_problem(result, scope.dropped[result.path], severity, fails=fails)
-        if result.path in scope.dropped
-        else result
-        for result in results
-    )
-    gone = (
-        _with_scope_problem(Result(path=path, verdict=Verdict.PASSED), message, severity, fails=fails)
-        for path, message in scope.gone.items()
-    )
+    add_problem = partial(_with_scope_problem, strict=strict)
     # Without its pattern a search may still find every file that there is: that alone fails nobody.
     milder = Severity.WARNING if severity is Severity.ERROR else severity
-    weakened = (
-        _with_scope_problem(
-            Result(path=path, verdict=Verdict.PASSED), message, milder, fails=strict and milder is Severity.WARNING
-        )
-        for path, message in scope.weakened.items()
+    return (
+        *(
+            add_problem(result, scope.dropped[result.path], severity) if result.path in scope.dropped else result
+            for result in results
+        ),
+        *(add_problem(_passed(path), message, severity) for path, message in scope.gone.items()),
+        *(add_problem(_passed(path), message, milder) for path, message in scope.weakened.items()),
     )
-    return (*judged, *gone, *weakened)
 
 
-def _with_scope_problem(result: Result, detail: str, severity: Severity, *, fails: bool) -> Result:
-    """Return a result with DPC408 of this severity added; if it `fails`, a passed verdict becomes failed."""
+def _passed(path: str) -> Result:
+    """Return the result of a file without problems."""
+    return Result(path=path, verdict=Verdict.PASSED)
+
+
+def _with_scope_problem(result: Result, detail: str, severity: Severity, *, strict: bool) -> Result:
+    """Return a result with DPC408 added; if that is an error or, if `strict`, a warning, passed becomes failed."""
     problem = Problem(code="DPC408", severity=severity, detail=detail, hint=RESTORE)
+    fails = severity is Severity.ERROR or (strict and severity is Severity.WARNING)
     verdict = worst_verdict([result.verdict, Verdict.FAILED]) if fails else result.verdict
     return replace(result, verdict=verdict, problems=(*result.problems, problem))
 
@@ -351,31 +374,27 @@ def _given_rules(revision: Revision, current: Path, patterns: Sequence[str]) -> 
     return tuple(_Rule(folder=folder, pattern=pattern) for pattern in patterns if "*" in pattern)
 
 
-def _search_rules(revision: Revision, current: Path) -> Iterator[_Rule]:
-    """Yield the rules by which a search finds configs at the base: those of the nearest folder that has any.
-
-    Known file names in a folder win over the patterns of its pyproject.toml.
-    """
-    for folder in (revision.path_from_top(str(each)) for each in folders_to_search(current)):
-        own = [name for name in NAMES if revision.matching(folder, name)]
-        if own:
-            yield from (_Rule(folder=folder, pattern=name) for name in own)
-            return
-        patterns = _patterns(revision, folder)
-        if patterns:
-            stated_in = posixpath.normpath(posixpath.join(folder, PYPROJECT))
-            yield from (_Rule(folder=folder, pattern=pattern, stated_in=stated_in) for pattern in patterns)
-            return
+def _search_rules(revision: Revision, current: Path) -> tuple[_Rule, ...]:
+    """Return the rules by which a search finds configs at the base: those of the nearest folder that has any."""
+    folders = (revision.path_from_top(str(folder)) for folder in folders_to_search(current))
+    return next(filter(None, (_folder_rules(revision, folder) for folder in folders)), ())
 
 
-def _patterns(revision: Revision, folder: str) -> list[str]:
-    """Return `tool.dpcalc.configs` of a folder's pyproject.toml at a revision; [] if absent or unreadable."""
+def _folder_rules(revision: Revision, folder: str) -> tuple[_Rule, ...]:
+    """Return a rule for each known config name that a folder has at the base, else the rules of its pyproject.toml."""
+    own = tuple(_Rule(folder=folder, pattern=name) for name in NAMES if revision.matching(folder, name))
+    return own or _pyproject_rules(revision, folder)
+
+
+def _pyproject_rules(revision: Revision, folder: str) -> tuple[_Rule, ...]:
+    """Return a rule for each pattern in `tool.dpcalc.configs` of a folder at the base; () if absent or unreadable."""
     place = posixpath.normpath(posixpath.join(folder, PYPROJECT))
     try:
         data = revision.content(place, limit=MAX_BYTES)
-        return [] if data is None else config_patterns(data, place)
+        patterns = [] if data is None else config_patterns(data, place)
     except (ConfigError, Refusal):
-        return []
+        patterns = []
+    return tuple(_Rule(folder=folder, pattern=pattern, stated_in=place) for pattern in patterns)
 
 
 def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:

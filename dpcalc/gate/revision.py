@@ -4,6 +4,7 @@ import os
 import posixpath
 import shutil
 import subprocess
+from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -116,24 +117,32 @@ class Revision:
         joined = posixpath.normpath(posixpath.join(folder, pattern))
         if posixpath.isabs(pattern) or joined.split("/")[0] == "..":
             return ()
+        if not is_pattern(joined):
+            return (joined,) if self._object_of_kind(joined, "blob") else ()
         try:
-            top, parts = split_pattern(joined) if is_pattern(joined) else (joined, ())
+            top, parts = split_pattern(joined)
         except ValueError:  # a pattern that nothing can match
             return ()
-        try:
-            entry = self._object_at(top)
-        except Refusal:  # a link that leads nowhere
-            return ()
-        if not parts:
-            return (top,) if entry is not None and entry.kind == "blob" else ()
-        if entry is None or entry.kind != "tree":
-            return ()
-        listed = _git(self.root, "ls-tree", "-r", "-z", "--name-only", entry.name).decode(errors="surrogateescape")
-        names = (name for name in listed.split("\0") if name and matches(name.split("/"), parts))
+        names = (name for name in self._files_below(top) if matches(name.split("/"), parts))
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
+    def _files_below(self, folder: str) -> Iterator[str]:
+        """Yield the paths, relative to a folder, of all files below it; nothing if it is no folder."""
+        tree = self._object_of_kind(folder, "tree")
+        if tree is not None:
+            listed = _git(self.root, "ls-tree", "-r", "-z", "--name-only", tree.name).decode(errors="surrogateescape")
+            yield from filter(None, listed.split("\0"))
+
+    def _object_of_kind(self, place: str, kind: str) -> _Object | None:
+        """Return the git object at a path, links followed; None if absent, of another kind, or refused."""
+        try:
+            entry = self._object_at(place)
+        except Refusal:  # a link that leads nowhere
+            return None
+        return entry if entry is not None and entry.kind == kind else None
+
     def _object_at(self, place: str) -> _Object | None:
-        """Return the git object at a path, links followed; None if absent, Refusal for a dead link or a line break.
+        """Find the object at a path, links followed; None if absent, Refusal for a dead link, InputError if not cloned.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
@@ -145,14 +154,18 @@ class Revision:
         request = f"{self.commit}:{'' if place == '.' else place}\n".encode(errors="surrogateescape")
         reply = _git(self.root, "cat-file", "--batch-check", "--follow-symlinks", stdin=request).split(b"\n")[0]
         if reply.endswith(b" missing"):
-            if self._mode_at(place):  # the revision has it, and the clone lacks its content
-                shown = visible(f"{self.name}:{place}")
-                raise InputError(f"--base: expected {shown} in this clone, got only its name; {_PARTIAL}")
+            self._refuse_partial_clone(place)
             return None
         name, kind, size = reply.decode(errors="replace").split(" ") if reply.count(b" ") == 2 else ("", "", "0")
         if kind not in {"blob", "tree", "commit", "tag"}:
             raise Refusal("DPC110", "is no regular file of the repository", "")
         return _Object(name=name, kind=kind, size=int(size))
+
+    def _refuse_partial_clone(self, missing_place: str) -> None:
+        """Raise InputError if the revision names a file whose content git calls missing: a partial clone lacks it."""
+        if self._mode_at(missing_place):
+            shown = visible(f"{self.name}:{missing_place}")
+            raise InputError(f"--base: expected {shown} in this clone, got only its name; {_PARTIAL}")
 
     def follow_links(self, place: str) -> str:
         """Return a path with this revision's links followed; Refusal if they leave the repository or are over 40.
@@ -164,9 +177,7 @@ class Revision:
         for _ in range(_MAX_LINKS):
             if self._mode_at(place) in _FILES:
                 return place
-            parts = place.split("/")
-            heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
-            link = next((head for head in heads if self._mode_at(head) == _LINK), None)
+            link = self._first_link(place)
             if link is None:
                 return place
             target = _git(self.root, "cat-file", "blob", f"{self.commit}:{link}").decode(errors="surrogateescape")
@@ -174,6 +185,12 @@ class Revision:
             if posixpath.isabs(place) or place == ".." or place.startswith("../"):
                 raise Refusal("DPC110", "is a symbolic link that leaves the repository", "")
         raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
+
+    def _first_link(self, place: str) -> str | None:
+        """Return the shortest leading part of a path that is a symbolic link; None if there is none."""
+        parts = place.split("/")
+        heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return next((head for head in heads if self._mode_at(head) == _LINK), None)
 
     def _mode_at(self, place: str) -> str:
         """Return git's mode of the entry at a path, links not followed; "" if there is none."""
@@ -245,13 +262,13 @@ def find_revision(name: str, folder: Path) -> Revision:
     root = _outermost_same(folder, git_root(Path.cwd())) or git_root(folder)
     if root is None:
         raise InputError(f"--base: expected files in a git repository, got {visible(str(folder))}, which is in none")
-    commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", fails_with=b"")
-    if not commit:
+    ended = _run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if ended.returncode and not ended.stderr.strip():  # quietly: git knows no such commit
         raise UnknownRevisionError(
             f"--base: expected a revision that git has here, got `{visible(name)}`; fetch it first "
             "(actions/checkout: `fetch-depth: 0`; GitLab: `GIT_DEPTH: 0`; else `git fetch`)"
         )
-    return Revision(name=name, root=root, commit=commit.decode().strip())
+    return Revision(name=name, root=root, commit=_output(ended).decode().strip())
 
 
 def _outermost_same(folder: Path, root: Path | None) -> Path | None:
@@ -262,21 +279,22 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
     return next((each for each in (*reversed(folder.parents), folder) if os.path.realpath(each) == real), None)
 
 
-def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Run git without hooks and fetches, and return its output; InputError if missing, failing or over 60 s.
+def _git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
+    """Return the output of a git command without hooks and fetches; InputError if missing, failing or over 60 s."""
+    return _output(_run_git(root, *words, stdin=stdin))
+
+
+def _run_git(root: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run git without hooks and fetches to its end, in success or failure; InputError if missing or over 60 s.
 
     Args:
         root: top directory of the working tree.
         words: arguments of git.
         stdin: its standard input.
-        fails_with: returned if git fails without a message; None raises.
-
-    Raises:
-        InputError: git is missing, fails, or takes more than `_GIT_SECONDS`.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     try:
-        ended = subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
+        return subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
             (_git_path(), *_SETTINGS, "-C", str(root), *words),
             input=stdin,
             capture_output=True,
@@ -286,11 +304,13 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"--base: expected git to answer within {_GIT_SECONDS:g} s; it did not") from None
+
+
+def _output(ended: subprocess.CompletedProcess[bytes]) -> bytes:
+    """Return what git printed; InputError with its complaint if it failed."""
     if ended.returncode == 0:
         return ended.stdout
     complaint = visible(" ".join(ended.stderr.decode(errors="replace").split())[:500])
-    if fails_with is not None and not complaint:
-        return fails_with
     way_out = f"; {_PARTIAL}" if "promisor" in complaint else ""
     raise InputError(f"--base: git cannot do that: {complaint or f'exit code {ended.returncode}'}{way_out}")
 

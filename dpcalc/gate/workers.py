@@ -74,25 +74,26 @@ def _queue_tasks(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
 
 
 def _pickled_answer(function: Function, task: bytes, memory: int | None) -> bytes:
-    """Return the pickled answer to a task, or the exception that it raised, pickled.
-
-    The traceback becomes a note. Lack of memory is an OutOfMemoryError, an exception that cannot be pickled a
-    RuntimeError.
-    """
+    """Return the pickled answer to a task, or the exception in its place; for lack of memory an OutOfMemoryError."""
     try:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
     except MemoryError:
         allowed = "" if memory is None else f" within {memory / 1e9:g} GB"
         return pickle.dumps(OutOfMemoryError(f"no answer{allowed} of memory; --memory-limit allows more"))
     except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
-        # A traceback does not travel in a pickle; a note does.
-        error.add_note("".join(traceback.format_exception(error)))
-        try:
-            parcel = pickle.dumps(error)
-            pickle.loads(parcel)  # noqa: S301  our own, of a moment ago
-        except Exception:  # noqa: BLE001  an exception that cannot travel
-            return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
-        return parcel
+        return _pickled_error(error)
+
+
+def _pickled_error(error: Exception) -> bytes:
+    """Return an exception pickled, its traceback as a note; in place of one that cannot be pickled a RuntimeError."""
+    # A traceback does not travel in a pickle; a note does.
+    error.add_note("".join(traceback.format_exception(error)))
+    try:
+        parcel = pickle.dumps(error)
+        pickle.loads(parcel)  # noqa: S301  our own, of a moment ago
+    except Exception:  # noqa: BLE001  an exception that cannot travel
+        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    return parcel
 
 
 def limit_memory(memory: int) -> None:
@@ -314,31 +315,6 @@ class Workers(Generic[T, R]):
             if pipe is not None:
                 with suppress(OSError):  # what was not yet sent cannot be any more
                     pipe.close()
-
-
-def answers(  # noqa: PLR0913  those of `Workers`
-    function: Callable[[T], R],
-    tasks: Sequence[T],
-    *,
-    processes: int = PROCESSES,
-    memory: int | None = None,
-    deadline: float = math.inf,
-    seconds: float = math.inf,
-    on_progress: OnProgress = ignore_progress,
-) -> tuple[R | Exception, ...]:
-    """Return one answer for each task, in order, computed by processes that end with the call; see `Workers.answers`.
-
-    Args:
-        function: as for `Workers`.
-        tasks: the arguments.
-        processes: as for `Workers`.
-        memory: as for `Workers`.
-        deadline: as for `Workers.answers`.
-        seconds: as for `Workers.answers`.
-        on_progress: as for `Workers.answers`.
-    """
-    with Workers(function, processes=processes, memory=memory) as workers:
-        return workers.answers(tasks, deadline=deadline, seconds=seconds, on_progress=on_progress)
 
 
 def _command() -> list[str]:

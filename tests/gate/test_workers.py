@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from dpcalc.errors import OutOfMemoryError, OutOfTimeError
-from dpcalc.gate.workers import Workers, answers
+from dpcalc.gate.workers import Workers
 from tests.gate.worker_tasks import act
+
+
+def answers(function, tasks, *, memory=None, **limits):
+    with Workers(function, memory=memory) as workers:
+        return workers.answers(tasks, **limits)
 
 
 def test_answers_come_in_the_order_of_the_tasks():
