@@ -270,7 +270,7 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield the paths below `top` that match, in no order; InputError for more than MAX_LINKS links to folders.
+    """Yield the matching paths below `top`; `**` follows no links; InputError for over MAX_LINKS links to folders.
 
     A link is followed where `*` or a name matches it, but not by `**`.
 

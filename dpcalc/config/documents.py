@@ -319,7 +319,7 @@ class References:
         return place
 
     def _read_document(self, place: str) -> Document:
-        """Read a located file as a Document; Refusal if it is unreadable or one more than MAX_FILES."""
+        """Read and parse a located file, without keeping it; Refusal if it is unreadable or one more than MAX_FILES."""
         if len(self._documents) > MAX_FILES:
             raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", "collect the values in fewer files")
         return read_document(text_of(self._files, place), PurePosixPath(place).suffix.lower())

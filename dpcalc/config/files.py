@@ -354,7 +354,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
-    """Context manager that yields a file with the data beside `target`, to be renamed; then its old name is gone."""
+    """Context manager with a file beside `target` that holds the data, to be renamed; then the folder is synced."""
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)
     try:

@@ -125,7 +125,7 @@ class Suggestion:
 
 
 def section_kind(path: str) -> str:
-    """Return the kind of section at a path, as a key of `schema.SECTIONS`.
+    """Return the key of `schema.SECTIONS` for a path, such as "sampling.*" for "phases[3].sampling.task".
 
     Example:
         >>> section_kind("phases[3].sampling.task"), section_kind("data.levels[0]"), section_kind("phases[2]")

@@ -413,7 +413,7 @@ def _contributing_units(scheme: Scheme, count: int, limit: int) -> int:
 
 
 def _sum_lower(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
-    """Return a lower law of the sum of `number` independent counts that each enter with probability `rate`."""
+    """Return a lower law of the sum of counts that enter with probability `rate`: rare numbers of them are dropped."""
     if max(each) == 1:
         return drop_rare_tail(binomial(number, rate * each[1]))
     total: CountDistribution = {}

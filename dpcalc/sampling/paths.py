@@ -249,7 +249,7 @@ class PathTable:
         return tuple(self._path(at, phase, place) for phase in range(len(self.hierarchies)))
 
     def _path(self, at: int, phase: int, place: tuple[int, ...]) -> Path:
-        """Return row `at` of the table as the path of one phase."""
+        """Return row `at` as the path of one phase, with the fewest units in frames whose place is not known."""
         levels = self.hierarchies[phase].levels[: self.unit]
         counts = tuple(
             self._fewest_units(level, count, is_known=bool(place))

@@ -272,11 +272,12 @@ def _examined_counts(largest: int) -> Iterator[int]:
 
 
 def _kept_indices(number: int) -> list[int]:
-    """Return at most 48 of the indices below `number`: the first 24, and 24 spread evenly over the others."""
+    """Return all indices below `number` if they are at most 48, else the first 24 and 24 spread over the others."""
     # Small counts are kept one by one: most of the mass is there.
     kept = list(range(min(number, _POINTS // 2)))
     extra = number - len(kept)
-    return kept + [len(kept) + extra * i // (_POINTS // 2) for i in range(min(extra, _POINTS // 2))]
+    spread = min(extra, _POINTS // 2)
+    return kept + [len(kept) + extra * i // spread for i in range(spread)]
 
 
 class _ChernoffBound(NamedTuple):
@@ -349,7 +350,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return a law of a capped draw's sum: the path's unit adds `inner`, each other one `each`, or 0 if above 32.
+    """Return a law of a capped draw's sum: the path's unit adds `inner`, each other one `each`, or 0 if over 32 units.
 
     Args:
         scheme: of the frame.

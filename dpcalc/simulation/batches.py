@@ -214,7 +214,7 @@ def _period_inclusion(levels: Sequence[Level], rates: Sequence[Fraction]) -> flo
 
 
 def _pass_inclusion(hierarchy: Hierarchy, allocation: Allocation, rates: Sequence[Fraction]) -> float:
-    """Return the probability that a unit of the allocated level, or of one below it, is drawn in a pass."""
+    """Return the probability that a unit, of the allocated level or below, is drawn in one of its steps of a pass."""
     # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
     in_step = math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate
     return _any_of(allocation.visits(allocation.steps_of_a_pass), float(in_step))
@@ -411,7 +411,7 @@ def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
 
 
 def _draws_by_declared_sizes(level: Level, scheme: Scheme, parent_draws: Array) -> Array:
-    """Return the expected draws of (the first unit, all others) of a level whose sizes are only declared.
+    """Return the expected draws of (the first unit, all others), the first of the fewest siblings, the others of most.
 
     Args:
         level: of the units.

@@ -41,7 +41,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Draw units of each frame by a scheme, as (frame, index in it); all units if steps share them out in passes.
+    """Draw units of each frame by a scheme, as (frame, index in it); of a shuffle all, in the order of the pass.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -108,7 +108,7 @@ def _draw_one_by_one(number: int, sizes: IntArray, rng: Generator) -> IntArray:
 
 
 def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw `number` distinct units of each frame, or all of a smaller one, by smallest random keys; one row of all."""
+    """Draw `number` distinct units of each frame, or all of a smaller one, by random keys; return their indices."""
     max_size = int(sizes.max(initial=0))
     pieces = [np.zeros(0, dtype=np.int64)]
     rows = max(1, CHUNK // max(max_size, 1))
@@ -318,7 +318,7 @@ def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> tuple[IntAr
 
 
 def round_cost(hierarchy: Hierarchy) -> float:
-    """Return the estimated time of drawing one round, in units looked at, at least 1; InputError if it is too long.
+    """Return the time of drawing a round, all steps of a pass, in units looked at; InputError if it is too long.
 
     Raises:
         InputError: more units than can be drawn.

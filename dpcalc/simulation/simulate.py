@@ -108,7 +108,7 @@ def no_release_reason(plan: Plan, phase: Phase) -> str:
 
 
 def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Check, ...]:
-    """Draw releases of a lone unit and check delta in both directions, at the epsilon that delta 0.01 costs.
+    """Draw releases of a lone unit and check that delta is at most the certified one, at the epsilon of delta 0.01.
 
     Args:
         plan: the training run.
