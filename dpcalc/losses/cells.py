@@ -86,23 +86,14 @@ class Cells:
         return math.ldexp(1.0, self.level)
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Part of a segment with monotone loss.
-
-    Attributes:
-        segment: the segment.
-        y: points, shape (n,).
-        loss: loss at each point, shape (n,).
-        weight: wanted number of cells per length, up to a factor, shape (n,).
-        widest: largest width of a cell at each point, shape (n,).
-    """
+class _Piece(NamedTuple):
+    """Part of a segment with monotone loss, sampled at points y, rising, shape (n,)."""
 
     segment: Segment
     y: Array
     loss: Array
-    weight: Array
-    widest: Array
+    weight: Array  # wanted number of cells per length, up to a factor
+    widest: Array  # largest width of a cell
 
 
 class _TiltedAtoms(NamedTuple):
@@ -132,8 +123,6 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
     edges = _edges_on_lattices(ends, atoms.loss, spacing, gap)
     mass, loss, overshoot = _cell_nodes(pieces, rough, edges * spacing, atoms, aim)
-    # A very negative loss may hold next to no tilted mass, or the least a node may have; no node has more mass than 1.
-    plain = float(np.exp(np.minimum(aim.log_norm - aim.tilt * loss + np.log(mass), 0.0)).sum())
     return Cells(
         tilt=aim.tilt,
         log_norm=aim.log_norm,
@@ -144,9 +133,16 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         mass=mass,
         loss=loss,
         zero_loss_mass=curve.zero_loss_mass * math.exp(-aim.log_norm),
-        below=max(0.0, 1 - curve.zero_loss_mass - curve.infinity_mass - plain) * math.exp(-aim.log_norm),
+        below=_left_out(curve, mass, loss, aim),
         overshoot=overshoot,
     )
+
+
+def _left_out(curve: LossCurve, mass: Array, loss: Array, aim: Resolution) -> float:
+    """Return the P mass, times e^-log_norm, that quadrature nodes with these tilted masses and losses leave out."""
+    # A very negative loss may hold next to no tilted mass, or the least a node may have; no node has more mass than 1.
+    plain = float(np.exp(np.minimum(aim.log_norm - aim.tilt * loss + np.log(mass), 0.0)).sum())
+    return max(0.0, 1 - curve.zero_loss_mass - curve.infinity_mass - plain) * math.exp(-aim.log_norm)
 
 
 def _rough_edges(pieces: list[_Piece], aim: Resolution) -> list[Array]:
@@ -201,7 +197,7 @@ def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
 
 
 def _monotone_pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
-    """Return the pieces of a segment with monotone loss where its tilted density is not negligible; [] if nowhere."""
+    """Cut a segment where its tilted density matters into pieces of monotone loss, with the cell widths they need."""
     sampled = _sample_tilted_density(segment, aim)
     if sampled is None:
         return []
@@ -214,24 +210,35 @@ def _monotone_pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     return [_Piece(segment, y[run], loss[run], weight[run], widest[run]) for run in runs]
 
 
-def _sample_tilted_density(segment: Segment, aim: Resolution) -> tuple[Array, Array, Array] | None:
-    """Return (y, tilted density, loss) at 400 points or more where the density is not negligible; None if nowhere."""
-    pair = segment.pair
+class _Sampled(NamedTuple):
+    """Points, rising, with tilted density and loss at each, shape (n,)."""
+
+    y: Array
+    density: Array
+    loss: Array
+
+
+def _sample_tilted_density(segment: Segment, aim: Resolution) -> _Sampled | None:
+    """Sample the tilted density at 400 points or more over the range where it is not negligible; None if nowhere."""
     low, high = reach(segment, aim.tilt, aim.truncated_mass)
-    if low >= high:
+    rough = _non_negligible(segment, rough_points(segment.pair, low, high), aim) if low < high else None
+    if rough is None:
         return None
-    y = rough_points(pair, low, high)
-    for again in range(2):  # the whole reach first, then what is not negligible
-        log_p, loss = segment.log_density_and_loss(y)
-        density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
-        used = np.flatnonzero(density * pair.deviation > NEGLIGIBLE)
-        if not used.size:
-            return None
-        y = y[max(0, used[0] - 1) : used[-1] + 2]
-        if not again:
-            min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
-            y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(pair, y)), np.ceil(min_parts)))
-    return y, density[max(0, used[0] - 1) : used[-1] + 2], loss[max(0, used[0] - 1) : used[-1] + 2]
+    y = rough.y
+    min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
+    y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)), np.ceil(min_parts)))
+    return _non_negligible(segment, y, aim)
+
+
+def _non_negligible(segment: Segment, y: Array, aim: Resolution) -> _Sampled | None:
+    """Sample the tilted density at those of y from just before to just after it is above 1e-20; None if it never is."""
+    log_p, loss = segment.log_density_and_loss(y)
+    density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
+    used = np.flatnonzero(density * segment.pair.deviation > NEGLIGIBLE)
+    if not used.size:
+        return None
+    kept = slice(max(0, used[0] - 1), used[-1] + 2)
+    return _Sampled(y[kept], density[kept], loss[kept])
 
 
 def turning_points(loss: Array) -> list[int]:
@@ -280,7 +287,7 @@ def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
 
 
 def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: int, aim: Resolution) -> int:
-    """Return by how many doublings, at most 13, the spacing of far losses may grow within an eighth of the budget."""
+    """Return how often, up to 13, the spacing of far losses can double within budget / 8 and 1 / (16 (1 + tilt))."""
     # When in every round each of the ROUND losses that meet a far loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
     while gap < _MAX_DOUBLINGS and is_far.any():
@@ -311,7 +318,7 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 def points_with_losses(
     segment: Segment, y: Array, loss: Array, losses: Array, max_miss: float = 0.0
 ) -> tuple[Array, float]:
-    """Find the points at which a monotone loss takes the given values in its range; return (points, largest miss).
+    """Find by secants where a monotone loss takes those of `losses` in its range; return (points, largest miss).
 
     Args:
         segment: whose loss is read.
@@ -412,7 +419,7 @@ def _merge_cells(cut: Cells) -> tuple[Array, Array]:
 
 
 def _merge_onto_lattices(cut: Cells, mass: Array, loss: Array) -> tuple[list[int], list[float]]:
-    """Merge sorted atoms onto lattice points, wider apart beyond the border; return (indices, tilted masses)."""
+    """Merge sorted atoms below, within and above the border onto lattice points; return (indices, tilted masses)."""
     limit, wide = cut.border * cut.spacing, 1 << cut.gap
     places: list[int] = []
     points: list[float] = []
@@ -424,23 +431,16 @@ def _merge_onto_lattices(cut: Cells, mass: Array, loss: Array) -> tuple[list[int
 
 
 class _Centered(NamedTuple):
-    """Cells and their merged atoms, with the loss through which the lattice is laid.
+    """Merged atoms of cells, shape (n,), with the loss `origin` through which the lattice is laid."""
 
-    Attributes:
-        cut: the cells, with the mass that is exactly at `origin`.
-        mass: tilted masses of the other atoms, shape (n,).
-        loss: their losses, shape (n,).
-        origin: the loss.
-    """
-
-    cut: Cells
+    cut: Cells  # with the mass exactly at `origin` as its zero_loss_mass
     mass: Array
     loss: Array
     origin: float
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
-    """Choose the heaviest lattice cell's merged loss as origin; its mass becomes zero_loss_mass unless `_is_split`."""
+    """Take the heaviest lattice cell's merged loss as origin; on one lattice its mass becomes zero_loss_mass."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     is_split = _is_split(cut, loss)
@@ -472,7 +472,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return these masses, normalized, as a LossPmf if losses are all near 0 or all far from it, else as a SplitPmf."""
+    """Return these masses and `zero_loss_mass` at index 0 as a LossPmf, or SplitPmf if some are near 0, some far."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True

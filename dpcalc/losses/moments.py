@@ -115,7 +115,7 @@ class RevealedSubsampleMoments:
         return mixed, slope * np.exp(math.log(self.rate) + value - mixed)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return (variance, fourth cumulant) of the loss tilted by e^{order L}; the steps' skewness is neglected."""
+        """Return (variance, fourth cumulant) of the mixture tilted by e^{order L}; the steps' skewness is neglected."""
         # Under the tilt the loss is 0, or with probability `drawn` that of the steps: a mixture of two.
         at = np.array([order])
         inside, mean = (float(values[0]) for values in self.steps.cumulants(at))
@@ -150,8 +150,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return how many ends of segments share a truncated mass: two for each segment, at least one for each copy."""
-    # At least one for each step: the mass that may be truncated is shared out by this number.
+    """Return how many ends of segments share a truncated mass, also under public draws: at least 1 for each copy."""
     total = 0
     for curve, count in counts:
         match curve:
@@ -166,7 +165,7 @@ def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
 
 
 def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the probability under P that any loss is infinite; steps known by RDP count as never infinite."""
+    """Return the P mass of any loss being infinite, rate times as likely under a public draw; 0 for RDP curves."""
     # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
     log_finite = 0.0
     for curve, count in counts:
@@ -183,7 +182,7 @@ def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return an upper bound on the sum of the finite losses, each taken as at least 0; inf with RDP curves."""
+    """Return an upper bound on the sum of all finite losses >= 0, also under public draws; inf with RDP curves."""
     total = 0.0
     for curve, count in counts:
         match curve:
@@ -236,7 +235,7 @@ def composed_moments(
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return the log moments of a step, accurate for orders up to `max_order`; an RDP curve is returned itself.
+    """Return the log moments of a step, or of all under a public draw, up to `max_order`; an RDP curve is returned.
 
     Args:
         curve: one step in one direction, steps under a public draw, or a step known by RDP.
