@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
 from dpcalc.losses.atoms import Atoms, OneWayAtoms, glued
-from dpcalc.losses.cells import points_with_losses, turning_points
-from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
+from dpcalc.losses.cells import MonotonePiece, monotone_runs, points_with_losses
+from dpcalc.losses.pair import LossCurve, length_scales, rough_points, subdivided
 from dpcalc.losses.quadrature import reach
 from dpcalc.losses.ratio_lattice import (
     Estimate,
@@ -81,7 +80,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
     return trimmed(replace(law, zero=zero, infinite=infinite, error=error, total=count), estimate)
 
 
-def _resolution_for_step(curve: LossCurve, pieces: list["_Piece"], estimate: Estimate, count: int) -> Resolution:
+def _resolution_for_step(curve: LossCurve, pieces: list[MonotonePiece], estimate: Estimate, count: int) -> Resolution:
     """Return the resolution for a step's ratios in a mean of `count`; TooLargeError if no loss is within +-560."""
     log_p, losses = _some_losses(curve, pieces)
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
@@ -90,7 +89,7 @@ def _resolution_for_step(curve: LossCurve, pieces: list["_Piece"], estimate: Est
     return resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
 
 
-def _masses_on_panels(curve: LossCurve, pieces: list["_Piece"], resolution: Resolution) -> tuple[Array, Array]:
+def _masses_on_panels(curve: LossCurve, pieces: list[MonotonePiece], resolution: Resolution) -> tuple[Array, Array]:
     """Return (log P masses, losses), by rising loss, of atoms and of panels that do not cross a lattice point."""
     parts = [_atoms(curve)]
     for piece in pieces:
@@ -118,7 +117,7 @@ class _FloatRatios(NamedTuple):
 
 
 def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Keep a step's ratios within e^+-560 and bound the others by `estimate`; TooLargeError if most are infinite."""
+    """Bound ratios outside e^+-560 by 0, infinity or e^+-560, as `estimate` asks; TooLargeError if most are infinite."""
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)
@@ -149,15 +148,7 @@ def _without_zero(kept: _FloatRatios, small_mass: float) -> _FloatRatios:
     )
 
 
-class _Piece(NamedTuple):
-    """Part of a segment on which the loss is monotone, sampled at points y, rising."""
-
-    segment: Segment
-    y: Array
-    loss: Array
-
-
-def _pieces(curve: LossCurve) -> list[_Piece]:
+def _pieces(curve: LossCurve) -> list[MonotonePiece]:
     """Cut a step's segments into pieces on which the loss is monotone; a segment without mass has none."""
     pieces = []
     for segment in curve.segments:
@@ -166,12 +157,11 @@ def _pieces(curve: LossCurve) -> list[_Piece]:
             y = rough_points(segment.pair, low, high)
             y = subdivided(y, np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)))
             loss = segment.log_density_and_loss(y)[1]
-            bounds = pairwise([0, *turning_points(loss), y.size - 1])
-            pieces += [_Piece(segment, y[i : j + 1], loss[i : j + 1]) for i, j in bounds if j > i]
+            pieces += [MonotonePiece(segment, y[run], loss[run]) for run in monotone_runs(loss)]
     return pieces
 
 
-def _some_losses(curve: LossCurve, pieces: list[_Piece]) -> tuple[Array, Array]:
+def _some_losses(curve: LossCurve, pieces: list[MonotonePiece]) -> tuple[Array, Array]:
     """Return (log P masses, losses) by rising loss, only accurate enough to choose a lattice."""
     parts = [_atoms(curve)]
     for piece in pieces:
@@ -189,9 +179,9 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
     return log_masses, losses
 
 
-def _panels(piece: _Piece, ends: Array) -> tuple[Array, Array]:
+def _panels(piece: MonotonePiece, ends: Array) -> tuple[Array, Array]:
     """Cut a piece at its points and where its loss is in `ends`; return each panel's (log P mass, log P / Q mass)."""
-    inner, _ = points_with_losses(piece.segment, piece.y, piece.loss, sorted_unique(ends))
+    inner, _ = points_with_losses(piece, sorted_unique(ends))
     edges = sorted_unique(np.append(piece.y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
     nodes, log_weight = gauss_legendre_panels(edges, order=_NODES)
@@ -238,21 +228,21 @@ class _Cells(NamedTuple):
     high: Array
     number: int
 
-    @classmethod
-    def of(cls, curve: LossCurve, number: int, log_count: float) -> "_Cells":
-        """Cut a step, `number` ratios of the mean, into cells of equal width in loss, those without mass left out."""
-        pieces = _pieces(curve)
-        log_p, losses = _atoms(curve)
-        span = np.ptp(np.concatenate([losses, *(piece.loss[[0, -1]] for piece in pieces)]))
-        step = max(float(span), 1.0) / _CELLS
-        parts = [(log_p, losses)]
-        for piece in pieces:
-            ends = np.arange(math.floor(piece.loss.min() / step), math.ceil(piece.loss.max() / step) + 1) * step
-            parts.append(_panels(piece, ends))
-        log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        cells, place = np.unique(np.floor(losses / step), return_inverse=True)
-        sums = [log_sum_exp_by_index(place, logs, size=cells.size) for logs in (log_p, log_p - losses)]
-        return cls(sums[0] + math.log(number) - log_count, sums[1], cells * step, (cells + 1) * step, number)
+
+def _cells_of(curve: LossCurve, number: int, log_count: float) -> _Cells:
+    """Cut a step, `number` ratios of the mean, into cells of equal width in loss, those without mass left out."""
+    pieces = _pieces(curve)
+    log_p, losses = _atoms(curve)
+    span = np.ptp(np.concatenate([losses, *(piece.loss[[0, -1]] for piece in pieces)]))
+    step = max(float(span), 1.0) / _CELLS
+    parts = [(log_p, losses)]
+    for piece in pieces:
+        ends = np.arange(math.floor(piece.loss.min() / step), math.ceil(piece.loss.max() / step) + 1) * step
+        parts.append(_panels(piece, ends))
+    log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    cells, place = np.unique(np.floor(losses / step), return_inverse=True)
+    sums = [log_sum_exp_by_index(place, logs, size=cells.size) for logs in (log_p, log_p - losses)]
+    return _Cells(sums[0] + math.log(number) - log_count, sums[1], cells * step, (cells + 1) * step, number)
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
@@ -268,7 +258,7 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
     log_count = math.log(sum(number for _, number in bins))
     if not all(_are_large(curve, log_count) for curve, _ in bins):
         return None
-    cells = [_Cells.of(curve, number, log_count) for curve, number in bins]
+    cells = [_cells_of(curve, number, log_count) for curve, number in bins]
     infinite = share * math.fsum(curve.infinity_mass * number for curve, number in bins) / math.exp(log_count)
     if estimate is Estimate.UPPER:
         return _large_ratios_above(cells, log_count, share=share, infinite=infinite)
@@ -430,14 +420,8 @@ def pair_of(
     log_q, log_p = np.log(q), np.log(q) + losses
     if estimate is Estimate.UPPER:
         missed = 0.0 if rare is None else math.exp(-_RARE)
-        above = losses > 0
-        return glued(
-            (log_p[above] + raised, (losses + margin)[above]),
-            (log_q[~above] + raised, (losses - margin)[~above]),
-            infinity_mass=infinite + 2 * missed,
-            only_other=zero + missed,
-            max_losses=_MAX_LOSSES,
-        )
+        mean = _MeanLosses(losses, log_p + raised, log_q + raised, infinite + 2 * missed, zero + missed)
+        return _upper_bound(mean, margin)
     # With a small probability nothing is released: that covers masses that are too large by round-off.
     lowered = math.exp(-raised)
     mean = _MeanLosses(losses, log_p - raised, log_q - raised, infinite * lowered, zero * lowered)
@@ -488,6 +472,18 @@ def _places_to_keep(ratios: Array, masses: Array) -> NDArray[np.int64]:
     below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
     places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
     return sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
+
+
+def _upper_bound(mean: _MeanLosses, margin: Array) -> Atoms:
+    """Return the pair that bounds both directions from above, losses moved away from 0 by `margin`."""
+    above = mean.losses > 0
+    return glued(
+        (mean.log_p[above], (mean.losses + margin)[above]),
+        (mean.log_q[~above], (mean.losses - margin)[~above]),
+        infinity_mass=mean.infinite,
+        only_other=mean.zero,
+        max_losses=_MAX_LOSSES,
+    )
 
 
 def _lower_bound(mean: _MeanLosses, margin: Array, estimate: Estimate) -> OneWayAtoms:
