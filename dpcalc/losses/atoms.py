@@ -480,7 +480,7 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
 
 
 def _linked(pair: Atoms, chain: Atoms) -> Atoms:
-    """Return an upper bound on (P_0, P_2) from those on (P_0, P_1) and (P_1, P_2), losses added by falling losses."""
+    """Return an upper bound on (P_0, P_2) from bounds on (P_0, P_1) and (P_1, P_2), their losses coupled under P_1."""
     # The losses add up along the measure in the middle, P_1, coupled by falling losses under both neighbours.
     widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
     in_both = outer > -np.inf

@@ -200,7 +200,7 @@ def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
 
 
 def _weighted_pieces(segment: Segment, aim: Resolution) -> list[_WeightedPiece]:
-    """Cut a segment where its tilted density matters into pieces of monotone loss, with the cell widths they need."""
+    """Cut a segment, where its tilted density counts, into pieces of monotone loss with the cell widths they need."""
     sampled = _sample_tilted_density(segment, aim)
     if sampled is None:
         return []
@@ -234,7 +234,7 @@ def _sample_tilted_density(segment: Segment, aim: Resolution) -> _Sampled | None
 
 
 def _non_negligible(segment: Segment, y: Array, aim: Resolution) -> _Sampled | None:
-    """Sample the tilted density at those of y from just before to just after it is above 1e-20; None if it never is."""
+    """Sample the tilted density at points y, less both ends where it is negligible; None if nothing is left."""
     log_p, loss = segment.log_density_and_loss(y)
     density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
     used = np.flatnonzero(density * segment.pair.deviation > NEGLIGIBLE)
@@ -290,7 +290,7 @@ def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
 
 
 def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: int, aim: Resolution) -> int:
-    """Return how often, up to 13, the spacing of far losses can double within budget / 8 and 1 / (16 (1 + tilt))."""
+    """Return how often, at most 13 times, far losses' spacing can double within budget / 8 and 1 / (16 (1 + tilt))."""
     # When in every round each of the ROUND losses that meet a far loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
     while gap < _MAX_DOUBLINGS and is_far.any():
@@ -352,7 +352,7 @@ def points_with_losses(piece: MonotonePiece, losses: Array, max_miss: float = 0.
 
 
 def _slope_of_step(slope: Array, step: Array, before: Array, miss: Array) -> Array:
-    """Return the slope (miss - before) / step; `slope` where the miss hardly changed, or the slope by a factor of 2."""
+    """Return the slope of the last step, (miss - before) / step, or `slope` where that step is too short to tell."""
     secant = (miss - before) / np.where(step == 0, 1.0, step)
     is_telling = (np.abs(miss - before) > np.abs(before) / 2) & (secant > slope / 2) & (secant < 2 * slope)
     return np.where(is_telling, secant, slope)
@@ -470,7 +470,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return these masses and `zero_loss_mass` at index 0 as a LossPmf, or SplitPmf if some are near 0, some far."""
+    """Return these masses and `zero_loss_mass`, normalized, as a LossPmf, or SplitPmf if some are near 0, some far."""
     near = np.abs(places) <= _NEAR_POINTS
     if places.size and not near.any():
         near[:] = True

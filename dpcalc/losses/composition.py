@@ -328,21 +328,19 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Coarsen a loss within the budget, less far while that loses 4 budgets of mass and leaves <= 2^17 entries."""
+    """Coarsen a loss as far as the budget affords, less far if that loses too much mass and leaves <= 2^17 entries."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
-        if (
-            copies * (mass - float(wide.mass.sum())) < _OPTIMISTIC_FACTOR * budget * mass
-            or 2 * wide.mass.size > _MAX_FINE_ENTRIES
-        ):
+        is_cheap = copies * (mass - float(wide.mass.sum())) < _OPTIMISTIC_FACTOR * budget * mass
+        if is_cheap or 2 * wide.mass.size > _MAX_FINE_ENTRIES:
             return wide
         doublings -= 1
     return loss
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return how many doublings the budget affords `copies`, until the spacing is 1 / tilt or one cell holds all."""
+    """Return how many doublings of the spacing the budget affords, up to 1 / tilt and to one cell for all entries."""
     # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size

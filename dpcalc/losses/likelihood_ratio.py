@@ -117,7 +117,7 @@ class _FloatRatios(NamedTuple):
 
 
 def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Bound ratios outside e^+-560 by 0, infinity or e^+-560, as `estimate` asks; TooLargeError if most are infinite."""
+    """Replace ratios outside e^+-560 by 0, infinity or e^+-560, a valid bound; TooLargeError if most are infinite."""
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)
@@ -246,7 +246,7 @@ def _cells_of(curve: LossCurve, number: int, log_count: float) -> _Cells:
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
-    """Return the `mean_pair` of ratios that are 0 or so large that one decides the mean; None if others are likely.
+    """Return the `mean_pair` of ratios that are 0 or so large that one decides; None if others have P mass > 1e-18.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
@@ -284,7 +284,7 @@ class _MeanLosses(NamedTuple):
 
 
 def _large_ratios_below(cells: list[_Cells], log_count: float, *, share: float, infinite: float) -> _MeanLosses:
-    """Return the mean if one large ratio comes, rounded down, or, with Q mass 1, no large one: then 1e-12 of it."""
+    """Return the losses of a lower bound: each large ratio alone, rounded down; else, with Q mass 1, ratio 1e-12."""
     losses = np.concatenate([each.low for each in cells]) - log_count
     is_large = losses > _RARE
     # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
@@ -298,7 +298,7 @@ def _large_ratios_below(cells: list[_Cells], log_count: float, *, share: float, 
 
 
 def _large_ratios_above(cells: list[_Cells], log_count: float, *, share: float, infinite: float) -> Atoms:
-    """Return an upper bound: for losses > 0 every cell's mass at a loss of >= 50, for those < 0 the largest ratio."""
+    """Return an upper bound: each cell's P mass at a loss of >= 50, and the largest ratio's law for losses < 0."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
     log_q, losses = np.concatenate([each.log_p for each in cells]) - losses, _with_share(losses, share)
     # The other direction is bounded by the largest ratio alone.
@@ -331,7 +331,7 @@ def _largest_ratio_law(cells: list[_Cells]) -> tuple[Array, Array, float]:
 
 
 def _log_q_up_to(cells: _Cells, points: Array) -> tuple[Array, float]:
-    """Return (log Q mass of one step's cells that begin at or below each point and of ratio 0, that of ratio 0)."""
+    """Return (log Q mass of a step's ratio being 0 or in a cell that begins at or below each point, of it being 0)."""
     order = np.argsort(cells.low, kind="stable")
     low, masses = cells.low[order], np.exp(cells.log_q[order])
     missing = max(0.0, 1 - float(masses.sum()))

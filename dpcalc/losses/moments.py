@@ -150,7 +150,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return how many ends of segments share a truncated mass, also under public draws: at least 1 for each copy."""
+    """Return how many ends of segments share a truncated mass: two a segment, under public draws too, or one a copy."""
     total = 0
     for curve, count in counts:
         match curve:
@@ -165,7 +165,7 @@ def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
 
 
 def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the P mass of any loss being infinite, rate times as likely under a public draw; 0 for RDP curves."""
+    """Return the probability under P that any loss is infinite, also after public draws; RDP curves count as finite."""
     # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
     log_finite = 0.0
     for curve, count in counts:
@@ -182,7 +182,7 @@ def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return an upper bound on the sum of all finite losses >= 0, also under public draws; inf with RDP curves."""
+    """Return the sum of the steps' largest finite losses, 0 for negative ones, rounded up; inf with RDP curves."""
     total = 0.0
     for curve, count in counts:
         match curve:
@@ -235,7 +235,7 @@ def composed_moments(
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return the log moments of a step, or of all under a public draw, up to `max_order`; an RDP curve is returned.
+    """Return the log moments of a step or public draw, accurate up to `max_order`; an RDP curve is returned itself.
 
     Args:
         curve: one step in one direction, steps under a public draw, or a step known by RDP.
