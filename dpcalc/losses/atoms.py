@@ -296,9 +296,9 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return Atoms of unsorted cells, equal losses added up and too many thinned (upper bound); never without a loss.
+    """Return Atoms of unsorted cells, those at loss inf as infinity_mass, thinned to `max_losses`: an upper bound.
 
-    Mass at loss inf becomes infinity mass; cells at loss -inf are left out.
+    Masses of equal losses are added up; cells at loss -inf are left out. Without a finite loss, loss 0 is listed.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -331,8 +331,8 @@ def _add_equal_losses(losses: Array, logs: Array) -> tuple[Array, Array]:
 
 
 def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
-    """Split all but `max_losses` losses over their kept neighbours, P and Q mass unchanged: an upper bound."""
-    # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
+    """Split losses over `max_losses` of them, evenly spaced by index, P and Q mass unchanged: an upper bound."""
+    # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4).
     kept = np.linspace(0, losses.size - 1, max_losses).round().astype(np.int64)
     ends = losses[kept]
     right = np.clip(np.searchsorted(ends, losses, side="left"), 1, max_losses - 1)
@@ -473,14 +473,18 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
 
     Source: docs/theory.md, Theorem 11.5; Dong, Roth, Su 2022 (1905.02383v3), Theorem 2.14.
     """
-    # The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
     *first, chain = pairs or (Atoms(losses=(), log_masses=()),)
-    # From the last link backwards: `chain` bounds (P_i, P_k), its P_i shared with the second distribution of `pair`.
     for pair in reversed(first):
-        widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
-        in_both = outer > -np.inf
-        logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
-        missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
-        losses, logs = _raise_by_roundoff(losses, logs)
-        chain = of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=chain.only_other + missed)
+        chain = _linked(pair, chain)
     return chain
+
+
+def _linked(pair: Atoms, chain: Atoms) -> Atoms:
+    """Return an upper bound on (P_0, P_2) from bounds on (P_0, P_1) and (P_1, P_2), their losses coupled under P_1."""
+    # The losses add up along the measure in the middle, P_1, coupled by falling losses under both neighbours.
+    widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
+    in_both = outer > -np.inf
+    logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
+    missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
+    losses, logs = _raise_by_roundoff(losses, logs)
+    return of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=chain.only_other + missed)

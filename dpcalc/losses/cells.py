@@ -23,7 +23,7 @@ NODES = 3  # Gauss-Legendre nodes between neighbouring edges
 NEGLIGIBLE = 1e-20  # tilted mass per deviation that is left out: 100 times that is booked as lost
 ROUND = 16  # copies composed before a lattice is widened: fewer round more often, more make longer transforms
 _TILTED = 0.25  # tilt times the width of a cell, at most: three nodes sum e^(t loss) to 1e-10 then
-_NEAR_POINTS = 1 << 14  # lattice points on either side of 0 before the lattice may be wider
+_NEAR_POINTS = 1 << 14  # lattice points from 0 up to which no lattice is wider; a multiple of 2^_MAX_DOUBLINGS
 _MAX_CELLS = 200_000  # of a piece; more are refused with exit code 3
 _MAX_NODES = 3 << 20  # of a step: 25 MB an array, of which about ten are alive at once
 _MISS = 0.001  # share of the budget that cells which end beside lattice points may cost
@@ -58,8 +58,7 @@ class Cells:
         tilt: t.
         log_norm: log of the factor taken out of the tilted masses.
         level: lattice spacing is 2.0 ** level.
-        gap: doublings of the spacing beyond the border.
-        border: lattice index, a multiple of 2 ** gap, beyond which losses of either sign are on the wider lattice.
+        gap: doublings of the spacing beyond 2^14 lattice points from 0.
         edges: lattice indices between which the cells lie, increasing, shape (n + 1,).
         mass: tilted mass at the quadrature nodes of each cell, shape (cells, nodes).
         loss: loss at these nodes, shape (cells, nodes).
@@ -72,7 +71,6 @@ class Cells:
     log_norm: float
     level: int
     gap: int
-    border: int
     edges: Array
     mass: Array
     loss: Array
@@ -86,21 +84,18 @@ class Cells:
         return math.ldexp(1.0, self.level)
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Part of a segment with monotone loss.
-
-    Attributes:
-        segment: the segment.
-        y: points, shape (n,).
-        loss: loss at each point, shape (n,).
-        weight: wanted number of cells per length, up to a factor, shape (n,).
-        widest: largest width of a cell at each point, shape (n,).
-    """
+class MonotonePiece(NamedTuple):
+    """Part of a segment on which the loss is monotone, sampled at points y, rising, shape (n,)."""
 
     segment: Segment
     y: Array
     loss: Array
+
+
+class _WeightedPiece(NamedTuple):
+    """A piece with the number of cells per length it needs, up to a factor, and their largest width, at its points."""
+
+    piece: MonotonePiece
     weight: Array
     widest: Array
 
@@ -121,39 +116,43 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         ConvergenceError: no mass matters at this tilt, or too many cells would be needed.
         TooLargeError: too many quadrature nodes would be needed.
     """
-    pieces = [piece for segment in curve.segments for piece in _monotone_pieces(segment, aim)]
+    weighted = [piece for segment in curve.segments for piece in _weighted_pieces(segment, aim)]
     atoms = _tilted_atoms(curve, aim)
-    if not pieces and not atoms.loss.size:
+    if not weighted and not atoms.loss.size:
         raise ConvergenceError("privacy loss cells: expected some mass at the best order, found none; try --method rdp")
-    rough = _rough_edges(pieces, aim)
+    rough, pieces = _rough_edges(weighted, aim), [each.piece for each in weighted]
     nodes = [_tilted_nodes(piece.segment, edges, aim) for piece, edges in zip(pieces, rough, strict=True)]
     level, gap = _choose_lattices([*nodes, atoms], aim)
     spacing = math.ldexp(1.0, level)
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
     edges = _edges_on_lattices(ends, atoms.loss, spacing, gap)
     mass, loss, overshoot = _cell_nodes(pieces, rough, edges * spacing, atoms, aim)
-    # A very negative loss may hold next to no tilted mass, or the least a node may have; no node has more mass than 1.
-    plain = float(np.exp(np.minimum(aim.log_norm - aim.tilt * loss + np.log(mass), 0.0)).sum())
     return Cells(
         tilt=aim.tilt,
         log_norm=aim.log_norm,
         level=level,
         gap=gap,
-        border=_NEAR_POINTS,
         edges=edges,
         mass=mass,
         loss=loss,
         zero_loss_mass=curve.zero_loss_mass * math.exp(-aim.log_norm),
-        below=max(0.0, 1 - curve.zero_loss_mass - curve.infinity_mass - plain) * math.exp(-aim.log_norm),
+        below=_left_out(curve, mass, loss, aim),
         overshoot=overshoot,
     )
 
 
-def _rough_edges(pieces: list[_Piece], aim: Resolution) -> list[Array]:
+def _left_out(curve: LossCurve, mass: Array, loss: Array, aim: Resolution) -> float:
+    """Return the P mass, times e^-log_norm, that quadrature nodes with these tilted masses and losses leave out."""
+    # A very negative loss may hold next to no tilted mass, or the least a node may have; no node has more mass than 1.
+    plain = float(np.exp(np.minimum(aim.log_norm - aim.tilt * loss + np.log(mass), 0.0)).sum())
+    return max(0.0, 1 - curve.zero_loss_mass - curve.infinity_mass - plain) * math.exp(-aim.log_norm)
+
+
+def _rough_edges(pieces: list[_WeightedPiece], aim: Resolution) -> list[Array]:
     """Return each piece's cell edges in y so that rounding costs about the budget; TooLargeError for too many nodes."""
     # Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells the sum is
     # least for widths proportional to (density * slope^2)^(-1/3).
-    area = max(sum((float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), start=0.0), 1e-300)
+    area = max(sum((float(np.trapezoid(weight, piece.y)) for piece, weight, _ in pieces), start=0.0), 1e-300)
     count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
     rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
     if NODES * sum(edges.size for edges in rough) > _MAX_NODES:
@@ -179,12 +178,12 @@ def _rounded(edges: Array, wide: int) -> Array:
 
 
 def _cell_nodes(
-    pieces: list[_Piece], edges: list[Array], losses: Array, atoms: _TiltedAtoms, aim: Resolution
+    pieces: list[MonotonePiece], edges: list[Array], losses: Array, atoms: _TiltedAtoms, aim: Resolution
 ) -> tuple[Array, Array, float]:
     """Return (tilted masses, losses) at 3 nodes per cell and atom, and the largest miss of the cell ends `losses`."""
     parts, max_miss = [], _MISS * aim.budget / (aim.copies * aim.tilt)
     for piece, fine in zip(pieces, edges, strict=True):
-        inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses, max_miss=max_miss)
+        inner, overshoot = points_with_losses(piece, losses, max_miss=max_miss)
         mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
         parts.append((np.maximum(mass, 1e-300), loss, overshoot))
     parts.append((np.repeat(atoms.mass / NODES, NODES), np.repeat(atoms.loss, NODES), 0.0))
@@ -200,8 +199,8 @@ def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
     return _TiltedAtoms(mass[used], loss[used])
 
 
-def _monotone_pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
-    """Return the pieces of a segment with monotone loss where its tilted density is not negligible; [] if nowhere."""
+def _weighted_pieces(segment: Segment, aim: Resolution) -> list[_WeightedPiece]:
+    """Cut a segment, where its tilted density counts, into pieces of monotone loss with the cell widths they need."""
     sampled = _sample_tilted_density(segment, aim)
     if sampled is None:
         return []
@@ -210,46 +209,57 @@ def _monotone_pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     weight = np.cbrt(density * slope**2)
     widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * length_scales(segment.pair, y))
     widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
-    runs = [slice(i, j + 1) for i, j in pairwise([0, *turning_points(loss), y.size - 1]) if j > i]
-    return [_Piece(segment, y[run], loss[run], weight[run], widest[run]) for run in runs]
+    runs = monotone_runs(loss)
+    return [_WeightedPiece(MonotonePiece(segment, y[run], loss[run]), weight[run], widest[run]) for run in runs]
 
 
-def _sample_tilted_density(segment: Segment, aim: Resolution) -> tuple[Array, Array, Array] | None:
-    """Return (y, tilted density, loss) at 400 points or more where the density is not negligible; None if nowhere."""
-    pair = segment.pair
+class _Sampled(NamedTuple):
+    """Points, rising, with tilted density and loss at each, shape (n,)."""
+
+    y: Array
+    density: Array
+    loss: Array
+
+
+def _sample_tilted_density(segment: Segment, aim: Resolution) -> _Sampled | None:
+    """Sample the tilted density at 400 points or more over the range where it is not negligible; None if nowhere."""
     low, high = reach(segment, aim.tilt, aim.truncated_mass)
-    if low >= high:
+    rough = _non_negligible(segment, rough_points(segment.pair, low, high), aim) if low < high else None
+    if rough is None:
         return None
-    y = rough_points(pair, low, high)
-    for again in range(2):  # the whole reach first, then what is not negligible
-        log_p, loss = segment.log_density_and_loss(y)
-        density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
-        used = np.flatnonzero(density * pair.deviation > NEGLIGIBLE)
-        if not used.size:
-            return None
-        y = y[max(0, used[0] - 1) : used[-1] + 2]
-        if not again:
-            min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
-            y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(pair, y)), np.ceil(min_parts)))
-    return y, density[max(0, used[0] - 1) : used[-1] + 2], loss[max(0, used[0] - 1) : used[-1] + 2]
+    y = rough.y
+    min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
+    y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)), np.ceil(min_parts)))
+    return _non_negligible(segment, y, aim)
 
 
-def turning_points(loss: Array) -> list[int]:
-    """Return indices at which a sampled loss turns between rising and falling by over 1e-14 of its range."""
+def _non_negligible(segment: Segment, y: Array, aim: Resolution) -> _Sampled | None:
+    """Sample the tilted density at points y, less both ends where it is negligible; None if nothing is left."""
+    log_p, loss = segment.log_density_and_loss(y)
+    density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
+    used = np.flatnonzero(density * segment.pair.deviation > NEGLIGIBLE)
+    if not used.size:
+        return None
+    kept = slice(max(0, used[0] - 1), used[-1] + 2)
+    return _Sampled(y[kept], density[kept], loss[kept])
+
+
+def monotone_runs(loss: Array) -> list[slice]:
+    """Cut a sampled loss where it turns between rising and falling by over 1e-14 of its range; runs share a point."""
     steps = np.diff(loss)
     real = np.flatnonzero(np.abs(steps) > 1e-14 * max(float(np.ptp(loss)), 1e-300))
     signs = np.sign(steps[real])
-    turned: list[int] = real[1:][signs[1:] != signs[:-1]].tolist()
-    return turned
+    turns: list[int] = real[1:][signs[1:] != signs[:-1]].tolist()
+    return [slice(i, j + 1) for i, j in pairwise([0, *turns, loss.size - 1]) if j > i]
 
 
-def _edges(piece: _Piece, per_area: float) -> Array:
+def _edges(weighted: _WeightedPiece, per_area: float) -> Array:
     """Return at least 3 cell edges in y, denser where the weight is larger; ConvergenceError for over 200,000 cells."""
-    rate = piece.weight * per_area + 1 / piece.widest
-    below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
+    rate, y = weighted.weight * per_area + 1 / weighted.widest, weighted.piece.y
+    below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(y))])
     if below[-1] > _MAX_CELLS:
         raise ConvergenceError(f"privacy loss cells: expected at most {_MAX_CELLS}, needs more; try --method rdp")
-    return np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, piece.y)
+    return np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, y)
 
 
 def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
@@ -280,14 +290,13 @@ def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
 
 
 def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: int, aim: Resolution) -> int:
-    """Return by how many doublings, at most 13, the spacing of far losses may grow within an eighth of the budget."""
+    """Return how often, at most 13 times, far losses' spacing can double within budget / 8 and 1 / (16 (1 + tilt))."""
     # When in every round each of the ROUND losses that meet a far loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
     while gap < _MAX_DOUBLINGS and is_far.any():
         wider = level + gap + 1
-        if (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16:  # so wide that the bulk would swell on it
-            break
-        if ROUND * rounds * _growth_by_rounding(mass, loss, is_far, wider, aim) > aim.budget / 8:
+        is_too_wide = (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16  # the bulk would swell on it
+        if is_too_wide or ROUND * rounds * _growth_by_rounding(mass, loss, is_far, wider, aim) > aim.budget / 8:
             break
         gap += 1
     return gap
@@ -308,21 +317,18 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
     return np.exp(log_p + log_weight + aim.tilt * loss - aim.log_norm), loss
 
 
-def points_with_losses(
-    segment: Segment, y: Array, loss: Array, losses: Array, max_miss: float = 0.0
-) -> tuple[Array, float]:
-    """Find the points at which a monotone loss takes the given values in its range; return (points, largest miss).
+def points_with_losses(piece: MonotonePiece, losses: Array, max_miss: float = 0.0) -> tuple[Array, float]:
+    """Find by secants where a piece has those of `losses` that are in its range; return (points, largest miss).
 
     Args:
-        segment: whose loss is read.
-        y: increasing points between which the loss is monotone, shape (n,).
-        loss: at these points, shape (n,).
+        piece: whose loss is read.
         losses: increasing, shape (m,).
         max_miss: miss at which the search ends; 0 for round-off.
     """
     # From the sampled table, kept inside the table's interval: the loss is monotone on a piece. The first step takes
     # the table's slope, the next ones that of the last step, so that three leave a miss that is round-off. The miss is
     # returned and counted against the bound.
+    segment, y, loss = piece
     order = slice(None) if loss[-1] > loss[0] else slice(None, None, -1)
     table_y, table_loss = y[order], np.maximum.accumulate(loss[order])
     goals = losses[(losses > table_loss[0]) & (losses < table_loss[-1])]
@@ -341,11 +347,15 @@ def points_with_losses(
         step = np.clip(roots - miss / slope, low, high) - roots
         roots = roots + step
         before, miss = miss, segment.log_density_and_loss(roots)[1] - goals
-        # A step that hardly moved the loss says nothing about its slope.
-        secant = (miss - before) / np.where(step == 0, 1.0, step)
-        is_telling = (np.abs(miss - before) > np.abs(before) / 2) & (secant > slope / 2) & (secant < 2 * slope)
-        slope = np.where(is_telling, secant, slope)
+        slope = _slope_of_step(slope, step, before, miss)
     return roots, float(np.abs(miss).max())
+
+
+def _slope_of_step(slope: Array, step: Array, before: Array, miss: Array) -> Array:
+    """Return the slope of the last step, (miss - before) / step, or `slope` where that step is too short to tell."""
+    secant = (miss - before) / np.where(step == 0, 1.0, step)
+    is_telling = (np.abs(miss - before) > np.abs(before) / 2) & (secant > slope / 2) & (secant < 2 * slope)
+    return np.where(is_telling, secant, slope)
 
 
 # Discretization of one step: from its cells to its first grid.
@@ -412,8 +422,8 @@ def _merge_cells(cut: Cells) -> tuple[Array, Array]:
 
 
 def _merge_onto_lattices(cut: Cells, mass: Array, loss: Array) -> tuple[list[int], list[float]]:
-    """Merge sorted atoms onto lattice points, wider apart beyond the border; return (indices, tilted masses)."""
-    limit, wide = cut.border * cut.spacing, 1 << cut.gap
+    """Merge sorted atoms onto lattice points, wider apart beyond 2^14 from 0; return (indices, tilted masses)."""
+    limit, wide = _NEAR_POINTS * cut.spacing, 1 << cut.gap
     places: list[int] = []
     points: list[float] = []
     for inside, factor in ((loss < -limit, wide), (np.abs(loss) <= limit, 1), (loss > limit, wide)):
@@ -424,26 +434,19 @@ def _merge_onto_lattices(cut: Cells, mass: Array, loss: Array) -> tuple[list[int
 
 
 class _Centered(NamedTuple):
-    """Cells and their merged atoms, with the loss through which the lattice is laid.
+    """Merged atoms of cells, shape (n,), with the loss `origin` through which the lattice is laid."""
 
-    Attributes:
-        cut: the cells, with the mass that is exactly at `origin`.
-        mass: tilted masses of the other atoms, shape (n,).
-        loss: their losses, shape (n,).
-        origin: the loss.
-    """
-
-    cut: Cells
+    cut: Cells  # with the mass exactly at `origin` as its zero_loss_mass
     mass: Array
     loss: Array
     origin: float
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
-    """Choose the heaviest lattice cell's merged loss as origin; its mass becomes zero_loss_mass unless `_is_split`."""
+    """Merge the heaviest lattice cell into one loss, the origin; on a single lattice it becomes zero_loss_mass."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
-    is_split = _is_split(cut, loss)
+    is_split = bool((np.abs(loss) > _NEAR_POINTS * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
     place = np.rint(loss / math.ldexp(cut.spacing, cut.gap if is_split else 0)).astype(np.int64)
     sums = sum_by_index(place - place.min(), mass, size=int(np.ptp(place)) + 1)
     inside = place == place.min() + int(np.argmax(sums))
@@ -451,11 +454,6 @@ def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
     if is_split:
         return _Centered(replace(cut, zero_loss_mass=0.0), mass, loss, origin)
     return _Centered(replace(cut, zero_loss_mass=zero_loss_mass), mass[~inside], loss[~inside], origin)
-
-
-def _is_split(cut: Cells, loss: Array) -> bool:
-    """Return True if two lattices are needed: a loss is beyond the border, and at most 1e-9 of the mass is at 0."""
-    return bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
 
 
 def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
@@ -472,8 +470,8 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return these masses, normalized, as a LossPmf if losses are all near 0 or all far from it, else as a SplitPmf."""
-    near = np.abs(places) <= cut.border
+    """Return these masses and `zero_loss_mass`, normalized, as a LossPmf, or SplitPmf if some are near 0, some far."""
+    near = np.abs(places) <= _NEAR_POINTS
     if places.size and not near.any():
         near[:] = True
         places, cut = places >> cut.gap, replace(cut, level=cut.level + cut.gap)

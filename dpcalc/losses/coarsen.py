@@ -49,9 +49,9 @@ _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than 
 
 
 def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
-    """Return the loss on a lattice 2^doublings times as wide, rounded by `rounding`; unchanged for 0 doublings.
+    """Return the loss rounded to a lattice 2^doublings times as wide, negative masses cut and counted in `lost`.
 
-    Negative masses are cut off and counted in `lost`; the bounds on errors grow with the tilt.
+    0 doublings leave it unchanged; the bounds on errors grow with the tilt.
 
     Args:
         pmf: a loss on a lattice.
@@ -136,17 +136,14 @@ def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Return a lower bound by chords lowered below the profile; if they are concave, by their envelope or merged atoms.
+    """Lower the chords below the profile: a lower bound; if masses are < 0 then, take the envelope or merge atoms.
 
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """
     at_end, mass, to_upper = sums
-    # The inside of each cell, merged into one atom, lies `above` the cell's lower end; between the chord and the
-    # profile of that atom the gap is largest at the atom.
-    lifted = np.minimum(to_upper / np.where(mass > 0, mass, 1.0), 1 - 1e-15)
-    above = -np.log1p(lifted * math.expm1(-spacing))  # merged loss less the cell's lower end
-    above = np.minimum(above, spacing)
+    above = _merged_loss(sums, spacing)
     chords = coarsen_pessimistic(sums, tilt, spacing)
+    # Between the chord and the profile of the merged atom the gap is largest at the atom.
     points = _lower_chords(chords, to_upper * -np.expm1(above - spacing), tilt, spacing)
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
         return points
@@ -158,6 +155,12 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
     if envelope is not None and merged - float(envelope.sum()) <= _MAX_COST * (float(chords.sum()) - merged):
         return envelope
     return _merged_cells(masses, above, tilt, spacing).astype(mass.dtype)
+
+
+def _merged_loss(sums: CellSums, spacing: float) -> Array:
+    """Return how far above its cell's lower end the inside of each cell lies if merged into one atom, shape (n,)."""
+    lifted = np.minimum(sums.to_upper / np.where(sums.inside > 0, sums.inside, 1.0), 1 - 1e-15)
+    return np.minimum(-np.log1p(lifted * math.expm1(-spacing)), spacing)
 
 
 def _merged_cells(masses: Array, above: Array, tilt: float, spacing: float) -> Array:
@@ -266,7 +269,7 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 
 
 def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int], list[float]]:
-    """Merge the atoms before each point along `step` with later ones, or round them down; return (indices, masses).
+    """Merge the atoms before each point with later ones near by, else round them down; return (indices, masses).
 
     Args: tilted masses and losses in the order of the sweep; `step` to its next lattice point is < 0 downwards.
     """

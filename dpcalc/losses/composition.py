@@ -99,7 +99,7 @@ class Capped:
 
 
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
-    """Return the step with its losses above `limit` replaced by `cap`; a step known by RDP is unchanged.
+    """Replace losses above `limit` by `cap`, in each step of a public draw; a step known by RDP is unchanged.
 
     Args:
         curve: one step in one direction; one known by RDP is returned as it is.
@@ -168,7 +168,7 @@ class _Tail(NamedTuple):
 
 
 def _tail(segment: Segment, limit: float) -> _Tail | None:
-    """Return the half-line of losses above `limit`; None if it is empty, uncertain, cut off or too far out."""
+    """Return the half-line of losses above `limit`, mirrored to the left; None unless it is certain and not far out."""
     is_right = _is_right_tail(segment.pair, limit)
     if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
         return None
@@ -179,7 +179,7 @@ def _tail(segment: Segment, limit: float) -> _Tail | None:
 
 
 def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
-    """Return True if losses above `limit` lie on the right, False if on the left; None if that is not certain."""
+    """Return True if losses above `limit` lie on the right; None unless p_i - e^limit q_i surely changes sign once."""
     # By Karlin's theorem P - e^limit Q has at most as many sign changes along the line as its weights have. A weight
     # that is 0 up to round-off leaves the number of changes unknown.
     growth = math.expm1(min(limit, _LARGEST))
@@ -311,10 +311,9 @@ def _affordable_halvings(loss: LossPmf) -> int:
 
 
 def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Coarsen a loss within `budget` and normalize it; of a SplitPmf the bulk, until it meets the jumps' lattice."""
+    """Coarsen a loss, of a SplitPmf the bulk, within `budget`; a bulk that reaches the jumps' lattice joins them."""
     if isinstance(loss, LossPmf):
         return _widen_pmf(loss, copies, budget, rounding)
-    # The bulk of a split loss alone is widened, until it meets the lattice of the jumps.
     wide = _coarsen_within_budget(loss.bulk, copies, budget, loss.gap, rounding)
     if wide.level == loss.jumps.level:
         return _widen_pmf(add_measures(wide, loss.jumps), copies, budget, rounding)
@@ -329,21 +328,19 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Coarsen a loss as far as the budget affords, less if that loses too much mass and <= 2^17 entries remain."""
+    """Coarsen a loss as far as the budget affords, less far if that loses too much mass and leaves <= 2^17 entries."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
-        if (
-            copies * (mass - float(wide.mass.sum())) < _OPTIMISTIC_FACTOR * budget * mass
-            or 2 * wide.mass.size > _MAX_FINE_ENTRIES
-        ):
+        is_cheap = copies * (mass - float(wide.mass.sum())) < _OPTIMISTIC_FACTOR * budget * mass
+        if is_cheap or 2 * wide.mass.size > _MAX_FINE_ENTRIES:
             return wide
         doublings -= 1
     return loss
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return how many doublings of the spacing the budget affords for `copies`, at most log2 of the entries."""
+    """Return how many doublings of the spacing the budget affords, up to 1 / tilt and to one cell for all entries."""
     # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size

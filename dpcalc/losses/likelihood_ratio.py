@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
 from dpcalc.losses.atoms import Atoms, OneWayAtoms, glued
-from dpcalc.losses.cells import points_with_losses, turning_points
-from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
+from dpcalc.losses.cells import MonotonePiece, monotone_runs, points_with_losses
+from dpcalc.losses.pair import LossCurve, length_scales, rough_points, subdivided
 from dpcalc.losses.quadrature import reach
 from dpcalc.losses.ratio_lattice import (
     Estimate,
@@ -38,7 +37,6 @@ from dpcalc.losses.ratio_lattice import (
 )
 from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
-from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 _MAX_LOSSES = 16_000  # of a pair from above; what composes it takes time in proportion
@@ -62,7 +60,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the trimmed law under Q of the likelihood ratio dP/dQ; TooLargeError if too few ratios are floats.
+    """Return the law of the likelihood ratio dP/dQ under Q, on lattices; TooLargeError if too few ratios are floats.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -73,7 +71,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
         ConvergenceError: if too many quadrature nodes would be needed.
         TooLargeError: if the lattice would have too many points.
     """
-    pieces = [_pieces(segment) for segment in curve.segments]
+    pieces = _pieces(curve)
     resolution = _resolution_for_step(curve, pieces, estimate, count)
     log_p, losses = _masses_on_panels(curve, pieces, resolution)
     ratios, q, zero, infinite, error = _separate_floats(log_p, losses, curve.infinity_mass, estimate)
@@ -82,9 +80,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
     return trimmed(replace(law, zero=zero, infinite=infinite, error=error, total=count), estimate)
 
 
-def _resolution_for_step(
-    curve: LossCurve, pieces: list[list[tuple[Array, Array]]], estimate: Estimate, count: int
-) -> Resolution:
+def _resolution_for_step(curve: LossCurve, pieces: list[MonotonePiece], estimate: Estimate, count: int) -> Resolution:
     """Return the resolution for a step's ratios in a mean of `count`; TooLargeError if no loss is within +-560."""
     log_p, losses = _some_losses(curve, pieces)
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
@@ -93,16 +89,13 @@ def _resolution_for_step(
     return resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
 
 
-def _masses_on_panels(
-    curve: LossCurve, pieces: list[list[tuple[Array, Array]]], resolution: Resolution
-) -> tuple[Array, Array]:
-    """Return (log P masses, losses), by rising loss, of atoms and of panels that end at lattice points."""
+def _masses_on_panels(curve: LossCurve, pieces: list[MonotonePiece], resolution: Resolution) -> tuple[Array, Array]:
+    """Return (log P masses, losses), by rising loss, of atoms and of panels that do not cross a lattice point."""
     parts = [_atoms(curve)]
-    for segment, runs in zip(curve.segments, pieces, strict=True):
-        for y, loss in runs:
-            low, high = np.exp(np.clip([loss.min(), loss.max()], -_LARGEST, _LARGEST)).tolist()
-            # A panel lies between two lattice points, so that its mass may be moved as one mass at its mean.
-            parts.append(_panels(segment, y, loss, np.log(resolution.lattice(low, high))))
+    for piece in pieces:
+        low, high = np.exp(np.clip([piece.loss.min(), piece.loss.max()], -_LARGEST, _LARGEST)).tolist()
+        # A panel lies between two lattice points, so that its mass may be moved as one mass at its mean.
+        parts.append(_panels(piece, np.log(resolution.lattice(low, high))))
     return _sorted_by_loss(parts)
 
 
@@ -124,13 +117,13 @@ class _FloatRatios(NamedTuple):
 
 
 def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Separate ratios within e^+-560 from others, bounded as `estimate` asks; TooLargeError if most are infinite."""
+    """Replace ratios outside e^+-560 by 0, infinity or e^+-560, a valid bound; TooLargeError if most are infinite."""
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)
     finite = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     # A ratio that is no float after a sum is called infinite or 0, which raises both profiles. A lower bound has none
-    # of the former, and rounds the latter up where 0 would raise it.
+    # of the former, and rounds the latter up where 0 would raise it (`_without_zero`).
     large, small = ~finite & (losses > 0), ~finite & (losses <= 0)
     infinite = infinity_mass + (float(np.exp(log_p[large]).sum()) if estimate is Estimate.UPPER else 0.0)
     if infinite > _MOST_INFINITE:
@@ -138,41 +131,43 @@ def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate
     q = np.exp(log_p[finite] - losses[finite])
     rounded_to_zero = float(np.exp(np.minimum(log_p[small] - losses[small], 0.0)).sum())
     missing = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
-    zero, error = _zero_and_error(missing, rounded_to_zero)
-    ratios = np.exp(losses[finite])
-    if estimate is Estimate.LOWER_REVERSED:
-        # Mass at 0 would be an infinite loss here: it is told from what the quadrature missed, or left out.
-        zero = zero - rounded_to_zero if zero - rounded_to_zero > _DOUBTFUL_MASS else 0.0
-        ratios, q = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q)
-    return _FloatRatios(ratios, q, zero, infinite, error)
-
-
-def _zero_and_error(missing: float, rounded: float) -> tuple[float, float]:
-    """Return (Q mass at ratio 0: `missing` to 1 if over 1e-13, else `rounded`; masses' error: `missing` if < 1e-9)."""
+    zero = missing if missing > _NO_MASS else rounded_to_zero
     error = max(_QUADRATURE, missing if missing < _DOUBTFUL_MASS else 0.0)
-    return missing if missing > _NO_MASS else rounded, error
+    kept = _FloatRatios(np.exp(losses[finite]), q, zero, infinite, error)
+    return _without_zero(kept, rounded_to_zero) if estimate is Estimate.LOWER_REVERSED else kept
 
 
-def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
-    """Return (points, losses) of each piece of a segment on which the loss is monotone; [] if it has no mass."""
-    low, high = reach(segment, 1.0, 0.0, negligible=_LOG_TAIL)
-    if low >= high:
-        return []
-    y = rough_points(segment.pair, low, high)
-    y = subdivided(y, np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)))
-    loss = segment.log_density_and_loss(y)[1]
-    bounds = [0, *turning_points(loss), y.size - 1]
-    return [(y[i : j + 1], loss[i : j + 1]) for i, j in pairwise(bounds) if j > i]
+def _without_zero(kept: _FloatRatios, small_mass: float) -> _FloatRatios:
+    """Move Q mass `small_mass` from ratio 0 to ratio e^-560; what remains at 0 is dropped unless it is over 1e-9."""
+    # Mass at 0 would be an infinite loss in the other direction: it is told from what the quadrature missed.
+    remaining = kept.zero - small_mass
+    return kept._replace(
+        ratios=np.append(math.exp(-_LARGEST), kept.ratios),
+        q=np.append(small_mass, kept.q),
+        zero=remaining if remaining > _DOUBTFUL_MASS else 0.0,
+    )
 
 
-def _some_losses(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> tuple[Array, Array]:
+def _pieces(curve: LossCurve) -> list[MonotonePiece]:
+    """Cut a step's segments into pieces on which the loss is monotone; a segment without mass has none."""
+    pieces = []
+    for segment in curve.segments:
+        low, high = reach(segment, 1.0, 0.0, negligible=_LOG_TAIL)
+        if low < high:
+            y = rough_points(segment.pair, low, high)
+            y = subdivided(y, np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)))
+            loss = segment.log_density_and_loss(y)[1]
+            pieces += [MonotonePiece(segment, y[run], loss[run]) for run in monotone_runs(loss)]
+    return pieces
+
+
+def _some_losses(curve: LossCurve, pieces: list[MonotonePiece]) -> tuple[Array, Array]:
     """Return (log P masses, losses) by rising loss, only accurate enough to choose a lattice."""
     parts = [_atoms(curve)]
-    for segment, runs in zip(curve.segments, pieces, strict=True):
-        for y, _ in runs:
-            nodes, log_width = gauss_legendre_panels(y, order=1)
-            density, loss = segment.log_density_and_loss(nodes)
-            parts.append((density + log_width, loss))
+    for piece in pieces:
+        nodes, log_width = gauss_legendre_panels(piece.y, order=1)
+        density, loss = piece.segment.log_density_and_loss(nodes)
+        parts.append((density + log_width, loss))
     return _sorted_by_loss(parts)
 
 
@@ -184,13 +179,13 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
     return log_masses, losses
 
 
-def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array, Array]:
-    """Integrate panels that end at `y` and where the loss is in `ends`; return (log P mass, log of P over Q mass)."""
-    inner, _ = points_with_losses(segment, y, loss, sorted_unique(ends))
-    edges = sorted_unique(np.append(y, inner))
+def _panels(piece: MonotonePiece, ends: Array) -> tuple[Array, Array]:
+    """Cut a piece at its points and where its loss is in `ends`; return each panel's (log P mass, log P / Q mass)."""
+    inner, _ = points_with_losses(piece, sorted_unique(ends))
+    edges = sorted_unique(np.append(piece.y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
     nodes, log_weight = gauss_legendre_panels(edges, order=_NODES)
-    log_p, losses = (values.reshape(-1, _NODES) for values in segment.log_density_and_loss(nodes))
+    log_p, losses = (values.reshape(-1, _NODES) for values in piece.segment.log_density_and_loss(nodes))
     log_p = log_p + log_weight.reshape(-1, _NODES)
     log_q = log_p - losses
     panel_p, panel_q = (log_sum_exp([values[:, i] for i in range(_NODES)]) for values in (log_p, log_q))
@@ -204,9 +199,6 @@ def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
         law: of one ratio.
         count: >= 1.
         estimate: what `law` and the result bound.
-
-    Raises:
-        TooLargeError: if a lattice would have too many points on a spacing.
     """
     if count & (count - 1) == 0:
         for _ in range(count.bit_length() - 1):
@@ -227,17 +219,8 @@ def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tup
     return sum_of(sum_of_copies(smaller, factor, estimate), smallest, estimate), smaller
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """A step's losses between ends, arrays of one shape.
-
-    Attributes:
-        log_p: log P masses.
-        log_q: log Q masses.
-        low: smallest loss of each.
-        high: largest loss of each.
-        number: of such steps in the mean.
-    """
+class _Cells(NamedTuple):
+    """A step's cells: log P masses times its share of the mean, log Q masses, ends in loss, number in the mean."""
 
     log_p: Array
     log_q: Array
@@ -245,30 +228,25 @@ class _Cells:
     high: Array
     number: int
 
-    @classmethod
-    def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return a step's log P and log Q masses in cells of equal width in loss; cells without mass are left out.
 
-        Args:
-            curve: its loss.
-            number: of such steps in the mean.
-        """
-        pieces = [(segment, y, loss) for segment in curve.segments for y, loss in _pieces(segment)]
-        log_p, losses = _atoms(curve)
-        span = np.ptp(np.concatenate([losses, *(loss[[0, -1]] for _, _, loss in pieces)]))
-        step = max(float(span), 1.0) / _CELLS
-        parts = [(log_p, losses)]
-        for segment, y, loss in pieces:
-            ends = np.arange(math.floor(loss.min() / step), math.ceil(loss.max() / step) + 1) * step
-            parts.append(_panels(segment, y, loss, ends))
-        log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        cells, place = np.unique(np.floor(losses / step), return_inverse=True)
-        sums = [log_sum_exp_by_index(place, logs, size=cells.size) for logs in (log_p, log_p - losses)]
-        return cls(sums[0], sums[1], cells * step, (cells + 1) * step, number)
+def _cells_of(curve: LossCurve, number: int, log_count: float) -> _Cells:
+    """Cut a step, `number` ratios of the mean, into cells of equal width in loss, those without mass left out."""
+    pieces = _pieces(curve)
+    log_p, losses = _atoms(curve)
+    span = np.ptp(np.concatenate([losses, *(piece.loss[[0, -1]] for piece in pieces)]))
+    step = max(float(span), 1.0) / _CELLS
+    parts = [(log_p, losses)]
+    for piece in pieces:
+        ends = np.arange(math.floor(piece.loss.min() / step), math.ceil(piece.loss.max() / step) + 1) * step
+        parts.append(_panels(piece, ends))
+    log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    cells, place = np.unique(np.floor(losses / step), return_inverse=True)
+    sums = [log_sum_exp_by_index(place, logs, size=cells.size) for logs in (log_p, log_p - losses)]
+    return _Cells(sums[0] + math.log(number) - log_count, sums[1], cells * step, (cells + 1) * step, number)
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
-    """Return `mean_pair` where a single large ratio decides it; None unless losses < log(count) + 50 are very rare.
+    """Return the `mean_pair` of ratios that are 0 or so large that one decides; None if others have P mass > 1e-18.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
@@ -280,42 +258,49 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
     log_count = math.log(sum(number for _, number in bins))
     if not all(_are_large(curve, log_count) for curve, _ in bins):
         return None
-    cells = [_Cells.of(curve, number) for curve, number in bins]
+    cells = [_cells_of(curve, number, log_count) for curve, number in bins]
     infinite = share * math.fsum(curve.infinity_mass * number for curve, number in bins) / math.exp(log_count)
-    log_p = np.concatenate([each.log_p + math.log(each.number) - log_count for each in cells])
     if estimate is Estimate.UPPER:
-        return _large_ratios_above(cells, log_p, log_count, share=share, infinite=infinite)
-    losses, log_q = _large_ratios_below(cells, log_p, log_count, share=share)
-    lower = losses - 4 * _TOLERANCE * (1 + np.abs(losses))
-    if estimate is Estimate.LOWER:
-        return _one_way_pair(lower, log_q + losses, infinite)
-    return _one_way_pair(-losses[::-1] - 4 * _TOLERANCE * (1 + np.abs(losses[::-1])), log_q[::-1], 0.0)
+        return _large_ratios_above(cells, log_count, share=share, infinite=infinite)
+    mean = _large_ratios_below(cells, log_count, share=share, infinite=infinite)
+    return _lower_bound(mean, 4 * _TOLERANCE * (1 + np.abs(mean.losses)), estimate)
 
 
 def _are_large(curve: LossCurve, log_count: float) -> bool:
     """Return True if, roughly, losses below log_count + 50 have P mass <= 1e-18 and infinite ones at most 1/2."""
-    log_p, losses = _some_losses(curve, [_pieces(segment) for segment in curve.segments])
+    log_p, losses = _some_losses(curve, _pieces(curve))
     is_small = losses < log_count + _RARE
     return not (curve.infinity_mass > _MOST_INFINITE or float(np.exp(log_p[is_small]).sum()) > _NO_SMALL)
 
 
-def _large_ratios_below(cells: list[_Cells], log_p: Array, log_count: float, *, share: float) -> tuple[Array, Array]:
-    """Return (losses of the mean, rising; their log Q masses) for a lower bound, cells' masses at their lower ends."""
+class _MeanLosses(NamedTuple):
+    """Losses of a mean, rising, their log P and log Q masses, P mass of infinite ones, Q mass where the mean is 0."""
+
+    losses: Array
+    log_p: Array
+    log_q: Array
+    infinite: float
+    zero: float
+
+
+def _large_ratios_below(cells: list[_Cells], log_count: float, *, share: float, infinite: float) -> _MeanLosses:
+    """Return the losses of a lower bound: each large ratio alone, rounded down; else, with Q mass 1, ratio 1e-12."""
     losses = np.concatenate([each.low for each in cells]) - log_count
     is_large = losses > _RARE
     # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
-    log_p, losses = log_p[is_large] + math.log1p(-_MOVED - 4 * _QUADRATURE), losses[is_large]
-    log_q, losses = np.append(0.0, log_p - losses), np.append(math.log(_MOVED), losses)
+    log_p = np.concatenate([each.log_p for each in cells])[is_large] + math.log1p(-_MOVED - 4 * _QUADRATURE)
+    log_q, losses = np.append(0.0, log_p - losses[is_large]), np.append(math.log(_MOVED), losses[is_large])
     order = np.argsort(losses, kind="stable")
     log_q, losses = log_q[order], _with_share(losses[order], share)
     different, place = np.unique(losses, return_inverse=True)
-    return different, log_sum_exp_by_index(place, log_q, size=different.size)
+    log_q = log_sum_exp_by_index(place, log_q, size=different.size)
+    return _MeanLosses(different, log_q + different, log_q, infinite, 0.0)
 
 
-def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, share: float, infinite: float) -> Atoms:
-    """Return `large_ratio_pair` as an upper bound: losses >= 50 by all P masses, losses < 0 by the largest ratio."""
+def _large_ratios_above(cells: list[_Cells], log_count: float, *, share: float, infinite: float) -> Atoms:
+    """Return an upper bound: each cell's P mass at a loss of >= 50, and the largest ratio's law for losses < 0."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
-    log_q, losses = log_p - losses, _with_share(losses, share)
+    log_q, losses = np.concatenate([each.log_p for each in cells]) - losses, _with_share(losses, share)
     # The other direction is bounded by the largest ratio alone.
     points, log_max, log_zero = _largest_ratio_law(cells)
     points = _with_share(points - log_count, share)
@@ -332,25 +317,30 @@ def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, 
 
 def _largest_ratio_law(cells: list[_Cells]) -> tuple[Array, Array, float]:
     """Return the largest ratio's law: (lower ends of cells, log Q mass in each, log Q mass of all ratios being 0)."""
-    # The largest ratio is at most that of a cell if all are.
     points = sorted_unique(np.concatenate([each.low for each in cells]))
     log_below = np.zeros(points.size)
     nothing = 0.0
     for each in cells:
-        order = np.argsort(each.low, kind="stable")
-        low, masses = each.low[order], np.exp(each.log_q[order])
-        zero = max(0.0, 1 - float(masses.sum()))
-        zero = zero if zero > _NO_MASS else 0.0
-        at = np.searchsorted(low, points, side="right")
-        below = np.append(0.0, np.cumsum(masses))[at] + zero
-        above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)[at]
-        with np.errstate(divide="ignore"):
-            log_below += each.number * np.where(above < 0.5, np.log1p(-np.minimum(above, 0.5)), np.log(below))
-            nothing += each.number * float(np.log(zero))
+        below, zero = _log_q_up_to(each, points)  # the largest ratio is at most that of a cell if all are
+        log_below += each.number * below
+        nothing += each.number * zero
     with np.errstate(divide="ignore", invalid="ignore"):
         before = np.append(nothing, log_below[:-1])
         log_max = np.where(log_below > before, log_below + np.log(-np.expm1(before - log_below)), -np.inf)
     return points, log_max, nothing
+
+
+def _log_q_up_to(cells: _Cells, points: Array) -> tuple[Array, float]:
+    """Return (log Q mass of a step's ratio being 0 or in a cell that begins at or below each point, of it being 0)."""
+    order = np.argsort(cells.low, kind="stable")
+    low, masses = cells.low[order], np.exp(cells.log_q[order])
+    missing = max(0.0, 1 - float(masses.sum()))
+    zero = missing if missing > _NO_MASS else 0.0
+    at = np.searchsorted(low, points, side="right")
+    below = np.append(0.0, np.cumsum(masses))[at] + zero
+    above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)[at]
+    with np.errstate(divide="ignore"):
+        return np.where(above < 0.5, np.log1p(-np.minimum(above, 0.5)), np.log(below)), float(np.log(zero))
 
 
 def _with_share(losses: Array, share: float) -> Array:
@@ -375,22 +365,28 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
     if (large := large_ratio_pair(bins, estimate, share=share)) is not None:
         return large
     count = sum(number for _, number in bins)
+    law, rare = _sum_without_rare(bins, count, estimate)
+    # From below, delta(D', D) asks for the small ratios: mass that is left out covers the rare ones.
+    is_used = rare[0].size > 0 and estimate is not Estimate.LOWER_REVERSED
+    return pair_of(law, count, estimate, share=share, rare=rare if is_used else None)
+
+
+def _sum_without_rare(
+    bins: Sequence[tuple[LossCurve, int]], count: int, estimate: Estimate
+) -> tuple[RatioLaw, tuple[Array, Array]]:
+    """Return the law of the sum of the ratios <= e^50 count, and the larger ones: (ratios, Q masses in all terms)."""
     laws, rare = [], []
     for curve, number in bins:
         # Sums of ratios that are rare in the mean need not be resolved: at most one of them comes.
         law, (ratios, masses) = _split_off_large(ratio_law(curve, estimate, count), count * math.exp(_RARE))
         laws.append(sum_of_copies(law, number, estimate))
         rare.append((ratios, masses * number))
-    law = reduce(lambda a, b: sum_of(a, b, estimate), laws)
     large_ratios, large_masses = (np.concatenate(parts) for parts in zip(*rare, strict=True))
-    return pair_of(law, count, estimate, share=share, rare=(large_ratios, large_masses))
+    return reduce(lambda a, b: sum_of(a, b, estimate), laws), (large_ratios, large_masses)
 
 
 def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
-    """Split ratios above `limit` off a law; return (remaining law, (ratios, Q masses)); unchanged if none or all are.
-
-    Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
-    """
+    """Take the ratios above `limit` out of a law, unless all are; return (law of less Q mass, (ratios, Q masses))."""
     ratios, masses = law.flat()
     is_large = ratios > limit
     if not is_large.any() or not (masses[~is_large] > 0).any():
@@ -401,55 +397,42 @@ def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
 ) -> Atoms:
-    """Return the pair of 1 - share + share S / count, S distributed as `law`; TooLargeError for too much round-off.
+    """Return the pair of ratio 1 - share + share S / count, S distributed as `law`; TooLargeError if round-off decides.
 
     Args:
         law: of the sum.
         count: how many ratios were added, >= 1.
         estimate: what `law` bounds.
         share: in (0, 1].
-        rare: (ratios above e^50 count, their Q masses in all terms) that `law` leaves out.
+        rare: (ratios above e^50 count, their Q masses in all terms) that `law` leaves out; None for none.
 
     Returns:
         UPPER: a pair that bounds the losses of both directions from above. LOWER: one that bounds delta(D, D') of
         (P, Q) from below; LOWER_REVERSED: one that bounds delta(D', D) from below, with D' as its first distribution.
-
-    Raises:
-        TooLargeError: if round-off is too large for a lower bound.
     """
-    is_rare = rare is not None and rare[0].size > 0
-    losses, q = _losses_of_mean(law, count, estimate, share, rare if is_rare else None)
+    ratios, q = law.points()
+    if rare is not None:
+        ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
+    losses, q = _losses_of_mean(*_fewer(ratios, q, estimate), law.zero, count, share)
     zero, infinite = (law.zero if share == 1 else 0.0), share * law.infinite / count
     margin = _error_of_losses(law, losses, estimate)
     raised = math.log1p(2 * law.error + 1e-14)
     log_q, log_p = np.log(q), np.log(q) + losses
     if estimate is Estimate.UPPER:
-        missed = math.exp(-_RARE) if is_rare else 0.0
-        above = losses > 0
-        return glued(
-            (log_p[above] + raised, (losses + margin)[above]),
-            (log_q[~above] + raised, (losses - margin)[~above]),
-            infinity_mass=infinite + 2 * missed,
-            only_other=zero + missed,
-            max_losses=_MAX_LOSSES,
-        )
+        missed = 0.0 if rare is None else math.exp(-_RARE)
+        mean = _MeanLosses(losses, log_p + raised, log_q + raised, infinite + 2 * missed, zero + missed)
+        return _upper_bound(mean, margin)
     # With a small probability nothing is released: that covers masses that are too large by round-off.
-    if estimate is Estimate.LOWER:
-        return _one_way_pair(losses - margin, log_p - raised, infinite * math.exp(-raised))
-    return _one_way_pair((-losses - margin)[::-1], (log_q - raised)[::-1], zero * math.exp(-raised))
+    lowered = math.exp(-raised)
+    mean = _MeanLosses(losses, log_p - raised, log_q - raised, infinite * lowered, zero * lowered)
+    return _lower_bound(mean, margin, estimate)
 
 
-def _losses_of_mean(
-    law: RatioLaw, count: int, estimate: Estimate, share: float, rare: tuple[Array, Array] | None
-) -> tuple[Array, Array]:
-    """Return the losses log(1 - share + share S / count) and their Q masses; LOWER_REVERSED leaves `rare` out."""
-    ratios, q = law.points()
-    if rare is not None and estimate is not Estimate.LOWER_REVERSED:
-        ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
-    ratios, q = _fewer(ratios, q, estimate)
+def _losses_of_mean(ratios: Array, q: Array, zero: float, count: int, share: float) -> tuple[Array, Array]:
+    """Return (losses log(1 - share + share * ratio / count), Q masses), with that of ratio 0 if it is finite."""
     losses = np.log(1 - share + share * (ratios / count))
-    if share < 1 and law.zero:
-        return np.append(math.log1p(-share), losses), np.append(law.zero, q)
+    if share < 1 and zero:
+        return np.append(math.log1p(-share), losses), np.append(zero, q)
     return losses, q
 
 
@@ -476,8 +459,7 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     right = np.clip(np.searchsorted(ends, ratios), 1, kept.size - 1)
     share = np.clip((ratios - ends[right - 1]) / (ends[right] - ends[right - 1]), 0.0, 1.0)
     fewer = np.zeros(kept.size)
-    fewer += np.bincount(right, masses * share, kept.size)
-    fewer += np.bincount(right - 1, masses * (1 - share), kept.size)
+    fewer += np.bincount(right, masses * share, kept.size) + np.bincount(right - 1, masses * (1 - share), kept.size)
     return ends[fewer > 0], fewer[fewer > 0]
 
 
@@ -492,8 +474,22 @@ def _places_to_keep(ratios: Array, masses: Array) -> NDArray[np.int64]:
     return sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
 
 
-def _one_way_pair(losses: Array, log_masses: Array, infinity_mass: float) -> OneWayAtoms:
-    """Return the pair with these losses, increasing, and log P masses; the remaining P mass has loss 0."""
-    return OneWayAtoms(
-        losses=tuple(losses.tolist()), log_masses=tuple(log_masses.tolist()), infinity_mass=infinity_mass
+def _upper_bound(mean: _MeanLosses, margin: Array) -> Atoms:
+    """Return the pair that bounds both directions from above, losses moved away from 0 by `margin`."""
+    above = mean.losses > 0
+    return glued(
+        (mean.log_p[above], (mean.losses + margin)[above]),
+        (mean.log_q[~above], (mean.losses - margin)[~above]),
+        infinity_mass=mean.infinite,
+        only_other=mean.zero,
+        max_losses=_MAX_LOSSES,
     )
+
+
+def _lower_bound(mean: _MeanLosses, margin: Array, estimate: Estimate) -> OneWayAtoms:
+    """Return the pair of LOWER's or LOWER_REVERSED's direction, each of its losses lowered by `margin`."""
+    if estimate is Estimate.LOWER:
+        losses, logs, infinity_mass = mean.losses - margin, mean.log_p, mean.infinite
+    else:
+        losses, logs, infinity_mass = (-mean.losses - margin)[::-1], mean.log_q[::-1], mean.zero
+    return OneWayAtoms(losses=tuple(losses.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=infinity_mass)

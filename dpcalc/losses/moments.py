@@ -115,7 +115,7 @@ class RevealedSubsampleMoments:
         return mixed, slope * np.exp(math.log(self.rate) + value - mixed)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return (variance, fourth cumulant) of the loss tilted by e^{order L}; the steps' skewness is neglected."""
+        """Return (variance, fourth cumulant) of the mixture tilted by e^{order L}; the steps' skewness is neglected."""
         # Under the tilt the loss is 0, or with probability `drawn` that of the steps: a mixture of two.
         at = np.array([order])
         inside, mean = (float(values[0]) for values in self.steps.cumulants(at))
@@ -150,8 +150,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return how many ends of segments share a truncated mass: two for each segment, at least one for each copy."""
-    # At least one for each step: the mass that may be truncated is shared out by this number.
+    """Return how many ends of segments share a truncated mass: two a segment, under public draws too, or one a copy."""
     total = 0
     for curve, count in counts:
         match curve:
@@ -166,7 +165,7 @@ def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
 
 
 def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the probability under P that any loss is infinite; steps known by RDP count as never infinite."""
+    """Return the probability under P that any loss is infinite, also after public draws; RDP curves count as finite."""
     # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
     log_finite = 0.0
     for curve, count in counts:
@@ -183,7 +182,7 @@ def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return an upper bound on the sum of the finite losses, each taken as at least 0; inf with RDP curves."""
+    """Return the sum of the steps' largest finite losses, 0 for negative ones, rounded up; inf with RDP curves."""
     total = 0.0
     for curve, count in counts:
         match curve:
@@ -236,7 +235,7 @@ def composed_moments(
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return the log moments of a step, accurate for orders up to `max_order`; an RDP curve is returned itself.
+    """Return the log moments of a step or public draw, accurate up to `max_order`; an RDP curve is returned itself.
 
     Args:
         curve: one step in one direction, steps under a public draw, or a step known by RDP.
