@@ -150,7 +150,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the point y below which the loss exceeds epsilon, rounded down; -inf if there is none in 1e9 sigma.
+    """Return the y below which the loss exceeds epsilon, at most `high` and rounded down; -inf if none in 1e9 sigma.
 
     Args:
         pair: with a loss that falls below `high`.
@@ -231,16 +231,20 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Atoms at the corners of the chords: (losses, log P masses), rising; the losses are negative if is_swapped."""
+        """(losses, log P masses), rising, at the corners of the chords: their epsilons, negative if is_swapped."""
+        corners = self._corner_masses()
+        if self.is_swapped:
+            return tuple(-x for x, _ in corners[::-1]), tuple(math.log(mass) for _, mass in corners[::-1])
+        return tuple(x for x, _ in corners), tuple(math.log(mass) + x for x, mass in corners)
+
+    def _corner_masses(self) -> list[tuple[float, float]]:
+        """Return (epsilon > 0, Q mass of that loss in the lowered half's direction) where the slope of chords rises."""
         # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
         lowered = self.other if self.is_swapped else self.own
         slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(self.nodes)]
         slopes.append(-lowered.swapped.mass_below(self.end))
         changes = zip(self.nodes[1:], pairwise(slopes), strict=True)
-        used = [(x, after - before) for (x, _), (before, after) in changes if after > before]
-        if self.is_swapped:
-            return tuple(-x for x, _ in used[::-1]), tuple(math.log(mass) for _, mass in used[::-1])
-        return tuple(x for x, _ in used), tuple(math.log(mass) + x for x, mass in used)
+        return [(x, after - before) for (x, _), (before, after) in changes if after > before]
 
     @cached_property
     def unassigned(self) -> float:
@@ -249,11 +253,15 @@ class ChordProfile(GluedProfile):
         return math.fsum((1.0, *(-mass for mass in on_segments), *(-math.exp(log) for log in self.atoms[1])))
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on delta, in [0, 1]: by the chords in their range, elsewhere by the glued profile."""
-        if self.is_swapped and epsilon < 0:
-            return _reversed(epsilon, self.swapped.delta(-epsilon))
-        if self.is_swapped or not 0 <= epsilon < self.nodes[-1][0]:
+        """Return an upper bound on delta, in [0, 1], from the chords where they are, else from the glued profile."""
+        is_lowered_half = self.is_swapped == (epsilon < 0)
+        if not (is_lowered_half and abs(epsilon) < self.nodes[-1][0]):
             return super().delta(epsilon)
+        on_chord = self._delta_on_chord(abs(epsilon))
+        return _reversed(epsilon, on_chord) if self.is_swapped else on_chord
+
+    def _delta_on_chord(self, epsilon: float) -> float:
+        """Return delta between two `nodes`, linear in e^epsilon, for epsilon from 0 to below the last one."""
         at = bisect_right(self.nodes, (epsilon, math.inf))
         (x, a), (y, b) = self.nodes[at - 1 : at + 1]
         return a + (b - a) * math.expm1(epsilon - x) / math.expm1(y - x)
