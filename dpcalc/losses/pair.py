@@ -74,9 +74,6 @@ class MixturePair(LossCurve):
             p: {center: weight of N(center)} of P; zero weights are dropped.
             q: the same of Q.
             deviation: sigma > 0.
-
-        Raises:
-            InputError: if the weights do not sum to 1 or sigma is not positive.
         """
         if sum(p.values()) != 1 or sum(q.values()) != 1 or not deviation > 0:
             raise InputError(f"mixture: expected weights that sum to 1 and sigma > 0, got {p}, {q}, {deviation}")
@@ -338,9 +335,6 @@ def subdivided(y: Array, parts: Array) -> Array:
     Args:
         y: increasing, shape (n + 1,).
         parts: how many, >= 1, whole numbers, shape (n,).
-
-    Raises:
-        ConvergenceError: if they would be too many.
     """
     below = np.concatenate([[0.0], np.cumsum(parts)])
     if not below[-1] <= _MAX_POINTS:  # also for NaN, of scales that are no floats

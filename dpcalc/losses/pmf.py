@@ -262,9 +262,6 @@ def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> L
         rate: in (0, 1).
         log_norm: the factor to be taken out of the tilted masses.
         sign: +1 for an upper, -1 for a lower bound.
-
-    Raises:
-        TooLargeError: if the lattice would not fit in memory.
     """
     # The loss 0 of a missed draw may lie between two points: a pessimistic one goes up, an optimistic one down.
     scale = rate * math.exp(pmf.log_norm - log_norm)

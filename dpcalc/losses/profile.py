@@ -126,15 +126,12 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return summands of delta at epsilon for a pair whose loss exceeds it exactly below one y; [] from max_loss on.
+    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), which is delta; [] from max_loss on.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
         high: a point where the loss is at most 0.
-        epsilon: >= 0; [] from the largest loss on.
-
-    Returns:
-        Summands of P(y < t) - e^epsilon Q(y < t), where t is the end.
+        epsilon: >= 0.
     """
     if epsilon >= pair.max_loss:
         return []
@@ -403,14 +400,11 @@ def points_around(pair: MixturePair) -> Array | None:
 def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
     """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E the losses > epsilon; [] for no set.
 
-    Each term is good to a few units in the last place of its exponents.
+    Each term is good to a few units in the last place of its exponents: what P and Q share costs no digits.
 
     Args:
         pair: two mixtures.
         epsilon: >= 0.
-
-    Returns:
-        Terms of differences of weights, so that what P and Q share costs no digits; [] where there is no such set.
     """
     terms = []
     for low, high in _intervals(pair, epsilon):

@@ -56,7 +56,10 @@ class _SortedNodes:
 
     @classmethod
     def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return nodes, in any order, sorted by |loss|, with the sums `back` that log moments near order 0 need."""
+        """Return nodes sorted by |loss|, with the sums `back` that log moments near order 0 need.
+
+        Args: log of the P mass and privacy loss of each node, shape (n,) each, in any order.
+        """
         # For each order the nodes that need a series, or e^x - 1, are then the first ones.
         by_size = np.argsort(np.abs(loss), kind="stable")
         log_mass, loss = log_mass[by_size], loss[by_size]
@@ -87,11 +90,7 @@ class _SortedNodes:
     def _growth(self, orders: Array, exponent: Array, tilted: Array, scale: Array) -> Array:
         """Return scale * E[e^{zL} - 1 + z (e^-L - 1)], computed without cancellation.
 
-        Args:
-            orders: z > 0, shape (m,).
-            exponent: z L, shape (m, n).
-            tilted: scale * mass * e^{zL}, shape (m, n).
-            scale: shape (m,).
+        `exponent` is z L and `tilted` scale * mass * e^{zL}, shape (m, n), for orders z and scales of shape (m,).
         """
         # E[e^{zL} - 1]: of the smallest losses without its linear term, as a series; then by expm1, then as it is.
         few = np.searchsorted(self.size, _SMALL / np.maximum(orders, 1.0))
