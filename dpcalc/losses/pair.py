@@ -307,7 +307,7 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
 
 
 def _largest_span(own: Array, together: Array, order: float | None) -> Array:
-    """Return the span of centers that limits smoothness: of P and Q together or, given an order, rather their own."""
+    """Return the larger span; given an order, `together` counts min(order, 1) times, and only where own > 0."""
     if order is not None:
         together = np.where(own > 0, min(order, 1.0) * together, 0.0)
     result: Array = np.maximum(own, together)

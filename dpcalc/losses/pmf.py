@@ -101,8 +101,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
         TooLargeError: if the lattice would not fit in memory.
     """
     windows = _windows(pmf, counts)
-    size = _transform_size(windows)
-    results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
+    results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=_transform_size(windows))
     return [
         _from_cyclic_image(pmf, count, low, result, float(noise))
         for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True)

@@ -429,18 +429,19 @@ def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
     points = points_around(pair)
     if points is None:
         return []
+    is_above = pair.log_density_and_loss(points)[1] > epsilon
+    crossings = _crossings(pair, epsilon, points, is_above).tolist()
+    ends = [*([-math.inf] if is_above[0] else []), *crossings, *([math.inf] if is_above[-1] else [])]
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
-    def is_above(y: Array) -> NDArray[np.bool_]:
-        result: NDArray[np.bool_] = pair.log_density_and_loss(y)[1] > epsilon
-        return result
 
-    # All ends at once. An end that bisection misses only changes the set: any set gives a lower bound.
-    above = is_above(points)
-    (changes,) = np.nonzero(above[1:] != above[:-1])
-    low, high, before = points[changes], points[changes + 1], above[changes]
+def _crossings(pair: MixturePair, epsilon: float, points: Array, is_above: NDArray[np.bool_]) -> Array:
+    """Return by bisection, between points of which `is_above` differs, where the loss passes epsilon, rising."""
+    # All at once. One that bisection misses only changes the set: any set gives a lower bound.
+    (changes,) = np.nonzero(is_above[1:] != is_above[:-1])
+    low, high, before = points[changes], points[changes + 1], is_above[changes]
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        same = is_above(middle) == before
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    ends = [*([-math.inf] if above[0] else []), *low.tolist(), *([math.inf] if above[-1] else [])]
-    return list(zip(ends[::2], ends[1::2], strict=True))
+        is_as_before = (pair.log_density_and_loss(middle)[1] > epsilon) == before
+        low, high = np.where(is_as_before, middle, low), np.where(is_as_before, high, middle)
+    return low

@@ -135,6 +135,7 @@ class Resolution:
         (middle, width), (low, high) = bulk, ends
         octaves, log_points = _row_size(low, high, estimate)
         steps, reaches = _spacings(_tiers(octaves, log_points, count=count, total=total))
+        # As many points on the bulk as in a row, unless these were over 2^14 from the smallest ratio to its middle.
         bulk_level = math.frexp(_BULK * width)[1] - log_points
         finest_level = math.ceil(math.log2(max(middle - low, _TINY) / _MAX_BULK))
         return cls(middle, int(steps[np.searchsorted(steps, max(bulk_level, finest_level))]), steps, reaches)
@@ -408,7 +409,7 @@ def _split_at_top(rows: dict[int, Row], law: RatioLaw, mass: float) -> float:
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without tails of hardly any mass, which are accounted for as `estimate` asks.
+    """Return the law without tails of less than 1e-26 of its mass; `estimate` says how much stays, and where.
 
     Args:
         law: any law.

@@ -307,17 +307,16 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return log moments, shape (q, orders), if N(mean, 1) has mass q in two tails, split in the worst way."""
+    """Return log moments, shape (q, orders), if N(mean, 1) has mass q in two tails, worst split; inf if that is all."""
     upper, lower = _tail_ends(q, mean)
     p, other = (np.exp(_log_tail_masses(center, upper, lower)).sum(axis=0) for center in (shift, 0.0))
     is_whole = (upper <= lower) | (p >= 1) | (other >= 1)
     masses = np.where(is_whole, 0.5, p), np.where(is_whole, 0.5, other)
     columns, error = [], 4 * LOG_CDF_ERROR
     for z in orders:
-        gaussian = z * (z + 1) * shift**2 / 2
-        log_tails = np.logaddexp(*_log_tail_masses((z + 1) * shift, upper, lower)) + gaussian
+        log_tails = np.logaddexp(*_log_tail_masses((z + 1) * shift, upper, lower)) + z * (z + 1) * shift**2 / 2
         moment = _log_moment_upper(log_tails, masses, z, mass_error=error, relative_error=error)
-        columns.append(np.where(is_whole, gaussian, moment).max(axis=1))
+        columns.append(np.where(is_whole, np.inf, moment).max(axis=1))
     return np.stack(columns, axis=1)
 
 
