@@ -74,9 +74,6 @@ class MixturePair(LossCurve):
             p: {center: weight of N(center)} of P; zero weights are dropped.
             q: the same of Q.
             deviation: sigma > 0.
-
-        Raises:
-            InputError: if the weights do not sum to 1 or sigma is not positive.
         """
         if sum(p.values()) != 1 or sum(q.values()) != 1 or not deviation > 0:
             raise InputError(f"mixture: expected weights that sum to 1 and sigma > 0, got {p}, {q}, {deviation}")
@@ -155,18 +152,21 @@ class MixturePair(LossCurve):
             halves = [self.log_density_and_loss(half) for half in np.array_split(y.ravel(), 2)]
             log_p, loss = (np.concatenate([half[i] for half in halves]).reshape(y.shape) for i in (0, 1))
             return log_p, loss
-        # log P/Q is the difference of two logarithms, which cancels where P and Q nearly agree. There P/Q - 1 is summed
-        # from the exact differences of weights, relative to Q, and log1p keeps all of its digits.
         spend(3 * ELEMENT * (y.size + _CALL) * len(self.centers))
         exponents, log_base = self.log_densities(y)
         log_p, _ = _scaled_sum(exponents, self.weights_p)
+        return log_p + log_base, self._loss_given_p(exponents, log_p)
+
+    def _loss_given_p(self, exponents: list[Array], log_p: Array) -> Array:
+        """Return the loss, given log densities of the components and of P less a common base, without cancellation."""
+        # log P/Q is the difference of two logarithms, which cancels where P and Q nearly agree. There P/Q - 1 is summed
+        # from the exact differences of weights, relative to Q, and log1p keeps all of its digits.
         log_q, top = _scaled_sum(exponents, self.weights_q)
         gap = sum(d * np.exp(np.minimum(e - top, 700.0)) for d, e in zip(self.differences, exponents, strict=True) if d)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where it is large it is not used
             relative = gap / np.exp(log_q - top)
             near = np.log1p(relative)
-        loss = np.where(np.abs(relative) < 0.5, near, log_p - log_q)
-        return log_p + log_base, loss
+        return np.where(np.abs(relative) < 0.5, near, log_p - log_q)
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
         """Return (log densities of the components less a common log_base, that base); ConvergenceError over 1e8 sigma.
@@ -177,19 +177,20 @@ class MixturePair(LossCurve):
         Raises:
             ConvergenceError: a center is so far from 0 that the distance of a float from it has too few digits.
         """
-        variance, farthest = self.deviation**2, max(-self.centers[0], self.centers[-1]) / self.deviation
+        farthest = max(-self.centers[0], self.centers[-1]) / self.deviation
         if farthest > _TOO_FAR:
             raise ConvergenceError(f"privacy loss: expected centers within {_TOO_FAR:g} deviations, got {farthest:.3g}")
-        anchor: Array | float = 0.0
-        if farthest > _FAR:
-            # y^2 and c^2 would cancel and leave no digit of (y - c)^2: distances from the nearest center keep theirs.
-            centers = np.array(self.centers)
-            anchor = centers[np.searchsorted((centers[1:] + centers[:-1]) / 2, y)]
+        # Far from 0, y^2 and c^2 would cancel and leave no digit of (y - c)^2. Distances from a close center have all.
+        anchor, variance = self._nearest_center(y) if farthest > _FAR else 0.0, self.deviation**2
         from_anchor = y - anchor
         exponents = [((c - anchor) * from_anchor - (c - anchor) ** 2 / 2) / variance for c in self.centers]
-        return exponents, -from_anchor * from_anchor / (2 * variance) - math.log(
-            self.deviation * math.sqrt(2 * math.pi)
-        )
+        log_factor = math.log(self.deviation * math.sqrt(2 * math.pi))
+        return exponents, -from_anchor * from_anchor / (2 * variance) - log_factor
+
+    def _nearest_center(self, y: Array) -> Array:
+        """Return the center nearest to each point."""
+        centers = np.array(self.centers)
+        return centers[np.searchsorted((centers[1:] + centers[:-1]) / 2, y)]
 
 
 def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Array, Array]:
@@ -259,12 +260,13 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
         low: first point.
         high: last point, > low.
     """
-    # They are at most half a deviation apart. Where that would be too many, they are so near the centers, and further
-    # away at most a hundredth of the distance from the nearest center apart.
     number = max(8, math.ceil(2 * (high - low) / pair.deviation))
     spend(ELEMENT * (number if number <= _MAX_ROUGH else len(pair.centers) * 1000))
-    if number <= _MAX_ROUGH:
-        return np.linspace(low, high, number + 1)
+    return np.linspace(low, high, number + 1) if number <= _MAX_ROUGH else _spreading_points(pair, low, high)
+
+
+def _spreading_points(pair: MixturePair, low: float, high: float) -> Array:
+    """Return rising points, half a sigma apart up to 50 sigma from any center, beyond that 1 % of that distance."""
     doublings = math.log((high - low) / pair.deviation) - math.log(_NEAR_DEVIATIONS)
     near, far = (
         np.arange(0.0, _NEAR_DEVIATIONS, 0.5),
@@ -279,7 +281,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return, for each interval of y, a length on which the densities are smooth, at most sigma.
+    """Return, per interval of y, a length <= sigma on which P (P/Q)^z is smooth for z <= `order`; for None, P/Q too.
 
     Args:
         pair: the mixtures.
@@ -305,7 +307,7 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
 
 
 def _largest_span(own: Array, together: Array, order: float | None) -> Array:
-    """Return the larger span; for an order, `together` counts min(order, 1) times and only where own > 0."""
+    """Return the larger span; given an order, `together` counts min(order, 1) times, and only where own > 0."""
     if order is not None:
         together = np.where(own > 0, min(order, 1.0) * together, 0.0)
     result: Array = np.maximum(own, together)
@@ -315,10 +317,7 @@ def _largest_span(own: Array, together: Array, order: float | None) -> Array:
 def _present_centers(
     centers: tuple[float, ...], weights: tuple[float, ...], exponents: list[Array]
 ) -> tuple[Array, Array]:
-    """Return, for each interval, the lowest and highest center whose component is not negligible at one of its ends.
-
-    Args: centers, weights and log densities at the ends of intervals, of each component.
-    """
+    """Return, for each interval, the lowest and highest center whose component is not negligible at one of its ends."""
     low, high, top = (np.full(exponents[0].shape, value) for value in (np.inf, -np.inf, -np.inf))
     used = [(c, math.log(w), e) for c, w, e in zip(centers, weights, exponents, strict=True) if w]
     for _, log_w, exponent in used:
@@ -336,9 +335,6 @@ def subdivided(y: Array, parts: Array) -> Array:
     Args:
         y: increasing, shape (n + 1,).
         parts: how many, >= 1, whole numbers, shape (n,).
-
-    Raises:
-        ConvergenceError: if they would be too many.
     """
     below = np.concatenate([[0.0], np.cumsum(parts)])
     if not below[-1] <= _MAX_POINTS:  # also for NaN, of scales that are no floats

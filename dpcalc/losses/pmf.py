@@ -100,10 +100,8 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     Raises:
         TooLargeError: if the lattice would not fit in memory.
     """
-    # Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
     windows = _windows(pmf, counts)
-    size = _transform_size(windows)
-    results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
+    results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=_transform_size(windows))
     return [
         _from_cyclic_image(pmf, count, low, result, float(noise))
         for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True)
@@ -131,9 +129,7 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
 
 
 def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Add two measures (no composition) and their errors; tilt, level, origin and log_norm must agree, unchecked.
-
-    The sum has the precision of b.
+    """Add two measures in the precision of b, and their errors; tilt, level, origin, log_norm must agree, unchecked.
 
     Args:
         a: one measure.
@@ -181,11 +177,7 @@ def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
     # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
     # bins first, each taken at its end towards the tail that is bounded.
     spend(3 * ELEMENT * pmf.mass.size)
-    index = np.arange(pmf.mass.size, dtype=np.float64)
-    total = float(pmf.mass.sum())
-    mean = float((pmf.mass * index).sum()) / total
-    index -= mean
-    deviation = math.sqrt(max(float((pmf.mass * index * index).sum()) / total, 1.0))
+    mean, deviation = _mean_and_deviation(pmf.mass)
     bins = max(1, min(pmf.mass.size // 1024, int(deviation / 16)))
     binned = in_rows(pmf.mass, bins).sum(axis=1)
     used = np.flatnonzero(binned)
@@ -198,6 +190,15 @@ def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
         center = count * (mean + pmf.start)
         windows.append((math.floor(center - low.min()), math.ceil(center + high.min())))
     return windows
+
+
+def _mean_and_deviation(mass: Array) -> tuple[float, float]:
+    """Return mean and standard deviation, at least 1, of the index under these masses."""
+    index = np.arange(mass.size, dtype=np.float64)
+    total = float(mass.sum())
+    mean = float((mass * index).sum()) / total
+    index -= mean
+    return mean, math.sqrt(max(float((mass * index * index).sum()) / total, 1.0))
 
 
 def _log_sum(exponents: Array) -> Array:
@@ -260,9 +261,6 @@ def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> L
         rate: in (0, 1).
         log_norm: the factor to be taken out of the tilted masses.
         sign: +1 for an upper, -1 for a lower bound.
-
-    Raises:
-        TooLargeError: if the lattice would not fit in memory.
     """
     # The loss 0 of a missed draw may lie between two points: a pessimistic one goes up, an optimistic one down.
     scale = rate * math.exp(pmf.log_norm - log_norm)

@@ -126,15 +126,12 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return summands of delta at epsilon for a pair whose loss exceeds it exactly below one y; [] from max_loss on.
+    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), which is delta; [] from max_loss on.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
         high: a point where the loss is at most 0.
-        epsilon: >= 0; [] from the largest loss on.
-
-    Returns:
-        Summands of P(y < t) - e^epsilon Q(y < t), where t is the end.
+        epsilon: >= 0.
     """
     if epsilon >= pair.max_loss:
         return []
@@ -150,7 +147,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the point y below which the loss exceeds epsilon, rounded down; -inf if there is none in 1e9 sigma.
+    """Return the y below which the loss exceeds epsilon, at most `high` and rounded down; -inf if none in 1e9 sigma.
 
     Args:
         pair: with a loss that falls below `high`.
@@ -231,16 +228,20 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Atoms at the corners of the chords: (losses, log P masses), rising; the losses are negative if is_swapped."""
+        """(losses, log P masses), rising, at the corners of the chords: their epsilons, negative if is_swapped."""
+        corners = self._corner_masses()
+        if self.is_swapped:
+            return tuple(-x for x, _ in corners[::-1]), tuple(math.log(mass) for _, mass in corners[::-1])
+        return tuple(x for x, _ in corners), tuple(math.log(mass) + x for x, mass in corners)
+
+    def _corner_masses(self) -> list[tuple[float, float]]:
+        """Return (epsilon > 0, Q mass of that loss in the lowered half's direction) where the slope of chords rises."""
         # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
         lowered = self.other if self.is_swapped else self.own
         slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(self.nodes)]
         slopes.append(-lowered.swapped.mass_below(self.end))
         changes = zip(self.nodes[1:], pairwise(slopes), strict=True)
-        used = [(x, after - before) for (x, _), (before, after) in changes if after > before]
-        if self.is_swapped:
-            return tuple(-x for x, _ in used[::-1]), tuple(math.log(mass) for _, mass in used[::-1])
-        return tuple(x for x, _ in used), tuple(math.log(mass) + x for x, mass in used)
+        return [(x, after - before) for (x, _), (before, after) in changes if after > before]
 
     @cached_property
     def unassigned(self) -> float:
@@ -249,11 +250,15 @@ class ChordProfile(GluedProfile):
         return math.fsum((1.0, *(-mass for mass in on_segments), *(-math.exp(log) for log in self.atoms[1])))
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on delta, in [0, 1]: by the chords in their range, elsewhere by the glued profile."""
-        if self.is_swapped and epsilon < 0:
-            return _reversed(epsilon, self.swapped.delta(-epsilon))
-        if self.is_swapped or not 0 <= epsilon < self.nodes[-1][0]:
+        """Return an upper bound on delta, in [0, 1], from the chords where they are, else from the glued profile."""
+        is_lowered_half = self.is_swapped == (epsilon < 0)
+        if not (is_lowered_half and abs(epsilon) < self.nodes[-1][0]):
             return super().delta(epsilon)
+        on_chord = self._delta_on_chord(abs(epsilon))
+        return _reversed(epsilon, on_chord) if self.is_swapped else on_chord
+
+    def _delta_on_chord(self, epsilon: float) -> float:
+        """Return delta between two `nodes`, linear in e^epsilon, for epsilon from 0 to below the last one."""
         at = bisect_right(self.nodes, (epsilon, math.inf))
         (x, a), (y, b) = self.nodes[at - 1 : at + 1]
         return a + (b - a) * math.expm1(epsilon - x) / math.expm1(y - x)
@@ -395,14 +400,11 @@ def points_around(pair: MixturePair) -> Array | None:
 def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
     """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E the losses > epsilon; [] for no set.
 
-    Each term is good to a few units in the last place of its exponents.
+    Each term is good to a few units in the last place of its exponents: what P and Q share costs no digits.
 
     Args:
         pair: two mixtures.
         epsilon: >= 0.
-
-    Returns:
-        Terms of differences of weights, so that what P and Q share costs no digits; [] where there is no such set.
     """
     terms = []
     for low, high in _intervals(pair, epsilon):
@@ -427,18 +429,19 @@ def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
     points = points_around(pair)
     if points is None:
         return []
+    is_above = pair.log_density_and_loss(points)[1] > epsilon
+    crossings = _crossings(pair, epsilon, points, is_above).tolist()
+    ends = [*([-math.inf] if is_above[0] else []), *crossings, *([math.inf] if is_above[-1] else [])]
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
-    def is_above(y: Array) -> NDArray[np.bool_]:
-        result: NDArray[np.bool_] = pair.log_density_and_loss(y)[1] > epsilon
-        return result
 
-    # All ends at once. An end that bisection misses only changes the set: any set gives a lower bound.
-    above = is_above(points)
-    (changes,) = np.nonzero(above[1:] != above[:-1])
-    low, high, before = points[changes], points[changes + 1], above[changes]
+def _crossings(pair: MixturePair, epsilon: float, points: Array, is_above: NDArray[np.bool_]) -> Array:
+    """Return by bisection, between points of which `is_above` differs, where the loss passes epsilon, rising."""
+    # All at once. One that bisection misses only changes the set: any set gives a lower bound.
+    (changes,) = np.nonzero(is_above[1:] != is_above[:-1])
+    low, high, before = points[changes], points[changes + 1], is_above[changes]
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        same = is_above(middle) == before
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    ends = [*([-math.inf] if above[0] else []), *low.tolist(), *([math.inf] if above[-1] else [])]
-    return list(zip(ends[::2], ends[1::2], strict=True))
+        is_as_before = (pair.log_density_and_loss(middle)[1] > epsilon) == before
+        low, high = np.where(is_as_before, middle, low), np.where(is_as_before, high, middle)
+    return low

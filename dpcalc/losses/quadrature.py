@@ -8,19 +8,20 @@ Source: docs/theory.md, Definition 3.4.
 """
 
 import math
-from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.arrays import Array
+from dpcalc.arrays import Array, Complex
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
+from dpcalc.losses.pair import LossCurve, MixturePair, Segment, length_scales, rough_points, subdivided
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
+_Orders = TypeVar("_Orders", Array, Complex)
 _MAX_PANELS = 200_000  # of 8 nodes: 13 MB an array; more are refused with exit code 3
 _MANY_CENTERS = 256  # of a mixture; upper bounds have fewer, so that only the lower bound of a data set is given up
 _MAX_DENSITIES = 1 << 24  # of components at nodes, about 2 s
@@ -43,7 +44,8 @@ class _SortedNodes:
         loss: privacy loss.
         size: its absolute value.
         mass: P mass.
-        back: for each i the sum of the P mass times e^-L - 1, plus L before node i, shape (n + 1,).
+        back: for each i up to the number of losses of size below 0.5, the sum of the P mass times e^-L - 1 over all
+            nodes, plus that of the P mass times L over the first i.
     """
 
     log_mass: Array
@@ -54,10 +56,7 @@ class _SortedNodes:
 
     @classmethod
     def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return the nodes sorted by |loss|, with sums that moments of small losses are computed from.
-
-        back[i] is the sum of mass (e^-L - 1) of all nodes, plus mass L of the first i nodes, as far
-        as losses are small.
+        """Return nodes sorted by |loss|, with the sums `back` that log moments near order 0 need.
 
         Args: log of the P mass and privacy loss of each node, shape (n,) each, in any order.
         """
@@ -65,12 +64,10 @@ class _SortedNodes:
         by_size = np.argsort(np.abs(loss), kind="stable")
         log_mass, loss = log_mass[by_size], loss[by_size]
         size, mass = np.abs(loss), np.exp(log_mass)
-        back = np.cumsum(_mass_times_expm1(-loss, mass, np.exp(log_mass - loss))[::-1])[::-1]
         count = int(np.searchsorted(size, _SMALL))
-        series = np.cumsum(mass[:count] * _exp_remainder(-loss[:count]))
-        back = np.append(back, 0.0)
-        back[1 : count + 1] += series
-        back[count + 1 :] += series[-1] if count else 0.0
+        from_node_on = np.cumsum(_mass_times_expm1(-loss, mass, np.exp(log_mass - loss))[::-1])[::-1]
+        back = np.append(from_node_on, 0.0)[: count + 1]
+        back[1:] += np.cumsum(mass[:count] * _exp_remainder(-loss[:count]))
         return cls(log_mass, loss, size, mass, back)
 
     def sums(self, orders: Array) -> Array:
@@ -93,11 +90,7 @@ class _SortedNodes:
     def _growth(self, orders: Array, exponent: Array, tilted: Array, scale: Array) -> Array:
         """Return scale * E[e^{zL} - 1 + z (e^-L - 1)], computed without cancellation.
 
-        Args:
-            orders: z > 0, shape (m,).
-            exponent: z L, shape (m, n).
-            tilted: scale * mass * e^{zL}, shape (m, n).
-            scale: factor of each order, shape (m,).
+        `exponent` is z L and `tilted` scale * mass * e^{zL}, shape (m, n), for orders z and scales of shape (m,).
         """
         # E[e^{zL} - 1]: of the smallest losses without its linear term, as a series; then by expm1, then as it is.
         few = np.searchsorted(self.size, _SMALL / np.maximum(orders, 1.0))
@@ -114,7 +107,7 @@ class _SortedNodes:
 
 @dataclass(frozen=True)
 class LossMoments:
-    """Log moments of one step, as quadrature nodes of its loss, for orders 0 < z <= max_order.
+    """Log moments K(z) = log E_P[e^{zL}; L < inf] of one step, by quadrature nodes of its loss, 0 < z <= max_order.
 
     Attributes:
         log_mass: log of the P mass of each node, shape (n,).
@@ -141,7 +134,7 @@ class LossMoments:
         return _SortedNodes.of(self.log_mass, self.loss)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K, K') with K(z) = log E_P[e^{zL}; L < inf], accurate also near order 0.
+        """Return (K, K') at orders z, with K(z) = log E_P[e^{zL}; L < inf], accurate also near order 0.
 
         Args:
             orders: z, shape (m,), 0 < z <= max_order.
@@ -153,11 +146,15 @@ class LossMoments:
         at_once = max(_ELEMENTS_AT_ONCE // max(self.size, 1), 1)
         blocks = [self._nodes.sums(orders[start : start + at_once]) for start in range(0, orders.size, at_once)]
         top, total, weighted, grown = np.concatenate([np.empty((4, 0)), *blocks], axis=1)
-        excess = grown - np.exp(-top) * (self.infinity_mass + orders * (self.infinity_mass - self.only_other))
+        excess = grown - np.exp(-top) * self._surplus(orders)
         moment = np.maximum(np.exp(-top) + excess, total + _MIN_MOMENT)  # next to all mass may be infinite
         rough = (top > 0) | (moment < _SMALL)
         log_moment = np.where(rough, np.log(moment) + top, np.log1p(np.maximum(excess, -_SMALL)))
         return log_moment, weighted / moment
+
+    def _surplus(self, orders: _Orders) -> _Orders:
+        """Return by how much E[e^{zL} - 1 + z (e^-L - 1)] of the nodes exceeds E_P[e^{zL}; L < inf] - 1."""
+        return self.infinity_mass + orders * (self.infinity_mass - self.only_other)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
         """Return (variance, fourth cumulant) of the nodes' loss under the tilt e^{order L}."""
@@ -168,8 +165,8 @@ class LossMoments:
         variance = float((weights * gap**2).sum())
         return variance, float((weights * gap**4).sum()) - 3 * variance**2
 
-    def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Return K(z) = log E_P[e^{zL}; L < inf], on any branch, at `count` orders z = real + i k step.
+    def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
+        """Return K(z), on any branch, at orders z = real + i k step, 0 <= k < count, from nodes that matter at `real`.
 
         Args:
             real: in (0, max_order].
@@ -179,22 +176,24 @@ class LossMoments:
         Returns:
             K, shape (count,); the branch of the logarithm is arbitrary, only e^{nK} is used.
         """
-        raised = self.log_mass + real * self.loss
-        top = float(raised.max(initial=0.0))
-        kept = np.maximum(raised, self.log_mass + np.maximum(-self.loss, 0.0)) > _LOG_NEGLIGIBLE + top
-        loss, log_mass, raised = self.loss[kept], self.log_mass[kept], raised[kept]
-        tilted, mass, other = (np.exp(x - top) for x in (raised, log_mass, log_mass - loss))
-        straight, back = (
-            float(_mass_times_expm1(real * loss, mass, tilted).sum()),
-            float(_mass_times_expm1(-loss, mass, other).sum()),
-        )
-        orders = real + 1j * step * np.arange(count)
+        top = float((self.log_mass + real * self.loss).max(initial=0.0))
+        kept = _log_largest_mass(self.log_mass, self.loss, real) > _LOG_NEGLIGIBLE + top
+        log_mass, loss = self.log_mass[kept], self.loss[kept]
+        mass, tilted, other = (np.exp(x - top) for x in (log_mass, log_mass + real * loss, log_mass - loss))
+        straight = float(_mass_times_expm1(real * loss, mass, tilted).sum())
+        back = float(_mass_times_expm1(-loss, mass, other).sum())
+        orders: Complex = np.asarray(real + 1j * step * np.arange(count), dtype=np.complex128)
         moment = _rotated_sums(step * loss, tilted, count) + straight + orders * back
-        missing = self.infinity_mass + orders * (self.infinity_mass - self.only_other)
-        return np.asarray(np.log(math.exp(-top) * (1 - missing) + moment) + top, dtype=np.complex128)
+        return np.asarray(np.log(math.exp(-top) * (1 - self._surplus(orders)) + moment) + top, dtype=np.complex128)
 
 
-def _rotated_sums(angle: Array, weights: Array, count: int) -> NDArray[np.complex128]:
+def _log_largest_mass(log_mass: Array, loss: Array, order: float) -> Array:
+    """Return the log of the largest of each node's masses under P, under Q and under P tilted by e^{order L}."""
+    result: Array = log_mass + np.maximum(order * loss, np.maximum(-loss, 0.0))
+    return result
+
+
+def _rotated_sums(angle: Array, weights: Array, count: int) -> Complex:
     """Return the sums of weights * (e^{i k angle} - 1) for 0 <= k < count, accurate also for small angles."""
     turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
     turned = np.zeros(turn.shape, dtype=np.complex128)
@@ -225,9 +224,7 @@ def _exp_remainder(x: Array) -> Array:
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return quadrature nodes of segments and atoms that serve log moments of orders up to `max_order`.
-
-    Infinite masses are taken from curves with atoms only.
+    """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms.
 
     Args:
         curve: one step, one direction.
@@ -235,12 +232,9 @@ def loss_moments(
         truncated_mass: P mass that may be left out at each end of each segment; 0 leaves out nothing that matters.
         frequency: largest imaginary part of an order the nodes must serve.
     """
-    pieces: Sequence[tuple[Array, Array]] = [
-        _segment_nodes(s, max_order, truncated_mass, frequency) for s in curve.segments
-    ]
     losses, log_masses = (np.array(values) for values in curve.atoms)
-    log_mass = np.concatenate([*(m for m, _ in pieces), log_masses])
-    loss = np.concatenate([*(x for _, x in pieces), losses])
+    pieces = [_segment_nodes(segment, max_order, truncated_mass, frequency) for segment in curve.segments]
+    log_mass, loss = (np.concatenate(parts) for parts in zip(*pieces, (log_masses, losses), strict=True))
     if not losses.size:
         return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
     only_other = _mass_of_other_alone(log_mass, loss, curve.infinity_mass)
@@ -255,55 +249,59 @@ def _mass_of_other_alone(log_mass: Array, loss: Array, infinity_mass: float) -> 
 
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
     """Return (log P mass, loss) at the quadrature nodes that matter; TooLargeError above 2^24 densities."""
-    smooth, negligible = _smooth_panels(segment, max_order, truncated_mass)
-    if not smooth:
+    smooth = _smooth_panels(segment, max_order, truncated_mass)
+    if not smooth.runs:
         return np.zeros(0), np.zeros(0)
-    panels = [gauss_legendre_panels(_refine_for_frequency(segment, edges, frequency), order=8) for edges in smooth]
+    panels = [gauss_legendre_panels(_refine_for_frequency(segment, run, frequency), order=8) for run in smooth.runs]
     y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
     if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
         raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
     log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + log_weight
-    keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > negligible
+    keep = _log_largest_mass(log_mass, loss, max_order) > smooth.log_negligible
     return log_mass[keep], loss[keep]
 
 
-@cached_with_cost(4)
-def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
-    """Return edges of smooth panels for each run that matters, and the log of the negligible mass; cached.
+class _Runs(NamedTuple):
+    """Rising points of each stretch of the line with mass that matters, and the log of a mass that does not."""
 
-    Panels are wider where there would be over 50,000.
-    """
-    runs, negligible = _runs_that_matter(segment, max_order, truncated_mass)
+    runs: tuple[Array, ...]
+    log_negligible: float
+
+
+@cached_with_cost(4)
+def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> _Runs:
+    """Return the runs that matter, cut into panels on which moments are smooth, or 50,000 wider ones; cached."""
+    runs, log_negligible = _runs_that_matter(segment, max_order, truncated_mass)
     parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
     total = sum(float(part.sum()) for part in parts)
     if total > _MAX_PANELS / 4:
         parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
-    return tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), negligible
+    return _Runs(tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), log_negligible)
 
 
-def _runs_that_matter(segment: Segment, max_order: float, truncated_mass: float) -> tuple[list[Array], float]:
-    """Return runs of neighbouring rough points with mass, perhaps none, and the log of the negligible mass."""
+def _runs_that_matter(segment: Segment, max_order: float, truncated_mass: float) -> _Runs:
+    """Return runs of rough points whose mass is not negligible beside the divergence of P from Q; perhaps none."""
+    low, high = reach(segment, max_order, truncated_mass)
+    if low >= high:
+        return _Runs((), _LOG_NEGLIGIBLE)
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
-    negligible = _LOG_NEGLIGIBLE
-    for again in range(2):
-        low, high = reach(segment, max_order, truncated_mass, negligible=negligible)
-        if low >= high:
-            return [], negligible
-        rough = rough_points(segment.pair, low, high)
-        log_density, loss = segment.log_density_and_loss(rough)
-        if not again:
-            negligible += _log_divergence(rough, log_density, loss)
+    y = rough_points(segment.pair, low, high)
+    log_negligible = _LOG_NEGLIGIBLE + _log_divergence(y, *segment.log_density_and_loss(y))
+    y = rough_points(segment.pair, *reach(segment, max_order, truncated_mass, negligible=log_negligible))
+    log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + math.log(segment.pair.deviation)
-    used = np.flatnonzero(
-        log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE + negligible
-    )
-    if not used.size:
-        return [], negligible
+    is_used = _log_largest_mass(log_mass, loss, max_order) > _LOG_NEGLIGIBLE + log_negligible
+    return _Runs(_runs_of_used(y, is_used), log_negligible)
+
+
+def _runs_of_used(y: Array, is_used: NDArray[np.bool_]) -> tuple[Array, ...]:
+    """Return runs of used points, each with its neighbours; over 3 unused points in a row part two runs."""
     # With little noise, mass sits in a few places far apart: each run of points that matter has panels of its own.
+    used = np.flatnonzero(is_used)
     runs = np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)
-    return [rough[max(run[0] - 1, 0) : run[-1] + 2] for run in runs], negligible
+    return tuple(y[max(run[0] - 1, 0) : run[-1] + 2] for run in runs if run.size)
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
@@ -330,43 +328,47 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return (low, high) beyond which no mass matters at orders up to `max_order`; low >= high if none does.
+    """Return (low, high) beyond which P has no mass that matters, or only `truncated_mass`; low >= high for all of it.
 
     Args:
         segment: a piece of the line with its loss.
         max_order: largest z, > 0.
-        truncated_mass: P mass that may be cut at each end, >= 0.
+        truncated_mass: P mass that may be cut at each end, >= 0, if Q has less there.
         negligible: log of the mass that is neglected, < 0.
 
     Returns:
         Ends on the line; low >= high if nothing is left, as where truncated_mass is at least the segment's weight.
     """
-    # P mass up to `truncated_mass` is cut as well, in a tail or if the whole segment has no more, but not where Q has
-    # more: that mass e^{-L} P enters every moment.
-    # The tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where the loss is
-    # bounded; beyond that its mass falls like the normal tail.
-    pair, z = segment.pair, max_order
-    moved = min(z * pair.span, pair.deviation * math.sqrt(2 * z * max(0.0, segment.max_loss)))
-    slack = moved + pair.deviation * math.sqrt(-2 * negligible)
-    low, high = max(pair.centers[0] - slack, segment.low), pair.centers[-1] + slack
     if truncated_mass >= segment.weight:
-        return high, high
+        return 0.0, 0.0
+    low, high = _range_of_moments(segment, max_order, negligible)
     if truncated_mass and segment.max_loss > 0:
         cut_low, cut_high = _tail_cuts(segment, truncated_mass / segment.weight)
         low, high = max(low, cut_low), min(high, cut_high)
-    return low, min(high, segment.high)
+    return low, high
+
+
+def _range_of_moments(segment: Segment, order: float, log_negligible: float) -> tuple[float, float]:
+    """Return the part (low, high) of the segment beyond which P e^{zL}, 0 <= z <= order, has only negligible mass."""
+    # The tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where the loss is
+    # bounded; beyond that its mass falls like the normal tail.
+    pair = segment.pair
+    moved = min(order * pair.span, pair.deviation * math.sqrt(2 * order * max(0.0, segment.max_loss)))
+    slack = moved + pair.deviation * math.sqrt(-2 * log_negligible)
+    return max(pair.centers[0] - slack, segment.low), min(pair.centers[-1] + slack, segment.high)
 
 
 @cached_with_cost(256)
 def _tail_cuts(segment: Segment, mass: float) -> tuple[float, float]:
-    """Return ends beyond which P has `mass`; -inf or inf instead where Q has more mass there than P; cached."""
-    # `mass` is that of the whole pair: on a segment of the line there is at most as much.
-    pair = segment.pair
-    low, high = pair.lower_quantile(mass), -pair.mirrored.lower_quantile(mass)
-    # That the loss is positive at a cut is not enough: with little noise a rare component of Q may lie beyond it.
-    left = pair.difference_below(low) - pair.difference_below(segment.low)
-    right = pair.mirrored.difference_below(-high) - pair.mirrored.difference_below(-segment.high)
-    return (
-        low if low < segment.high and left > 0 else -math.inf,
-        high if high < segment.high and right > 0 else math.inf,
-    )
+    """Return (low, high) beyond which P has at most `mass`, and more than Q; -inf or inf where Q has more; cached."""
+    # Mass that Q has, e^{-L} P, enters every moment. `mass` is that of the whole pair: on a segment there is no more.
+    low = _lower_cut(segment.pair, mass, segment.low)
+    high = -_lower_cut(segment.pair.mirrored, mass, -segment.high)
+    return (low if low < segment.high else -math.inf), high
+
+
+def _lower_cut(pair: MixturePair, mass: float, start: float) -> float:
+    """Return the y below which P has at most `mass`; -inf unless P has more than Q between `start` and y."""
+    # That the loss is positive at a cut is not enough: with little noise a rare component of Q may lie below it.
+    y = pair.lower_quantile(mass)
+    return y if pair.difference_below(y) > pair.difference_below(start) else -math.inf

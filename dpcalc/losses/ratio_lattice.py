@@ -9,9 +9,10 @@ Source: docs/theory.md, Theorem 9.12.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
-from itertools import pairwise
+from itertools import tee
 from typing import NamedTuple
 
 import numpy as np
@@ -122,9 +123,7 @@ class Resolution:
     def of(
         cls, bulk: tuple[float, float], ends: tuple[float, float], estimate: Estimate, *, count: int, total: int
     ) -> "Resolution":
-        """Choose spacings in proportion to the distance from 0 or, if nearer, from the bulk of the law.
-
-        A spacing is at most 2^-9 of that distance, but wider in wide ranges and in tails.
+        """Choose spacings, about 2^-9 of the distance from 0 or from the bulk; wider in wide ranges and in tails.
 
         Args:
             bulk: middle and half-width of its bulk, > 0.
@@ -136,6 +135,7 @@ class Resolution:
         (middle, width), (low, high) = bulk, ends
         octaves, log_points = _row_size(low, high, estimate)
         steps, reaches = _spacings(_tiers(octaves, log_points, count=count, total=total))
+        # As many points on the bulk as in a row, unless these were over 2^14 from the smallest ratio to its middle.
         bulk_level = math.frexp(_BULK * width)[1] - log_points
         finest_level = math.ceil(math.log2(max(middle - low, _TINY) / _MAX_BULK))
         return cls(middle, int(steps[np.searchsorted(steps, max(bulk_level, finest_level))]), steps, reaches)
@@ -176,22 +176,25 @@ class Resolution:
         return is_near | (np.abs(ratios - self.middle) < reach) if level >= self.bulk_level else is_near
 
     def lattice(self, low: float, high: float) -> Array:
-        """Return points from low > 0 to high, each on the spacing that its place needs; unsorted, some outside.
+        """Return low, high and all points about between, each a multiple of the spacing at its place; unsorted.
 
         Args:
             low: > 0.
             high: >= low.
         """
-        parts = [np.array([low, high])]
         first = min(int(self.levels(np.array(low))), self.bulk_level)
-        for level in self.levels_between(first, int(self._level_at(np.array(max(high, self.middle))))):
-            reach = self._reach(level)
-            top = min(high, reach + self.middle if level >= self.bulk_level else reach)
-            if top >= low:
-                indices = np.arange(math.floor(math.ldexp(low, -level)), math.ceil(math.ldexp(top, -level)) + 2.0)
-                points = np.ldexp(indices, level)
-                parts.append(points[(self.levels(points) == level) & (points > 0)])
-        return np.concatenate(parts)
+        last = int(self._level_at(np.array(max(high, self.middle))))
+        parts = [self._points_on_level(level, low, high) for level in self.levels_between(first, last)]
+        return np.concatenate([np.array([low, high]), *parts])
+
+    def _points_on_level(self, level: int, low: float, high: float) -> Array:
+        """Return the multiples > 0 of 2^level, about from low to high, at which that is the spacing."""
+        reach = self._reach(level)
+        top = min(high, reach + self.middle if level >= self.bulk_level else reach)
+        indices = np.arange(math.floor(math.ldexp(low, -level)), math.ceil(math.ldexp(top, -level)) + 2.0)
+        points = np.ldexp(indices if top >= low else np.zeros(0), level)
+        used: Array = points[(self.levels(points) == level) & (points > 0)]
+        return used
 
     def _level_at(self, distances: Array) -> NDArray[np.int_]:
         """Return for each distance from 0 or the middle the least spacing that is wide enough, log2 of it."""
@@ -227,13 +230,12 @@ def _tiers(octaves: int, log_points: int, *, count: int, total: int) -> list[_Ti
 
 
 def _spacings(tiers: list[_Tier]) -> tuple[NDArray[np.int64], Array]:
-    """Return log2 of all spacings and the reach of each, rising; a tier's spacings are the multiples of its octaves."""
+    """Return (log2 of the spacings, reach of each), rising; each tier adds multiples of its octaves up to its top."""
     steps, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for log_top, octaves, log_points in tiers:
         new = np.arange(_LOWEST // octaves * octaves, _HIGHEST, octaves)
-        new = new[new - octaves + log_points < log_top]
-        if steps.size:
-            new = new[(new > steps[-1]) & (new + log_points > ends[-1])]
+        is_rising = (new > steps.max(initial=2 * _LOWEST)) & (new + log_points > ends.max(initial=2 * _LOWEST))
+        new = new[is_rising & (new - octaves + log_points < log_top)]
         steps, ends = np.append(steps, new), np.append(ends, new + log_points)
     return steps, np.ldexp(1.0, ends)
 
@@ -264,7 +266,7 @@ def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
 
 
 def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:
-    """Put a law on lattices: UPPER splits each mass over two points, else the lower point gets it with its moment.
+    """Return a law on lattices: UPPER splits each mass over two points, else the lower one gets it, with a moment.
 
     Args:
         ratios: > 0, in any order, shape (n,).
@@ -275,17 +277,24 @@ def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estim
     levels, rows = resolution.levels(ratios), {}
     for level in np.unique(levels).tolist():
         is_on_level = levels == level
-        position = np.ldexp(ratios[is_on_level], -level)
-        point, mass = np.floor(position), masses[is_on_level]
-        start = int(point.min())
-        place, size = (point - start).astype(np.int64), int(point.max()) - start + 2
-        cells = np.array([np.bincount(place, weight, size) for weight in (mass, mass * (position - point))])
-        if estimate is Estimate.UPPER:
-            cells[0] = np.maximum(cells[0] - cells[1], 0.0)
-            cells[0, 1:] += cells[1, :-1]
-            cells = cells[:1]
-        rows[level] = Row(start, cells)
+        row = _row_with_moments(np.ldexp(ratios[is_on_level], -level), masses[is_on_level])
+        rows[level] = _split_by_moments(row) if estimate is Estimate.UPPER else row
     return RatioLaw(rows)
+
+
+def _row_with_moments(positions: Array, masses: Array) -> Row:
+    """Return the row of masses at these multiples, not whole, of the spacing: each with a moment at the point below."""
+    points = np.floor(positions)
+    start = int(points.min())
+    place, size = (points - start).astype(np.int64), int(points.max()) - start + 2
+    return Row(start, np.array([np.bincount(place, part, size) for part in (masses, masses * (positions - points))]))
+
+
+def _split_by_moments(row: Row) -> Row:
+    """Return the row without moments: each mass split over its point and the next one, mean kept."""
+    masses = np.maximum(row.cells[0] - row.cells[1], 0.0)
+    masses[1:] += row.cells[1, :-1]
+    return Row(row.start, masses[np.newaxis])
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
@@ -295,23 +304,17 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
         a: of one ratio, or of a sum of them.
         b: of the other.
         estimate: what both laws and the result bound.
-
-    Raises:
-        TooLargeError: if it would have too many points.
     """
     resolution, highest = _resolution_of_sum(a, b, estimate)
     first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(highest)))
     levels = sorted({*a.rows, *b.rows, *resolution.levels_between(first, last)})
     rows, terms = _rows_of_sum(a, b, levels, resolution)
-    zero = a.zero * b.zero
-    for law, other in ((a, b), (b, a)):
-        zero += _add_small_zero(rows, law, other.zero, estimate)
-    error = a.error + b.error + (min(terms, BLOCK) + terms // BLOCK + 4 * len(levels) + 64) * UNIT_ROUNDOFF
+    small_zeros = [_add_small_zero(rows, law, zero, estimate) for law, zero in ((a, b.zero), (b, a.zero))]
     law = RatioLaw(
         rows,
-        zero=zero,
+        zero=a.zero * b.zero + small_zeros[0] + small_zeros[1],
         infinite=a.infinite + b.infinite,
-        error=error,
+        error=a.error + b.error + (min(terms, BLOCK) + terms // BLOCK + 4 * len(levels) + 64) * UNIT_ROUNDOFF,
         distance=max(a.distance, b.distance, resolution.relative_spacing(min(first, last), last)),
         count=a.count + b.count,
         total=max(a.total, b.total),
@@ -320,39 +323,61 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def _resolution_of_sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Resolution, float]:
-    """Return the resolution for the sum of two independent ratios, and its largest value."""
-    sizes = [(ratios, masses, law.zero) for law in (a, b) for ratios, masses in [law.points()]]
-    (middle_a, width_a), (middle_b, width_b) = (_bulk(*size) for size in sizes)
-    (low_a, high_a), (low_b, high_b) = ((float(ratios[0]), float(ratios[-1])) for ratios, _, _ in sizes)
+    """Return the resolution for the sum of two ratios, from smallest to largest value > 0, and the latter."""
+    (ratios_a, masses_a), (ratios_b, masses_b) = a.points(), b.points()
+    (middle_a, width_a), (middle_b, width_b) = _bulk(ratios_a, masses_a, a.zero), _bulk(ratios_b, masses_b, b.zero)
+    bulk = middle_a + middle_b, math.hypot(width_a, width_b)
+    low_a, low_b, high = float(ratios_a[0]), float(ratios_b[0]), float(ratios_a[-1]) + float(ratios_b[-1])
     low = min(low_a, low_b) if max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
-    bulk, count, total = (middle_a + middle_b, math.hypot(width_a, width_b)), a.count + b.count, max(a.total, b.total)
-    return Resolution.of(bulk, (low, high_a + high_b), estimate, count=count, total=total), high_a + high_b
+    return Resolution.of(bulk, (low, high), estimate, count=a.count + b.count, total=max(a.total, b.total)), high
 
 
 def _rows_of_sum(a: RatioLaw, b: RatioLaw, levels: list[int], resolution: Resolution) -> tuple[dict[int, Row], int]:
     """Return (rows of the sum's ratios > 0 by rising level, largest number of products that an entry adds up)."""
-    # From the narrowest spacing up: `up_to` is all of a law that is not wider than this one, put on it. The sum on it
-    # has one term that lies on it; what this spacing is wide enough for stays in the row, the rest is carried on.
+    # From the narrowest spacing up: what this spacing is wide enough for stays in the row, the rest is carried on.
     rows: dict[int, Row] = {}
-    narrower_a = narrower_b = carried = None
-    terms = 0
-    for level, next_level in pairwise([*levels, levels[-1] + 1]):
-        on_a, on_b = a.rows.get(level), b.rows.get(level)
-        up_to_a = add_rows(narrower_a, on_a)
-        up_to_b = up_to_a if a is b else add_rows(narrower_b, on_b)
-        products = [(on_a, up_to_b), (narrower_a, on_b)] if a is not b else [(on_a, add_rows(narrower_a, up_to_a))]
-        parts = [convolve_rows(x, y) for x, y in products]
-        parts += [Row(x.start, x.cells * zero) for x, zero in ((on_a, b.zero), (on_b, a.zero)) if x and zero > _NO_ZERO]
+    carried, terms, previous = None, 0, levels[0]
+    parts_a, parts_b = tee(_on_levels(a, levels)) if a is b else (_on_levels(law, levels) for law in (a, b))
+    for level, on_a, on_b in zip(levels, parts_a, parts_b, strict=True):
+        products = _products(on_a, on_b)
         terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
-        row = add_rows(carried, *parts)
+        convolved = [convolve_rows(x, y) for x, y in products]
+        at_zero = [_row_beside_zero(on_a.row, b.zero), _row_beside_zero(on_b.row, a.zero)]
+        row = add_rows(carried and widen_row(carried, level - previous), *convolved, *at_zero)
         kept, carried = (row, None) if level == levels[-1] else _split_by_resolution(row, level, resolution)
         if kept:
             rows[level] = kept
-        octaves = next_level - level
-        carried = carried and widen_row(carried, octaves)
-        narrower_a = up_to_a and widen_row(up_to_a, octaves)
-        narrower_b = narrower_a if a is b else up_to_b and widen_row(up_to_b, octaves)
+        previous = level
     return rows, terms
+
+
+class _OnLevel(NamedTuple):
+    """A law on one spacing: what has narrower spacings, widened to it; the law's row on it; the sum of both."""
+
+    narrower: Row | None
+    row: Row | None
+    up_to: Row | None
+
+
+def _on_levels(law: RatioLaw, levels: list[int]) -> Iterator[_OnLevel]:
+    """Yield the part of the law with spacings up to 2^level, widened to that, for each of the rising levels."""
+    up_to, previous = None, levels[0]
+    for level in levels:
+        narrower, row = up_to and widen_row(up_to, level - previous), law.rows.get(level)
+        up_to, previous = add_rows(narrower, row), level
+        yield _OnLevel(narrower, row, up_to)
+
+
+def _products(a: _OnLevel, b: _OnLevel) -> list[tuple[Row | None, Row | None]]:
+    """Return pairs of rows whose convolutions add up to all sums of two ratios of which the wider has this spacing."""
+    if a is b:  # one convolution in the place of two
+        return [(a.row, add_rows(a.narrower, a.up_to))]
+    return [(a.row, b.up_to), (a.narrower, b.row)]
+
+
+def _row_beside_zero(row: Row | None, zero: float) -> Row | None:
+    """Return the row times the Q mass at ratio 0 of the other law; None if that is at most 1e-18."""
+    return Row(row.start, row.cells * zero) if row and zero > _NO_ZERO else None
 
 
 def _split_by_resolution(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
@@ -384,7 +409,7 @@ def _split_at_top(rows: dict[int, Row], law: RatioLaw, mass: float) -> float:
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without tails of hardly any mass, which are accounted for as `estimate` asks.
+    """Return the law without tails of less than 1e-26 of its mass; `estimate` says how much stays, and where.
 
     Args:
         law: any law.
@@ -404,34 +429,20 @@ def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def _low_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimate) -> tuple[float, float]:
-    """Return the Q masses of a low tail that go to ratio 0 and to the new lowest ratio `end`.
-
-    UPPER keeps the mean and adds 1e-270 at 0; LOWER moves all of it to 0; LOWER_REVERSED moves all of it to `end`.
-    """
+    """Return Q masses of a low tail at (ratio 0, ratio `end`): mean kept if UPPER, all at 0 if LOWER, else at `end`."""
     mass = float(masses.sum())
-    match estimate:
-        case Estimate.UPPER:
-            share = float((masses * ratios).sum() / end)
-            return mass - share + _LEFT_OUT, share
-        case Estimate.LOWER:
-            return mass, 0.0
-        case Estimate.LOWER_REVERSED:
-            return 0.0, mass
+    if estimate is Estimate.UPPER:
+        share = float((masses * ratios).sum() / end)
+        return mass - share + _LEFT_OUT, share
+    return (mass, 0.0) if estimate is Estimate.LOWER else (0.0, mass)
 
 
 def _high_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimate) -> tuple[float, float]:
-    """Return the P mass of a high tail that becomes infinite and the Q mass that goes to the new highest ratio `end`.
-
-    UPPER keeps its P and Q mass; LOWER moves all of it to `end`; LOWER_REVERSED drops it.
-    """
+    """Return (P mass at infinity, Q mass at `end`) of a high tail: both kept if UPPER, Q mass if LOWER, else (0, 0)."""
     mass = float(masses.sum())
-    match estimate:
-        case Estimate.UPPER:
-            return float((masses * (ratios - end)).sum()) + _LEFT_OUT * end, mass
-        case Estimate.LOWER:
-            return 0.0, mass
-        case Estimate.LOWER_REVERSED:
-            return 0.0, 0.0
+    if estimate is Estimate.UPPER:
+        return float((masses * (ratios - end)).sum()) + _LEFT_OUT * end, mass
+    return (0.0, mass) if estimate is Estimate.LOWER else (0.0, 0.0)
 
 
 def _ends_without_tails(ratios: Array, masses: Array) -> tuple[int, int]:

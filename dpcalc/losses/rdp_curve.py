@@ -251,7 +251,7 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
         epsilon: of one step, > 0.
 
     Returns:
-        K for both directions, shape (n, m) each.
+        K for both directions, shape (n, m) each; that of randomized response for q from 1/(1 + e^epsilon) on.
 
     References:
         Papernot et al. 2017 (1610.05755v4), Theorem 3, lets the certain outcome and the others have their worst
@@ -261,28 +261,30 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
     # an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome
     # reaches the other loss. From there on the step is no better than randomized response.
     z = orders[None, :]
-    worst = np.logaddexp(epsilon * (z + 1), -epsilon * z) - np.logaddexp(0.0, epsilon)
+    randomized_response = np.logaddexp(epsilon * (z + 1), -epsilon * z) - np.logaddexp(0.0, epsilon)
     limit = 1 / (1 + np.exp(epsilon))
-    inside = np.clip(q, MIN_MASS, limit)[:, None]
-    ahead, back = (
-        np.maximum(*(_log_moment_of_two_losses(inside, z, loss, swapped=swapped) for loss in (epsilon, -epsilon)))
-        for swapped in (0, 1)
-    )
-    is_unbounded = (q >= limit)[:, None]
+    mass = np.clip(q, MIN_MASS, limit)[:, None]
+    ahead, back = [], []
+    for loss in (epsilon, -epsilon):
+        ahead.append(_log_moment_of_two_losses(mass, _times_exp(mass, -loss), z, loss))
+        back.append(_log_moment_of_two_losses(_times_exp(mass, loss), mass, z, loss))
+    is_bounded = q[:, None] < limit
     return (
-        np.where(is_unbounded, worst, np.minimum(ahead, worst)),
-        np.where(is_unbounded, worst, np.minimum(back, worst)),
+        np.where(is_bounded, np.minimum(np.maximum(*ahead), randomized_response), randomized_response),
+        np.where(is_bounded, np.minimum(np.maximum(*back), randomized_response), randomized_response),
     )
 
 
-def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
-    """Return the log moment, rounded up, if all outcomes but one have this loss and P mass q (Q mass if swapped)."""
-    other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
-    p, q = (other, q) if swapped else (q, other)
-    log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
-    sum_error = _ROUNDOFF * (z + 1) * (p / (1 - p) + q / (1 - q))
-    raised = np.log(p) + z * loss
-    return _log_sum_upper(raised, log_certain, sum_error, relative_error=_ROUNDOFF * (1 + z * abs(loss)))
+def _times_exp(mass: Array, exponent: float) -> Array:
+    """Return mass * e^exponent, at most 1 - 1e-16."""
+    result: Array = np.minimum(mass * np.exp(exponent), 1 - 1e-16)
+    return result
+
+
+def _log_moment_of_two_losses(p: Array, q: Array, z: Array, loss: float) -> Array:
+    """Return the log moment of order z, rounded up, if all outcomes but one have this loss, P mass p and Q mass q."""
+    relative_error = _ROUNDOFF * (1 + z * abs(loss))
+    return _log_moment_upper(np.log(p) + z * loss, (p, q), z, mass_error=_ROUNDOFF, relative_error=relative_error)
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
@@ -305,21 +307,22 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return log moments, shape (q, orders), of the worst split of q over two tails; the Gaussian's if they meet."""
+    """Return log moments, shape (q, orders), if N(mean, 1) has mass q in two tails, worst split; inf if that is all."""
     upper, lower = _tail_ends(q, mean)
-    p = np.exp(normal_log_cdf_array(shift - upper)) + np.exp(normal_log_cdf_array(lower - shift))
-    other = np.exp(normal_log_cdf_array(-upper)) + np.exp(normal_log_cdf_array(lower))
-    whole = (upper <= lower) | (p >= 1) | (other >= 1)
-    p, other = np.where(whole, 0.5, p), np.where(whole, 0.5, other)
-    columns = []
+    p, other = (np.exp(_log_tail_masses(center, upper, lower)).sum(axis=0) for center in (shift, 0.0))
+    is_whole = (upper <= lower) | (p >= 1) | (other >= 1)
+    masses = np.where(is_whole, 0.5, p), np.where(is_whole, 0.5, other)
+    columns, error = [], 4 * LOG_CDF_ERROR
     for z in orders:
-        tilt, moved = z * (z + 1) * shift**2 / 2, (z + 1) * shift
-        tails = np.logaddexp(normal_log_cdf_array(moved - upper), normal_log_cdf_array(lower - moved)) + tilt
-        log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-other)
-        sum_error = 4 * LOG_CDF_ERROR * (z + 1) * (p / (1 - p) + other / (1 - other))
-        moment = _log_sum_upper(tails, log_certain, sum_error, relative_error=4 * LOG_CDF_ERROR)
-        columns.append(np.where(whole, tilt, moment).max(axis=1))
+        log_tails = np.logaddexp(*_log_tail_masses((z + 1) * shift, upper, lower)) + z * (z + 1) * shift**2 / 2
+        moment = _log_moment_upper(log_tails, masses, z, mass_error=error, relative_error=error)
+        columns.append(np.where(is_whole, np.inf, moment).max(axis=1))
     return np.stack(columns, axis=1)
+
+
+def _log_tail_masses(center: float, upper: Array, lower: Array) -> tuple[Array, Array]:
+    """Return the log masses of N(center, 1) above `upper` and below `lower`."""
+    return normal_log_cdf_array(center - upper), normal_log_cdf_array(lower - center)
 
 
 def _tail_ends(q: Array, mean: float) -> tuple[Array, Array]:
@@ -331,12 +334,22 @@ def _tail_ends(q: Array, mean: float) -> tuple[Array, Array]:
     return mean - normal_quantile_array(masses[:, 0]), mean + normal_quantile_array(masses[:, 1])
 
 
-def _log_sum_upper(raised: Array, other: Array, sum_error: Array, *, relative_error: Array | float) -> Array:
-    """Return an upper bound on log(e^raised (1 + relative_error) + e^other + sum_error)."""
-    top = np.maximum(raised, other)
+def _log_moment_upper(
+    log_outside: Array,
+    masses: tuple[Array, Array],
+    z: float | Array,
+    *,
+    mass_error: float,
+    relative_error: float | Array,
+) -> Array:
+    """Return log(e^log_outside + (1 - p)^(z+1) (1 - q)^-z), masses (p, q), rounded up by the given relative errors."""
+    p, q = masses
+    log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
+    sum_error = mass_error * (z + 1) * (p / (1 - p) + q / (1 - q))
     with np.errstate(over="ignore"):
-        near = np.log1p(np.exp(raised) * (1 + relative_error) + np.expm1(other) + sum_error)
-    return np.where(top < 1, near, np.logaddexp(raised, other) + sum_error + relative_error)
+        near = np.log1p(np.exp(log_outside) * (1 + relative_error) + np.expm1(log_certain) + sum_error)
+    far = np.logaddexp(log_outside, log_certain) + sum_error + relative_error
+    return np.where(np.maximum(log_outside, log_certain) < 1, near, far)
 
 
 def _round_up_to_lattice(q: Array) -> tuple[Array, NDArray[np.int64]]:
