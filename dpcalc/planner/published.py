@@ -39,6 +39,7 @@ from dpcalc.sampling.counts import CountDistribution, binomial, hypergeometric, 
 from dpcalc.sampling.schemes import Fixed, Poisson
 
 Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
+_FlatSteps = tuple[Pair, float, int]  # of a phase: the pair of one step, its noise deviation, the number of steps
 
 THEOREM_3 = "Theorem 3"
 FLAT_POISSON = "flat Poisson"
@@ -47,15 +48,14 @@ INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 
 
 def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Row | None:
-    """Return the row of Theorem 3 of Tombs et al. 2022, valid where it is the one-step bound, or None.
+    """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing.
 
     Args:
         plan: a training run.
         known: epsilon of the one-step bound, if it is at hand: it is the row's where the formula is that bound.
 
     Returns:
-        The row, marked valid only where the formula is the one-step bound itself; None under relations the
-        theorem does not speak of.
+        The row; None but for add-remove, independent Gaussian noise and draws that are made afresh in every step.
 
     References:
         CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
@@ -67,18 +67,22 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
         return None
     runs = [_releasing(run, unit) for unit in composition.units]
     valid = all(_is_theorem_3(bound) for phases in runs for _, bound in phases)
-    # Units of equal losses make one row of steps: each composition is computed once.
-    steps = []
+    epsilon = larger_epsilon(_theorem_3_runs(runs), run.delta) if known is None or not valid else known
+    why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
+    return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", why))
+
+
+def _theorem_3_runs(runs: list[list[tuple[Phase, StepBound]]]) -> list[list[_FlatSteps]]:
+    """Return the steps of each run by Theorem 3, those of runs with equal losses only once."""
+    flat_runs = []
     for phases in runs:
         flat = [
             (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.gaussian.noise_multiplier, phase.steps)
             for phase, bound in phases
         ]
-        if flat not in steps:
-            steps.append(flat)
-    epsilon = larger_epsilon(steps, run.delta) if known is None or not valid else known
-    why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
-    return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", why))
+        if flat not in flat_runs:  # each composition is computed once
+            flat_runs.append(flat)
+    return flat_runs
 
 
 def _is_theorem_3(bound: StepBound) -> bool:
@@ -128,14 +132,14 @@ def _refused_note(composition: Composition) -> str:
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
-    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if steps differ.
+    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if it does not apply.
 
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
     them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
 
     Returns:
         The row, never valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1. Only for
-        equal steps, since only those are published.
+        equal steps with independent Gaussian noise, since only those are published.
 
     References:
         Abadi et al. 2016 (1607.00133v2), section 3.1 with theorem A.1 and 3.20 of Dwork, Roth 2014; 9.34 at q = .01,
@@ -197,11 +201,11 @@ def _releasing(plan: Plan, protected: ProtectedUnit) -> list[tuple[Phase, StepBo
     return [(phase, bound) for phase, bound in pairs if phase in releasing and bound is not None]
 
 
-def larger_epsilon(runs: list[list[tuple[Pair, float, int]]], delta: float) -> float:
+def larger_epsilon(runs: list[list[_FlatSteps]], delta: float) -> float:
     """Return an upper bound on epsilon of the costliest run of (pair, noise deviation, steps), in either direction.
 
     Args:
-        runs: for each run (pair, noise deviation, number of steps), one entry a phase.
+        runs: the steps of each run, one entry a phase.
         delta: in (0, 1).
     """
     directions: dict[str, StepCounts] = {}
@@ -274,12 +278,14 @@ def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribu
 
 
 def _distribution_of_members(phase: Phase, members: int) -> CountDistribution | None:
-    """Return the distribution of the group's members in a batch; None unless steps draw Poisson or a fixed size."""
+    """Return the distribution of a group's members in a batch; None unless each step draws Poisson or a fixed size."""
     level = phase.hierarchy.level(1)
+    if level.redraw_every > 1:
+        return None
     match level.scheme:
-        case Fixed(size=size) if level.redraw_every == 1:
+        case Fixed(size=size):
             return hypergeometric(level.count, members, size)
-        case Poisson(probability=rate) if level.redraw_every == 1:
+        case Poisson(probability=rate):
             return binomial(members, rate)
         case _:
             return None
@@ -358,22 +364,33 @@ class _Theorem(NamedTuple):
 
 
 def _theorems(phase: Phase, adjacency: Adjacency) -> list[_Theorem]:
-    """Return the published theorems that apply to the draws of a phase; no lower one if only upper bounds are known."""
+    """Return the published theorems on the draws and mechanism of a phase, upper bounds first; [] if none applies."""
     match phase.hierarchy.level(1).scheme:
         case Fixed(at_most=False):
-            kind = Kind.UPPER if adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
-            theorems = [_Theorem(UPPER, kind, fixed_size_upper, 2)]
-            lower_shift = 1 if adjacency is Adjacency.ZERO_OUT else 2
+            theorems = _fixed_size_theorems(adjacency)
         case Poisson() if adjacency is not Adjacency.REPLACE_ONE:
-            theorems = [_Theorem(UPPER, Kind.UPPER, poisson_upper, 1)]
-            if _signs_known(phase.mechanism):
-                theorems.append(_Theorem(SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
-            lower_shift = 1
+            theorems = _poisson_theorems(phase.mechanism)
         case _:
             return []
-    if not isinstance(phase.mechanism, RdpOnly):  # of which upper bounds alone are known
-        theorems.append(_Theorem(LOWER, Kind.LOWER, fixed_size_lower, lower_shift))
-    return theorems
+    is_known_from_above_only = isinstance(phase.mechanism, RdpOnly)
+    return [theorem for theorem in theorems if theorem.kind is not Kind.LOWER or not is_known_from_above_only]
+
+
+def _fixed_size_theorems(adjacency: Adjacency) -> list[_Theorem]:
+    """Return the upper and lower bound for draws of a fixed size; the upper is a guarantee only under replace-one."""
+    kind = Kind.UPPER if adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
+    lower_shift = 1 if adjacency is Adjacency.ZERO_OUT else 2
+    return [_Theorem(UPPER, kind, fixed_size_upper, 2), _Theorem(LOWER, Kind.LOWER, fixed_size_lower, lower_shift)]
+
+
+def _poisson_theorems(mechanism: Mechanism) -> list[_Theorem]:
+    """Return the bounds for Poisson draws: upper, a sharper upper if odd moments are known to be >= 0, and lower."""
+    sharper = _Theorem(SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1)
+    return [
+        _Theorem(UPPER, Kind.UPPER, poisson_upper, 1),
+        *([sharper] if _signs_known(mechanism) else []),
+        _Theorem(LOWER, Kind.LOWER, fixed_size_lower, 1),
+    ]
 
 
 def _signs_known(mechanism: Mechanism) -> bool:
