@@ -233,10 +233,10 @@ class Plan:
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
-        """Return the plan with steps made independent, at no less cost, or no more if `attained`; groups must not part.
+        """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part.
 
         Args:
-            attained: as for `Phase.independent`. UnsupportedError if the members of a group may part.
+            attained: True for steps of no more cost than an actual data set has.
         """
         if not any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.phases):
             return self

@@ -141,9 +141,9 @@ def solve(
     raise ConvergenceError(f"{quantity}: expected a search that takes less work; fewer phases or levels take less")
 
 
-def _noted_as_rough(found: Guarantee) -> Guarantee:
-    """Return the guarantee with the note, once and last, that a looser bound was searched by."""
-    return replace(found, notes=(*(note for note in found.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
+def _noted_as_rough(main: Guarantee) -> Guarantee:
+    """Return the guarantee with the note, once and last, that the search went by a looser bound."""
+    return replace(main, notes=(*(note for note in main.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
 
 
 def _search_of(quantity: str, epochs: Fraction | None) -> "_Search":

@@ -172,14 +172,14 @@ def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
         chosen: one of its phases.
         ends: (fewest, most) steps; the fewest are taken to be covered.
     """
-    fewest, most = ends
+    shortest, longest = ends
     if not chosen.is_correlated or isinstance(chosen.hierarchy.level(1).scheme, AnyOrder):
-        return most
+        return longest
 
     def is_too_long(steps: int) -> bool:
         return not is_covered(replace_phase(plan, chosen, replace(chosen, steps=steps)))
 
-    return fewest + bisect_left(range(fewest + 1, most + 1), 1, key=is_too_long)
+    return shortest + bisect_left(range(shortest + 1, longest + 1), 1, key=is_too_long)
 
 
 def is_refused(plan: Plan | Composition) -> bool:
