@@ -226,9 +226,8 @@ class Plan:
     def __repr__(self) -> str:
         """Return the run in one line, without all fields."""
         label = f"{self.name!r}, " if self.name else ""
-        phases = "; ".join(map(_in_short, self.phases[:_PHASES_SHOWN])) + (
-            "; ..." if len(self.phases) > _PHASES_SHOWN else ""
-        )
+        more = ["..."] if len(self.phases) > _PHASES_SHOWN else []
+        phases = "; ".join([*map(_in_short, self.phases[:_PHASES_SHOWN]), *more])
         together = f"{self.group_size} of " if self.group_size > 1 else ""
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
@@ -353,9 +352,8 @@ def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
     whole = _both_directions(plan, compose, tuple(phase for phase in plan.phases if not phase.part))
     steps: dict[str, StepCounts] = {}
     for part, phases in own.items():
-        for direction, of_all, of_part in zip(
-            ("D||D'", "D'||D"), whole, _both_directions(plan, compose, phases), strict=True
-        ):
+        pairs = zip(whole, _both_directions(plan, compose, phases), strict=True)
+        for direction, (of_all, of_part) in zip(("D||D'", "D'||D"), pairs, strict=True):
             steps[f"{direction}, part {part}"] = _total_counts(of_all, of_part)
     if plan.moves_between_parts:
         steps |= _moved_steps(plan, compose, own, whole)

@@ -74,15 +74,13 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
 
 def _theorem_3_runs(runs: list[list[tuple[Phase, StepBound]]]) -> list[list[_FlatSteps]]:
     """Return the steps of each run by Theorem 3, those of runs with equal losses only once."""
-    flat_runs = []
-    for phases in runs:
-        flat = [
-            (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.gaussian.noise_multiplier, phase.steps)
-            for phase, bound in phases
-        ]
-        if flat not in flat_runs:  # each composition is computed once
-            flat_runs.append(flat)
-    return flat_runs
+
+    def by_theorem_3(phase: Phase, bound: StepBound) -> _FlatSteps:
+        pair = flat_pair(bound.inclusion, bound.shift, at=bound.shift)
+        return pair, phase.gaussian.noise_multiplier, phase.steps
+
+    flat = [[by_theorem_3(phase, bound) for phase, bound in phases] for phases in runs]
+    return [steps for number, steps in enumerate(flat) if steps not in flat[:number]]
 
 
 def _is_theorem_3(bound: StepBound) -> bool:
@@ -115,9 +113,9 @@ def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) ->
         for phase in releasing_phases(run)
     ]
     valid = composition.is_plain and all(
-        bound_mixtures(bound, bound.distances) == mixtures
+        bound_mixtures(bound, bound.distances) == pair
         for unit in composition.units
-        for (mixtures, _, _), (_, bound) in zip(steps, _releasing(run, unit), strict=True)
+        for (pair, _, _), (_, bound) in zip(steps, _releasing(run, unit), strict=True)
     )
     epsilon = larger_epsilon([steps], run.delta) if known is None or not valid else known
     why = "what Opacus and TF-Privacy would print: they assume Poisson sampling of single units, add-remove"
@@ -147,21 +145,26 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
     """
     row = Row(method="strong-composition", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False)
     composition = composed(plan)
-    run = composition.plan
-    note = _refused_note(composition)
-    if note:
-        return replace(row, note=note)
+    refused = _refused_note(composition)
+    if refused:
+        return replace(row, note=refused)
+    equal_steps = _equal_steps(composition)
+    if equal_steps is None:
+        return replace(row, note="does not apply: published for equal steps only")
+    epsilon = _strong_composition(*equal_steps, composition.plan.delta)
+    note = "as published by Abadi et al. 2016, no bound: scales epsilon by the rate, which holds to first order only"
+    return replace(row, epsilon=epsilon, note=note)
+
+
+def _equal_steps(composition: Composition) -> tuple[float, float, int] | None:
+    """Return (rate, noise multiplier, number) of the releasing steps of all phases; None if they differ or are none."""
     steps: Counter[tuple[Fraction, float]] = Counter()
-    for phase in releasing_phases(run):
+    for phase in releasing_phases(composition.plan):
         steps[composition.inclusion(phase), phase.gaussian.noise_multiplier] += phase.steps
     if len(steps) != 1:
-        return replace(row, note="does not apply: published for equal steps only")
-    (((rate, noise_multiplier), count),) = steps.items()
-    return replace(
-        row,
-        epsilon=_strong_composition(float(rate), noise_multiplier, count, run.delta),
-        note="as published by Abadi et al. 2016, no bound: scales epsilon by the rate, which holds to first order only",
-    )
+        return None
+    (((rate, noise_multiplier), number),) = steps.items()
+    return float(rate), noise_multiplier, number
 
 
 def _strong_composition(q: float, sigma: float, k: int, delta: float) -> float:
@@ -251,8 +254,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     poisson = all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases)
     valid = poisson and plan.adjacency is not Adjacency.REPLACE_ONE
     mixtures = [(_mixture(law), noise, steps) for law, noise, steps in laws_and_noise]
-    chances = [(nonzero_probability(law), noise, steps) for law, noise, steps in laws_and_noise]
-    ones = [(_mixture({0: 1 - drawn, plan.group_size: drawn}), noise, steps) for drawn, noise, steps in chances]
+    ones = [(_mixture(_all_or_none(law, plan.group_size)), noise, steps) for law, noise, steps in laws_and_noise]
     why = "as published, not valid here: leaves out whoever is drawn in place of a missing example"
     if poisson and not valid:
         why = "as published, not valid here: knows examples that are removed, not exchanged"
@@ -289,6 +291,12 @@ def _distribution_of_members(phase: Phase, members: int) -> CountDistribution | 
             return binomial(members, rate)
         case _:
             return None
+
+
+def _all_or_none(law: CountDistribution, members: int) -> CountDistribution:
+    """Return the distribution of members in a batch if every batch with any of them held all of them."""
+    drawn = nonzero_probability(law)
+    return {0: 1 - drawn, members: drawn}
 
 
 def _mixture(law: CountDistribution) -> Pair:

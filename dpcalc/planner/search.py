@@ -100,7 +100,7 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return the epsilon of a plan: an estimate by auto or pld, the certified bound by other methods or if tuned.
+    """Return the epsilon of a plan: estimated for one run by auto or pld with known losses, else the certified bound.
 
     Args:
         plan: a training run.
@@ -109,9 +109,7 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
     """
     composition = composed(plan)
     run = composition.plan
-    if is_noiseless(run):
-        return Estimate(math.inf)
-    if run.method not in {"auto", "pld"} or run.tuning is not None:
+    if is_noiseless(run) or run.method not in {"auto", "pld"} or run.tuning is not None:
         return Estimate(guarantee(composition).epsilon)
     steps = composition.steps
     directions = [direction] if direction in steps else list(steps)

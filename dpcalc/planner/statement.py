@@ -26,13 +26,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.numerics.roots import bracket_root
-from dpcalc.planner.composition import (
-    Composition,
-    ProtectedUnit,
-    composed,
-    is_noiseless,
-    releasing_phases,
-)
+from dpcalc.planner.composition import Composition, ProtectedUnit, composed, is_noiseless, releasing_phases
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.phase_releases import black_box_steps, ensemble_release, gaussian_releases, valid_bounds
