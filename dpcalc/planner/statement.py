@@ -118,7 +118,7 @@ def _link(plan: Plan, size: int) -> Plan | None:
 
 
 def _over_fewer_units(plan: Plan, size: int) -> Plan | None:
-    """Return the plan over `size` - 1 fewer units; None unless its draws are fixed and leave a group undrawn."""
+    """Return the plan over `size` - 1 fewer units; None unless counts are equal and fixed draws spare a group."""
     hierarchy = plan.phases[0].hierarchy
     level = hierarchy.level(plan.unit)
     largest_draw = _largest_fixed_draw(plan)
