@@ -190,23 +190,33 @@ class Plan:
             self._refuse_parts()
 
     def _refuse_parts(self) -> None:
-        """Raise InputError for a part that does not exist, or if a run on parts of the data is not covered."""
+        """Raise InputError unless the parts exist and are few enough, for one unit, one run and covered phases."""
+        self._refuse_unknown_part()
+        if self.group_size > 1 or self.tuning is not None:
+            raise InputError("part: expected one protected unit and a single run with parts of the data, got several")
+        if self.moves_between_parts and len(self.parts) > MAX_MOVED_PARTS:
+            raise InputError(
+                f"part: expected at most {MAX_MOVED_PARTS} parts with replace-one, got {len(self.parts)}; protect "
+                "against add-remove"
+            )
+        for phase in self.phases:
+            _refuse_unequal_units(phase)
+            if phase.part:
+                _refuse_on_part(phase, is_moved=self.moves_between_parts)
+
+    def _refuse_unknown_part(self) -> None:
+        """Raise InputError for a part of a phase that the partition does not name, or that has no partition."""
         names = () if self.partition is None else self.partition.parts
         unknown = next((part for part in self.parts if part not in names), None)
         if unknown is not None:
             raise InputError(
                 f"part: expected {listed(names) if names else 'a `partition` that names the parts'}, got `{unknown}`"
             )
-        if self.group_size > 1 or self.tuning is not None:
-            raise InputError("part: expected one protected unit and a single run with parts of the data, got several")
-        is_moved = self.adjacency is Adjacency.REPLACE_ONE and self.unit == 1
-        if is_moved and len(self.parts) > MAX_MOVED_PARTS:
-            raise InputError(
-                f"part: expected at most {MAX_MOVED_PARTS} parts with replace-one, got {len(self.parts)}; protect "
-                "against add-remove"
-            )
-        for phase in self.phases:
-            _refuse_beside_parts(phase, is_moved=is_moved)
+
+    @property
+    def moves_between_parts(self) -> bool:
+        """True if a replaced unit may turn up in another part: units of the outermost level are replaced."""
+        return self.adjacency is Adjacency.REPLACE_ONE and self.unit == 1
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -216,17 +226,16 @@ class Plan:
     def __repr__(self) -> str:
         """Return the run in one line, without all fields."""
         label = f"{self.name!r}, " if self.name else ""
-        phases = "; ".join(map(_in_short, self.phases[:_PHASES_SHOWN])) + (
-            "; ..." if len(self.phases) > _PHASES_SHOWN else ""
-        )
+        more = ["..."] if len(self.phases) > _PHASES_SHOWN else []
+        phases = "; ".join([*map(_in_short, self.phases[:_PHASES_SHOWN]), *more])
         together = f"{self.group_size} of " if self.group_size > 1 else ""
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
-        """Return the plan with independent steps that bound its cost, or itself; UnsupportedError if a group may part.
+        """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part.
 
         Args:
-            attained: as for `Phase.independent`.
+            attained: True for steps of no more cost than an actual data set has.
         """
         if not any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.phases):
             return self
@@ -282,17 +291,17 @@ class Plan:
         return sum(phase.steps for phase in self.phases)
 
 
-def _refuse_beside_parts(phase: Phase, *, is_moved: bool) -> None:
-    """Raise InputError unless a run on parts of the data covers the phase: its sizes, its draw and its mechanism.
-
-    A replaced unit can move to another part (`is_moved`): then fewer draws are covered, and noise on sums alone.
-    """
+def _refuse_unequal_units(phase: Phase) -> None:
+    """Raise InputError for a phase, of a run on parts, whose units have several sizes."""
     if phase.hierarchy.tree is not None or not all(level.is_equal for level in phase.hierarchy.levels):
         raise InputError("part: expected units of one size with parts of the data, got several sizes")
-    if phase.part:
-        _refuse_draw_of_part(phase, (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation))
-        if is_moved:
-            _refuse_mechanism_of_moved(phase)
+
+
+def _refuse_on_part(phase: Phase, *, is_moved: bool) -> None:
+    """Raise InputError for a draw that is not covered on a part, or a mechanism that is not if units may move."""
+    _refuse_draw_of_part(phase, (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation))
+    if is_moved:
+        _refuse_mechanism_of_moved(phase)
 
 
 def _refuse_draw_of_part(phase: Phase, allowed: tuple[type[Scheme], ...]) -> None:
@@ -343,23 +352,19 @@ def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
     whole = _both_directions(plan, compose, tuple(phase for phase in plan.phases if not phase.part))
     steps: dict[str, StepCounts] = {}
     for part, phases in own.items():
-        for direction, of_all, of_part in zip(
-            ("D||D'", "D'||D"), whole, _both_directions(plan, compose, phases), strict=True
-        ):
+        pairs = zip(whole, _both_directions(plan, compose, phases), strict=True)
+        for direction, (of_all, of_part) in zip(("D||D'", "D'||D"), pairs, strict=True):
             steps[f"{direction}, part {part}"] = _total_counts(of_all, of_part)
-    if plan.adjacency is Adjacency.REPLACE_ONE and plan.unit == 1:
+    if plan.moves_between_parts:
         steps |= _moved_steps(plan, compose, own, whole)
     distinct = {frozenset(counts.items()): counts for counts in steps.values()}  # equal ones are composed once
     return {name: distinct[frozenset(counts.items())] for name, counts in steps.items()}
 
 
 def _moved_steps(
-    plan: Plan,
-    compose: Compose,
-    own: dict[str, tuple[Phase, ...]],
-    whole: "tuple[StepCounts, StepCounts]",
+    plan: Plan, compose: Compose, own: dict[str, tuple[Phase, ...]], whole: "tuple[StepCounts, StepCounts]"
 ) -> "dict[str, StepCounts]":
-    """Return the counts of step losses if a unit of one part is replaced by one of another, by direction and words.
+    """Return the counts of step losses for a unit of each part, or none, replaced by one of another, by name.
 
     `own` has the phases of each part, `whole` the counts in both directions of the phases on all data.
     """

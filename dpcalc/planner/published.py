@@ -39,6 +39,7 @@ from dpcalc.sampling.counts import CountDistribution, binomial, hypergeometric, 
 from dpcalc.sampling.schemes import Fixed, Poisson
 
 Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
+_FlatSteps = tuple[Pair, float, int]  # of a phase: the pair of one step, its noise deviation, the number of steps
 
 THEOREM_3 = "Theorem 3"
 FLAT_POISSON = "flat Poisson"
@@ -47,15 +48,14 @@ INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 
 
 def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Row | None:
-    """Return the row of Theorem 3 of Tombs et al. 2022, valid where it is the one-step bound, or None.
+    """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing.
 
     Args:
         plan: a training run.
         known: epsilon of the one-step bound, if it is at hand: it is the row's where the formula is that bound.
 
     Returns:
-        The row, marked valid only where the formula is the one-step bound itself; None under relations the
-        theorem does not speak of.
+        The row; None but for add-remove, independent Gaussian noise and draws that are made afresh in every step.
 
     References:
         CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
@@ -67,18 +67,20 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
         return None
     runs = [_releasing(run, unit) for unit in composition.units]
     valid = all(_is_theorem_3(bound) for phases in runs for _, bound in phases)
-    # Units of equal losses make one row of steps: each composition is computed once.
-    steps = []
-    for phases in runs:
-        flat = [
-            (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.gaussian.noise_multiplier, phase.steps)
-            for phase, bound in phases
-        ]
-        if flat not in steps:
-            steps.append(flat)
-    epsilon = larger_epsilon(steps, run.delta) if known is None or not valid else known
+    epsilon = larger_epsilon(_theorem_3_runs(runs), run.delta) if known is None or not valid else known
     why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
     return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", why))
+
+
+def _theorem_3_runs(runs: list[list[tuple[Phase, StepBound]]]) -> list[list[_FlatSteps]]:
+    """Return the steps of each run by Theorem 3, those of runs with equal losses only once."""
+
+    def by_theorem_3(phase: Phase, bound: StepBound) -> _FlatSteps:
+        pair = flat_pair(bound.inclusion, bound.shift, at=bound.shift)
+        return pair, phase.gaussian.noise_multiplier, phase.steps
+
+    flat = [[by_theorem_3(phase, bound) for phase, bound in phases] for phases in runs]
+    return [steps for number, steps in enumerate(flat) if steps not in flat[:number]]
 
 
 def _is_theorem_3(bound: StepBound) -> bool:
@@ -111,9 +113,9 @@ def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) ->
         for phase in releasing_phases(run)
     ]
     valid = composition.is_plain and all(
-        bound_mixtures(bound, bound.distances) == mixtures
+        bound_mixtures(bound, bound.distances) == pair
         for unit in composition.units
-        for (mixtures, _, _), (_, bound) in zip(steps, _releasing(run, unit), strict=True)
+        for (pair, _, _), (_, bound) in zip(steps, _releasing(run, unit), strict=True)
     )
     epsilon = larger_epsilon([steps], run.delta) if known is None or not valid else known
     why = "what Opacus and TF-Privacy would print: they assume Poisson sampling of single units, add-remove"
@@ -128,14 +130,14 @@ def _refused_note(composition: Composition) -> str:
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
-    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if steps differ.
+    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if it does not apply.
 
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
     them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
 
     Returns:
         The row, never valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1. Only for
-        equal steps, since only those are published.
+        equal steps with independent Gaussian noise, since only those are published.
 
     References:
         Abadi et al. 2016 (1607.00133v2), section 3.1 with theorem A.1 and 3.20 of Dwork, Roth 2014; 9.34 at q = .01,
@@ -143,21 +145,26 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
     """
     row = Row(method="strong-composition", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False)
     composition = composed(plan)
-    run = composition.plan
-    note = _refused_note(composition)
-    if note:
-        return replace(row, note=note)
+    refused = _refused_note(composition)
+    if refused:
+        return replace(row, note=refused)
+    equal_steps = _equal_steps(composition)
+    if equal_steps is None:
+        return replace(row, note="does not apply: published for equal steps only")
+    epsilon = _strong_composition(*equal_steps, composition.plan.delta)
+    note = "as published by Abadi et al. 2016, no bound: scales epsilon by the rate, which holds to first order only"
+    return replace(row, epsilon=epsilon, note=note)
+
+
+def _equal_steps(composition: Composition) -> tuple[float, float, int] | None:
+    """Return (rate, noise multiplier, number) of the releasing steps of all phases; None if they differ or are none."""
     steps: Counter[tuple[Fraction, float]] = Counter()
-    for phase in releasing_phases(run):
+    for phase in releasing_phases(composition.plan):
         steps[composition.inclusion(phase), phase.gaussian.noise_multiplier] += phase.steps
     if len(steps) != 1:
-        return replace(row, note="does not apply: published for equal steps only")
-    (((rate, noise_multiplier), count),) = steps.items()
-    return replace(
-        row,
-        epsilon=_strong_composition(float(rate), noise_multiplier, count, run.delta),
-        note="as published by Abadi et al. 2016, no bound: scales epsilon by the rate, which holds to first order only",
-    )
+        return None
+    (((rate, noise_multiplier), number),) = steps.items()
+    return float(rate), noise_multiplier, number
 
 
 def _strong_composition(q: float, sigma: float, k: int, delta: float) -> float:
@@ -197,11 +204,11 @@ def _releasing(plan: Plan, protected: ProtectedUnit) -> list[tuple[Phase, StepBo
     return [(phase, bound) for phase, bound in pairs if phase in releasing and bound is not None]
 
 
-def larger_epsilon(runs: list[list[tuple[Pair, float, int]]], delta: float) -> float:
+def larger_epsilon(runs: list[list[_FlatSteps]], delta: float) -> float:
     """Return an upper bound on epsilon of the costliest run of (pair, noise deviation, steps), in either direction.
 
     Args:
-        runs: for each run (pair, noise deviation, number of steps), one entry a phase.
+        runs: the steps of each run, one entry a phase.
         delta: in (0, 1).
     """
     directions: dict[str, StepCounts] = {}
@@ -247,8 +254,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     poisson = all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases)
     valid = poisson and plan.adjacency is not Adjacency.REPLACE_ONE
     mixtures = [(_mixture(law), noise, steps) for law, noise, steps in laws_and_noise]
-    chances = [(nonzero_probability(law), noise, steps) for law, noise, steps in laws_and_noise]
-    ones = [(_mixture({0: 1 - drawn, plan.group_size: drawn}), noise, steps) for drawn, noise, steps in chances]
+    ones = [(_mixture(_all_or_none(law, plan.group_size)), noise, steps) for law, noise, steps in laws_and_noise]
     why = "as published, not valid here: leaves out whoever is drawn in place of a missing example"
     if poisson and not valid:
         why = "as published, not valid here: knows examples that are removed, not exchanged"
@@ -274,15 +280,23 @@ def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribu
 
 
 def _distribution_of_members(phase: Phase, members: int) -> CountDistribution | None:
-    """Return the distribution of the group's members in a batch; None unless steps draw Poisson or a fixed size."""
+    """Return the distribution of a group's members in a batch; None unless each step draws Poisson or a fixed size."""
     level = phase.hierarchy.level(1)
+    if level.redraw_every > 1:
+        return None
     match level.scheme:
-        case Fixed(size=size) if level.redraw_every == 1:
+        case Fixed(size=size):
             return hypergeometric(level.count, members, size)
-        case Poisson(probability=rate) if level.redraw_every == 1:
+        case Poisson(probability=rate):
             return binomial(members, rate)
         case _:
             return None
+
+
+def _all_or_none(law: CountDistribution, members: int) -> CountDistribution:
+    """Return the distribution of members in a batch if every batch with any of them held all of them."""
+    drawn = nonzero_probability(law)
+    return {0: 1 - drawn, members: drawn}
 
 
 def _mixture(law: CountDistribution) -> Pair:
@@ -358,22 +372,33 @@ class _Theorem(NamedTuple):
 
 
 def _theorems(phase: Phase, adjacency: Adjacency) -> list[_Theorem]:
-    """Return the published theorems that apply to the draws of a phase; no lower one if only upper bounds are known."""
+    """Return the published theorems on the draws and mechanism of a phase, upper bounds first; [] if none applies."""
     match phase.hierarchy.level(1).scheme:
         case Fixed(at_most=False):
-            kind = Kind.UPPER if adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
-            theorems = [_Theorem(UPPER, kind, fixed_size_upper, 2)]
-            lower_shift = 1 if adjacency is Adjacency.ZERO_OUT else 2
+            theorems = _fixed_size_theorems(adjacency)
         case Poisson() if adjacency is not Adjacency.REPLACE_ONE:
-            theorems = [_Theorem(UPPER, Kind.UPPER, poisson_upper, 1)]
-            if _signs_known(phase.mechanism):
-                theorems.append(_Theorem(SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
-            lower_shift = 1
+            theorems = _poisson_theorems(phase.mechanism)
         case _:
             return []
-    if not isinstance(phase.mechanism, RdpOnly):  # of which upper bounds alone are known
-        theorems.append(_Theorem(LOWER, Kind.LOWER, fixed_size_lower, lower_shift))
-    return theorems
+    is_known_from_above_only = isinstance(phase.mechanism, RdpOnly)
+    return [theorem for theorem in theorems if theorem.kind is not Kind.LOWER or not is_known_from_above_only]
+
+
+def _fixed_size_theorems(adjacency: Adjacency) -> list[_Theorem]:
+    """Return the upper and lower bound for draws of a fixed size; the upper is a guarantee only under replace-one."""
+    kind = Kind.UPPER if adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
+    lower_shift = 1 if adjacency is Adjacency.ZERO_OUT else 2
+    return [_Theorem(UPPER, kind, fixed_size_upper, 2), _Theorem(LOWER, Kind.LOWER, fixed_size_lower, lower_shift)]
+
+
+def _poisson_theorems(mechanism: Mechanism) -> list[_Theorem]:
+    """Return the bounds for Poisson draws: upper, a sharper upper if odd moments are known to be >= 0, and lower."""
+    sharper = _Theorem(SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1)
+    return [
+        _Theorem(UPPER, Kind.UPPER, poisson_upper, 1),
+        *([sharper] if _signs_known(mechanism) else []),
+        _Theorem(LOWER, Kind.LOWER, fixed_size_lower, 1),
+    ]
 
 
 def _signs_known(mechanism: Mechanism) -> bool:

@@ -46,6 +46,9 @@ _FEW_MISSES = 0.01  # a false negative rate below it is decided by epsilons of i
 _MISS_ROUNDS = 3  # compositions for them at most; each finds the deciding epsilon by the delta of the one before
 
 
+_BothCounts = tuple[StepCounts, StepCounts]  # of the directions D||D' and D'||D
+
+
 @dataclass(frozen=True, eq=False)
 class Profiles:
     """Privacy profiles of a run in both directions, upper bounds on delta at the same epsilons.
@@ -63,14 +66,9 @@ class Profiles:
     is_rough: bool = False
 
     def true_positive_rates(self, rates: Array) -> tuple[Array, Array]:
-        """Return upper bounds on the true positive rates of attackers that detect D (first) and D' (second array).
-
-        Args:
-            rates: false positive rates, shape (n,).
-        """
-        return self._max_detected(rates, self.forward, self.backward), self._max_detected(
-            rates, self.backward, self.forward
-        )
+        """Return upper bounds on true positive rates of attackers that detect D, and D', at n false positive rates."""
+        ahead, back = self.forward, self.backward
+        return self._max_detected(rates, ahead, back), self._max_detected(rates, back, ahead)
 
     def _max_detected(self, rates: Array, own: Array, other: Array) -> Array:
         """Return upper bounds on true positive rates, the least that both profiles prove at any epsilon."""
@@ -80,17 +78,12 @@ class Profiles:
         return lowest
 
     def false_negative_rates(self, rates: Array) -> tuple[Array, Array]:
-        """Return lower bounds on the false negative rates of attackers that detect D (first) and D' (second array).
+        """Return lower bounds on false negative rates of attackers that detect D, and D', at n false positive rates.
 
-        Args:
-            rates: false positive rates, shape (n,).
-
-        Returns:
-            Two arrays of shape (n,): 1 - the true positive rate, with all digits where next to nothing is missed.
+        They are 1 - the true positive rates, with all digits where next to nothing is missed.
         """
-        return self._min_missed(rates, self.forward, self.backward), self._min_missed(
-            rates, self.backward, self.forward
-        )
+        ahead, back = self.forward, self.backward
+        return self._min_missed(rates, ahead, back), self._min_missed(rates, back, ahead)
 
     def _min_missed(self, rates: Array, own: Array, other: Array) -> Array:
         """Return lower bounds on false negative rates, the largest that both profiles prove at any epsilon."""
@@ -129,24 +122,19 @@ def both_profiles(
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
         rates: false positive rates that are asked about; the bound is tight near them.
-        deltas: deltas that are asked about.
-
-    Returns:
-        Upper bounds. Alternatives are left out that cost no more: at the rates, or everywhere where deltas are asked.
+        deltas: deltas that are asked about. Units that cost no more than another are left out: at the rates, or
+            everywhere where deltas are asked about.
     """
     composition = composed(plan)
-    both = [
-        (composition.steps[ahead], composition.steps[back])
-        for ahead, back in (each_unit.direction_names for each_unit in composition.units)
-    ]
     rates = rates or FALSE_POSITIVE_RATES  # none where only the advantage, or mu, is asked for
     rate_array = np.array(rates)
-    rough = [(_moment_profiles(pair, rates, deltas), pair) for pair in both]
+    both = [tuple(composition.steps[name] for name in each_unit.direction_names) for each_unit in composition.units]
+    rough = [(_moment_profiles((ahead, back), rates, deltas), (ahead, back)) for ahead, back in both]
     # The costliest by moments first: it often shows that the others cost no more, which then are not composed.
     certified: list[Profiles] = []
     for cheap, pair in sorted(rough, key=lambda entry: -float(np.max(entry[0].true_positive_rates(rate_array)))):
         if not any(_costs_at_least(known, cheap, rate_array, everywhere=bool(deltas)) for known in certified):
-            certified.append(_composed_profiles(cheap, pair, rates, deltas))
+            certified.append(_sharp_for_few_misses(_composed_profiles(cheap, pair, rates, deltas), pair, rates))
     return tuple(certified)
 
 
@@ -164,24 +152,31 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
     return bool(np.all(ahead <= known.forward) and np.all(back <= known.backward))
 
 
-def _moment_profiles(
-    pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
-) -> Profiles:
-    """Return both directions' profiles by moments; in closed form, marked rough, if moments need too much work."""
-    # Where quadrature needs too much work, the moments are those in closed form.
+def _moment_profiles(both_counts: _BothCounts, rates: tuple[float, ...], deltas: tuple[float, ...]) -> Profiles:
+    """Return both directions' profiles by moments: by quadrature, or in closed form, marked rough, if work runs out."""
     smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
     try:
         with allowance(_MOMENT_WORK):
-            bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in pair]
-            epsilons = _epsilons(max([1e-3, *(best.value for best in bests if best)]), rates)
-            forward, backward = (moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta) for best in bests)
-            return Profiles(epsilons, forward, backward)
+            return _quadrature_profiles(both_counts, rates, smallest_delta)
     except WorkExceededError:
         with own_allowance(math.inf):
-            ends = [closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in pair if counts]
-            epsilons = _epsilons(max([1e-3, *ends]), rates)
-            forward, backward = (closed_form_profile(counts, epsilons) for counts in pair)
-            return Profiles(epsilons, forward, backward, is_rough=True)
+            return _closed_form_profiles(both_counts, rates, smallest_delta)
+
+
+def _quadrature_profiles(both_counts: _BothCounts, rates: tuple[float, ...], smallest_delta: float) -> Profiles:
+    """Return both directions' profiles by moments from quadrature, on epsilons as far as the smallest delta."""
+    bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in both_counts]
+    epsilons = _epsilons(max([1e-3, *(best.value for best in bests if best)]), rates)
+    forward, backward = (moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta) for best in bests)
+    return Profiles(epsilons, forward, backward)
+
+
+def _closed_form_profiles(both_counts: _BothCounts, rates: tuple[float, ...], smallest_delta: float) -> Profiles:
+    """Return both directions' profiles by moments in closed form, marked rough, as far as the smallest delta."""
+    ends = [closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in both_counts if counts]
+    epsilons = _epsilons(max([1e-3, *ends]), rates)
+    forward, backward = (closed_form_profile(counts, epsilons) for counts in both_counts)
+    return Profiles(epsilons, forward, backward, is_rough=True)
 
 
 def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
@@ -195,36 +190,42 @@ def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
 
 
 def _composed_profiles(
-    cheap: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
+    cheap: Profiles, both_counts: _BothCounts, rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
     """Return the profiles lowered by compositions, each sharp near one epsilon; marked rough if work runs out."""
-    sides, is_rough = [], cheap.is_rough
-    for counts, side in zip(pair, (cheap.forward, cheap.backward), strict=True):
-        lowest = side
-        for around in _anchor_epsilons(cheap.epsilons, side, rates, deltas) if counts else ():
-            try:
-                with allowance(_COMPOSITION_WORK):
-                    lowest = np.minimum(lowest, delta_upper_curve(counts, epsilons=cheap.epsilons, around=around))
-            except WorkExceededError:
-                is_rough = True
-            except (ArithmeticError, UnsupportedError):
-                continue
-        sides.append(lowest)
-    return _sharp_for_few_misses(Profiles(cheap.epsilons, sides[0], sides[1], is_rough=is_rough), pair, rates)
+    some = _at_most_three(rates)
+    (forward, is_forward_rough), (backward, is_backward_rough) = (
+        _lowered_side(counts, cheap.epsilons, side, _anchor_epsilons(cheap.epsilons, side, some, deltas))
+        for counts, side in zip(both_counts, (cheap.forward, cheap.backward), strict=True)
+    )
+    is_rough = cheap.is_rough or is_forward_rough or is_backward_rough
+    return Profiles(cheap.epsilons, forward, backward, is_rough=is_rough)
 
 
-def _sharp_for_few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
-    """Return the profiles, made sharper at the least and largest rate where attackers miss under 1 %."""
+def _lowered_side(counts: StepCounts, epsilons: Array, side: Array, anchors: list[float]) -> tuple[Array, bool]:
+    """Return (deltas lowered by a composition near each anchor that does not fail, True if one ran out of work)."""
+    ran_out_of_work = False
+    for around in anchors:
+        try:
+            with allowance(_COMPOSITION_WORK):
+                side = np.minimum(side, delta_upper_curve(counts, epsilons=epsilons, around=around))
+        except (ArithmeticError, UnsupportedError) as error:
+            ran_out_of_work |= isinstance(error, WorkExceededError)
+    return side, ran_out_of_work
+
+
+def _sharp_for_few_misses(known: Profiles, both_counts: _BothCounts, rates: tuple[float, ...]) -> Profiles:
+    """Return the profiles, composed anew for the least and the largest rate where attackers miss under 1 %."""
     some = {min(rates), max(rates)}
-    for rate, (forward, counts) in product(some, ((True, pair[1]), (False, pair[0]))):
+    for rate, (forward, counts) in product(some, ((True, both_counts[1]), (False, both_counts[0]))):
         missed = known.false_negative_rates(np.array([rate]))[not forward][0]
-        if counts and missed < _FEW_MISSES:
+        if missed < _FEW_MISSES:
             known = _sharp_at(rate, known, counts, forward=forward)
     return known
 
 
 def _sharp_at(rate: float, known: Profiles, opposite: StepCounts, *, forward: bool) -> Profiles:
-    """Return the profiles, the opposite one lowered by compositions that are sharp where it decides at a rate."""
+    """Return the profiles, the opposite one composed anew where it decides at a rate, up to 3 times as that moves."""
     last = -1.0
     for _ in range(_MISS_ROUNDS):
         around = known.deciding_epsilon(rate, forward=forward)
@@ -242,18 +243,21 @@ def _sharp_at(rate: float, known: Profiles, opposite: StepCounts, *, forward: bo
 
 
 def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
-    """Return the epsilons near which compositions should be sharp, those that decide at the rates and deltas."""
+    """Return the epsilons that decide at the rates and deltas, and 0 unless a single rate is asked for."""
     # A composition is sharp near one epsilon, the one that its tilt suits.
-    some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
-    at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in some]
+    at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in rates]
     at += [int(np.argmax(side <= delta)) for delta in deltas]
     if len(rates) > 1 or deltas:
         at.append(0)
     return [float(epsilons[index]) for index in dict.fromkeys(at)]
 
 
-# Success of membership inference: the attacker may know all other units and see every step (docs/theory.md, Theorem
-# 11.2).
+def _at_most_three(rates: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the rates if there are at most three, else the least, the largest and their geometric mean."""
+    return rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
+
+
+# Success of membership inference (docs/theory.md, Theorem 11.2).
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
@@ -441,8 +445,7 @@ def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> 
         rates: false positive rates in (0, 1).
 
     Returns:
-        Lower bounds, of who raises the alarm for "in the data", and of who raises it for "not in the data"; 0 without
-        noise. What the attacker detects is the rest; where next to nothing is missed, the rest has lost the digits.
+        Two arrays, 0 without noise; they keep all digits where next to nothing is missed.
     """
     return _missed(_profiles_at(plan, rates), rates)
 
@@ -453,8 +456,7 @@ def _profiles_at(
     """Return the profiles sharp at false positive rates, () without noise; InputError for rates outside (0, 1)."""
     for rate in rates:
         if not 0 < rate < 1:
-            expected = "expected a number between 0 and 1, both excluded"
-            raise InputError(f"{name}: {expected}, got {rate!r}")
+            raise InputError(f"{name}: expected a number between 0 and 1, both excluded, got {rate!r}")
     composition = composed(plan)
     return () if is_noiseless(composition.plan) else both_profiles(composition, rates)
 
@@ -474,8 +476,7 @@ def _missed(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[A
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
     """Return a bound on the growth of log odds, exceeded with probability `exception` at most; inf if none holds."""
     # The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
-    # definition of delta as the mean of (1 - e^{epsilon - loss})_+; so x = epsilon - log(1 - delta(epsilon) / p) will
-    # do.
+    # definition of delta as the mean of (1 - e^{epsilon - loss})_+; so take x = epsilon - log(1 - delta(epsilon) / p).
     best = 0.0
     for deltas in (sides.forward, sides.backward):
         used = deltas < exception
@@ -485,14 +486,12 @@ def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
 
 
 def _delta_at_zero(counts: StepCounts) -> tuple[float, bool]:
-    """Return (upper bound on delta at epsilon 0, True if it is by moments because composition takes too much work)."""
+    """Return (delta at epsilon 0, at most, by composition, or by moments if that fails; True if it ran out of work)."""
     try:
         with allowance(_COMPOSITION_WORK):
             return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0], False
-    except WorkExceededError:
-        return _moment_delta_at_zero(counts), True
-    except (ArithmeticError, UnsupportedError):
-        return _moment_delta_at_zero(counts), False
+    except (ArithmeticError, UnsupportedError) as error:
+        return _moment_delta_at_zero(counts), isinstance(error, WorkExceededError)
 
 
 def _moment_delta_at_zero(counts: StepCounts) -> float:

@@ -100,9 +100,7 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return the epsilon of a plan in closed form or by inversion, else a certified bound; infinite without noise.
-
-    Plans that ask for another accountant than pld get that one's certified bound.
+    """Return the epsilon of a plan: estimated for one run by auto or pld with known losses, else the certified bound.
 
     Args:
         plan: a training run.
@@ -111,9 +109,7 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
     """
     composition = composed(plan)
     run = composition.plan
-    if is_noiseless(run):
-        return Estimate(math.inf)
-    if run.method not in {"auto", "pld"} or run.tuning is not None:
+    if is_noiseless(run) or run.method not in {"auto", "pld"} or run.tuning is not None:
         return Estimate(guarantee(composition).epsilon)
     steps = composition.steps
     directions = [direction] if direction in steps else list(steps)
@@ -122,14 +118,9 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
     if exact is not None:
         return exact
     try:
-        best, name = largest_inversion(
-            counts_by_name, delta=run.delta, otherwise=lambda counts, _: _certified(counts, run.delta)
-        )
+        return _inverted_estimate(counts_by_name, run.delta, nearby)
     except UnsupportedError:  # steps of which Renyi divergences alone are known
         return Estimate(guarantee(composition).epsilon)
-    if nearby is None:
-        return Estimate(best.epsilon, name)
-    return Estimate(best.epsilon, name, best.epsilon_change(nearby.steps[name]))
 
 
 def _closed_form_estimate(steps: Mapping[str, StepCounts], delta: float) -> Estimate | None:
@@ -137,6 +128,13 @@ def _closed_form_estimate(steps: Mapping[str, StepCounts], delta: float) -> Esti
     exact = {name: closed_form_epsilon(counts, delta=delta, is_upper=True) for name, counts in steps.items()}
     known = [Estimate(epsilon, name) for name, epsilon in exact.items() if epsilon is not None]
     return max(known, key=attrgetter("value"), default=Estimate(0.0)) if len(known) == len(exact) else None
+
+
+def _inverted_estimate(counts_by_name: Mapping[str, StepCounts], delta: float, nearby: Composition | None) -> Estimate:
+    """Return the largest epsilon of the directions by inversion, or certified where that fails, with its change."""
+    best, name = largest_inversion(counts_by_name, delta=delta, otherwise=lambda counts, _: _certified(counts, delta))
+    change = math.nan if nearby is None else best.epsilon_change(nearby.steps[name])
+    return Estimate(best.epsilon, name, change)
 
 
 def _certified(counts: StepCounts, delta: float) -> float:
@@ -169,9 +167,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
         start: a number near the answer; None searches for one by the estimate.
     """
     lowest, highest = ends
-    at = lru_cache(maxsize=_REMEMBERED)(
-        lambda value: composed(with_value(value))
-    )  # both measures ask for the same ones
+    at = lru_cache(maxsize=_REMEMBERED)(lambda value: composed(with_value(value)))  # both measures ask for the same
     certified = cache(lambda value: goal.certified(at(value)))
     estimated = certified if goal.is_estimate_certified else cache(lambda value: goal.estimate(at(value)).value)
     first = certified(lowest)

@@ -109,9 +109,9 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the least noise, or the largest steps, rate, batch or group, that meets a goal.
+    """Return the least noise or largest steps, rate, batch or group for a goal, by looser bounds if work runs out.
 
-    If the allowed work runs out, a search for epsilon by auto goes on by rdp, with a note.
+    Only a search for epsilon by auto has looser bounds, those by rdp; they are noted.
 
     Args:
         plan: everything else.
@@ -136,11 +136,14 @@ def solve(
         # The first search whose work is allowed: one that went on by looser bounds would not end where it began.
         with suppress(WorkExceededError), allowance(units):
             solution = search(base.changed(replace(plan, method=method)), goal, phase)
-            main = solution.guarantee
-            if method != plan.method:
-                main = replace(main, notes=(*(note for note in main.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
+            main = solution.guarantee if method == plan.method else _noted_as_rough(solution.guarantee)
             return replace(solution, plan=replace(solution.plan, method=plan.method), guarantee=main, epochs=epochs)
     raise ConvergenceError(f"{quantity}: expected a search that takes less work; fewer phases or levels take less")
+
+
+def _noted_as_rough(main: Guarantee) -> Guarantee:
+    """Return the guarantee with the note, once and last, that the search went by a looser bound."""
+    return replace(main, notes=(*(note for note in main.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
 
 
 def _search_of(quantity: str, epochs: Fraction | None) -> "_Search":
@@ -195,7 +198,7 @@ def _noise_setting(plan: Plan, phase: str | None) -> _NoiseSetting:
 
 
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the least noise multiplier >= 1e-6 that meets a goal, or the least factor on those of several phases."""
+    """Return the least noise multiplier, or factor on those of several phases, that meets a goal; 1e-6 if all do."""
     setting = _noise_setting(base.stated, phase)
     names = (setting.name, "noise_multiplier")
 
@@ -214,39 +217,40 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
 def _noise_ends(
     with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, name: str
 ) -> tuple[float, float, Measure]:
-    """Return (noise that meets a goal, a little less that fails, measure of the first), close above the root.
+    """Return (noise that meets a goal, a little less that fails, measure of the first), close above the root."""
+    root, step, measure = _noise_above(with_value, root, direction, goal, name)
+    fails_at = root
+    while not _exceeds(with_value(fails_at), goal, measure.guarantee.direction):
+        fails_at *= 1 - step
+    return root * (1 + 2 * step), fails_at, measure
 
-    A direction that costs more there than those searched is searched too. ConvergenceError at a fifth above the root.
+
+def _noise_above(
+    with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, name: str
+) -> tuple[float, float, Measure]:
+    """Return (root, step, measure) for the first noise root (1 + 2 step) that meets a goal; ConvergenceError if far.
+
+    The root is sought anew in each direction that costs more there than those that it was sought in.
     """
     searched, step = {direction}, FINEST
-    value = root * (1 + 2 * step)
-    while (measure := certified_measure(with_value(value), goal)).reached > goal.limit:
+    while (measure := certified_measure(with_value(root * (1 + 2 * step)), goal)).reached > goal.limit:
         direction = measure.guarantee.direction
         if direction in searched:
             step *= 2
         else:
             root, direction = _noise_root(with_value, root, goal, name, direction)
             searched.add(direction)
-        value = root * (1 + 2 * step)
         if step > 0.1:
             raise disagreement_error(name, root)
-    fails_at = root
-    while not _exceeds(with_value(fails_at), goal, measure.guarantee.direction):
-        fails_at *= 1 - step
-    return value, fails_at, measure
+    return root, step, measure
 
 
 def _noise_root(
     with_value: Callable[[float], Composition], start: float, goal: Goal, name: str, direction: str = ""
 ) -> tuple[float, str]:
-    """Return (noise whose estimate is the goal's limit, direction that decided at the start); NoSolution if none.
+    """Return (noise >= 1e-6 whose estimate is the limit, direction that decided at `start`); NoSolution above 1e9.
 
-    Args:
-        with_value: returns the plan with a noise.
-        start: noise at which the search begins.
-        goal: measure and limit.
-        name: of the quantity, for messages.
-        direction: the only direction to look at; "" takes the one that decides at the start.
+    A `direction` is the only one to look at; `name` is that of the quantity, for messages.
     """
     looked_at = direction
 
@@ -289,7 +293,7 @@ def _shortest_run(phase: Phase) -> int:
 
 
 def _refuse_falling_cost(phase: Phase) -> None:
-    """Raise UnsupportedError for a phase whose cost may fall with more steps, or is not proved to rise."""
+    """Raise UnsupportedError for random allocation, and for correlated noise whose cost is not proved to rise."""
     if isinstance(phase.hierarchy.allocation, RandomAllocation):
         what = f"steps: expected a scheme under which more of them cost more in {phase.name}, got random-allocation"
         raise UnsupportedError(f"{what}; solve for sigma or rate (the most times)")
@@ -326,16 +330,24 @@ def _drawn_solution(solved: SolvedDraw, goal: Goal) -> Solution:
 
 
 def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
-    """Return the largest batch, fixed or expected, that meets a goal; InputError if it has no single size."""
+    """Return the largest batch, fixed or expected, that meets a goal; InputError for draws that state no batch size."""
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
     with_scheme = _scheme_setter(plan, chosen, place, epochs)
-    drawn = level.scheme
-    if isinstance(drawn, BallsInBins | RandomAllocation):
-        raise InputError(f"batch: expected batches of a stated size, got {drawn.name}; `solve-rate` finds its `bins`")
-    if not isinstance(drawn, Poisson | CappedPoisson | CyclicPoisson):
-        return _drawn_solution(largest_size(level, goal, with_scheme), goal)
+    match level.scheme:
+        case BallsInBins(name=name) | RandomAllocation(name=name):
+            raise InputError(f"batch: expected batches of a stated size, got {name}; `solve-rate` finds its `bins`")
+        case Poisson() | CappedPoisson() | CyclicPoisson() as drawn:
+            return _largest_expected(level, drawn, goal, with_scheme)
+        case _:
+            return _drawn_solution(largest_size(level, goal, with_scheme), goal)
+
+
+def _largest_expected(
+    level: Level, drawn: Poisson | CappedPoisson | CyclicPoisson, goal: Goal, with_scheme: Callable[[Scheme], Plan]
+) -> Solution:
+    """Return the largest expected batch that meets a goal; InputError unless a stated number of units is everywhere."""
     if not level.is_equal:
         raise InputError(
             f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
@@ -417,13 +429,9 @@ def certified_measure(plan: Plan | Composition, goal: Goal) -> Measure:
 
 
 def _solution(
-    solved: Plan | Composition,
-    ends: Ends,
-    names: tuple[str, str],
-    goal: Goal,
-    measure: Measure | None = None,
+    solved: Plan | Composition, ends: Ends, names: tuple[str, str], goal: Goal, measure: Measure | None = None
 ) -> Solution:
-    """Return the solution with these ends and names; its measure is computed if it is not given."""
+    """Return the solution with these ends and (name, config key); its measure is computed if it is not given."""
     reached, main = measure or certified_measure(solved, goal)
     return Solution(
         name=names[0],

@@ -26,13 +26,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.numerics.roots import bracket_root
-from dpcalc.planner.composition import (
-    Composition,
-    ProtectedUnit,
-    composed,
-    is_noiseless,
-    releasing_phases,
-)
+from dpcalc.planner.composition import Composition, ProtectedUnit, composed, is_noiseless, releasing_phases
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.phase_releases import black_box_steps, ensemble_release, gaussian_releases, valid_bounds
@@ -56,8 +50,8 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
         size: k >= 1.
 
     Returns:
-        An upper bound, `inf` where none was found; None where the chain proves nothing: fewer units than the group
-        removes, removal from frames of unequal sizes, or draws of the unit that are not all fixed or all not.
+        An upper bound; None where the chain proves nothing: fewer units than the group removes, removal from frames of
+        unequal sizes, or draws of the unit that are not all fixed or all not.
     """
     composition = composed(plan)
     single = composition if composition.plan.group_size == 1 else composed(replace(composition.plan, group_size=1))
@@ -111,7 +105,7 @@ def _log_links(size: int, epsilon: float) -> float:
 
 
 def _link(plan: Plan, size: int) -> Plan | None:
-    """Return the plan that bounds each link of the chain, over fewer units for fixed draws; None if not proved."""
+    """Return the plan that bounds each link, over fewer units if fixed draws meet a removal; None if not proved."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
     hierarchies = [phase.hierarchy for phase in plan.phases]
@@ -124,17 +118,22 @@ def _link(plan: Plan, size: int) -> Plan | None:
 
 
 def _over_fewer_units(plan: Plan, size: int) -> Plan | None:
-    """Return the plan over `size` - 1 fewer units; None unless each step draws a fixed size from equal counts."""
-    hierarchies = [phase.hierarchy for phase in plan.phases]
-    if any(level.redraw_every > 1 for hierarchy in hierarchies for level in hierarchy.levels):
-        return None
-    schemes = [hierarchy.level(plan.unit).scheme for hierarchy in hierarchies]
-    sizes = [scheme.size for scheme in schemes if isinstance(scheme, Fixed)]
-    level = hierarchies[0].level(plan.unit)
-    alike = len(sizes) == len(schemes) and level.is_equal and hierarchies[0].tree is None
-    if not alike or max(sizes) > level.count - size:
+    """Return the plan over `size` - 1 fewer units; None unless counts are equal and fixed draws spare a group."""
+    hierarchy = plan.phases[0].hierarchy
+    level = hierarchy.level(plan.unit)
+    largest_draw = _largest_fixed_draw(plan)
+    if not level.is_equal or hierarchy.tree is not None or largest_draw is None or largest_draw > level.count - size:
         return None
     return replace(plan, phases=tuple(_smaller(phase, plan.unit, size - 1) for phase in plan.phases))
+
+
+def _largest_fixed_draw(plan: Plan) -> int | None:
+    """Return the largest fixed size of a draw of the unit; None if a phase draws otherwise or holds any draw."""
+    levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
+    schemes = [phase.hierarchy.level(plan.unit).scheme for phase in plan.phases]
+    sizes = [scheme.size for scheme in schemes if isinstance(scheme, Fixed)]
+    is_held = any(level.redraw_every > 1 for level in levels)
+    return None if is_held or len(sizes) < len(schemes) else max(sizes)
 
 
 def _smaller(phase: Phase, unit: int, fewer: int) -> Phase:
@@ -172,7 +171,7 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return the numbers of a privacy statement on a plan; those that fail are missing, with a note.
+    """Return the numbers of a privacy statement; those that fail are missing, with a note; few for repeated runs.
 
     Args:
         plan: a training run.
@@ -186,20 +185,16 @@ def statement(plan: Plan) -> Statement:
     """
     composition = composed(plan)
     evaluation = evaluate(composition)
-    finite, notes = evaluation.guarantee.finite, list(evaluation.guarantee.notes)
+    main = evaluation.guarantee
     if plan.tuning is not None:
         return _tuned_statement(evaluation, plan.delta)
-    groups: list[tuple[int, float | None]] = [(size, math.inf) for size in GROUP_SIZES]
-    if finite:
-        groups, missing_groups = _group_bounds(composition)
-        notes += missing_groups
+    groups, notes = _group_bounds(composition) if main.finite else ([(size, math.inf) for size in GROUP_SIZES], [])
     with allowance(_ATTACK_WORK):
         attack = attack_bounds(composition)
-    notes += [ROUGH_NOTE] if attack.is_rough else []
     gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
-    notes += [missing] if missing else []
+    notes = [*main.notes, *notes, ROUGH_NOTE if attack.is_rough else "", missing]
     return Statement(
-        evaluation=replace(evaluation, guarantee=replace(evaluation.guarantee, notes=tuple(notes))),
+        evaluation=replace(evaluation, guarantee=replace(main, notes=tuple(filter(None, notes)))),
         unsampled=unsampled_epsilon(composition),
         groups=tuple(groups),
         attack=attack,
@@ -216,7 +211,7 @@ def _tuned_statement(evaluation: Evaluation, delta: float) -> Statement:
 def _group_bounds(composition: Composition) -> tuple[list[tuple[int, float | None]], list[str]]:
     """Return ([(group size, upper bound on its epsilon)], notes on failures); a bound that failed is None."""
     groups: list[tuple[int, float | None]] = []
-    notes = []
+    notes: list[str] = []
     with allowance(_GROUPS_WORK):
         for size in GROUP_SIZES:
             bound, missing = optional(
@@ -245,19 +240,24 @@ def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
 
 
 def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return the smaller bound on a group's epsilon, by a chain of units or as a group; None if neither is known.
+    """Return the smaller of two bounds on a group's epsilon, by a chain of units and as one; None if neither is known.
 
     Args:
         plan: a training run, or its composition, with a finite guarantee.
         size: >= 1.
     """
     composition = composed(plan)
-    run = composition.plan
-    bounds = [chain_epsilon(composition, size)]
-    if run.unit == 1 or size <= MOST_PLACED:
-        with contextlib.suppress(*FAILURES):  # a group that does not fit, or no certified answer
-            bounds.append(guarantee(replace(composition.stated, group_size=size), method="auto").epsilon)
+    bounds = (chain_epsilon(composition, size), _placed_epsilon(composition, size))
     return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _placed_epsilon(composition: Composition, size: int) -> float | None:
+    """Return the epsilon of the run with the group as protected unit; None if that fails or would take minutes."""
+    if composition.plan.unit > 1 and size > MOST_PLACED:
+        return None
+    with contextlib.suppress(*FAILURES):  # a group that does not fit, or no certified answer
+        return guarantee(replace(composition.stated, group_size=size), method="auto").epsilon
+    return None
 
 
 def unsampled_epsilon(plan: Plan | Composition) -> float:
@@ -285,7 +285,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
-    """Return the releases (forward, backward) of a phase as if every step drew the unit."""
+    """Return the releases (forward, backward) of a Gaussian, PATE or black-box phase as if every step drew the unit."""
     phase = plan.phases[place]
     own = valid_bounds(phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):

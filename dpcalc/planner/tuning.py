@@ -110,7 +110,7 @@ class TruncatedNegativeBinomial:
         return self.shape * more / -math.expm1(self.shape * log_gamma)
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound on epsilon of the best run, over all units and directions; infinite losses raise it.
+        """Return an upper bound on epsilon of the best run, by Theorem 2 of the reference; infinite losses raise it.
 
         Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
         first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
@@ -162,7 +162,7 @@ class Poisson:
         return math.inf
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound on epsilon of the best run; infinite if infinite losses use up delta.
+        """Return an upper bound on epsilon of the best run, by Theorem 6; infinite if infinite losses use up delta.
 
         Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
         Infinite losses count in delta_a, and mean times their mass is taken from delta.
@@ -205,10 +205,7 @@ def _infinity_mass(runs: Runs) -> float:
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
     """Return the least value of a bound over orders z, in a range that is widened while its largest order is best.
 
-    Args:
-        runs: what one run composes.
-        renyi: bounds on their Renyi divergences.
-        bound: of z, the largest K(z) of any direction, and (orders, the same of these) from next to nothing to above z.
+    `bound` takes z, the largest K(z) of any direction, and (orders, the same of these) from next to nothing to above z.
     """
     high, best = 32.0, math.inf
     while True:

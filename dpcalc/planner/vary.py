@@ -165,19 +165,21 @@ def is_covered(plan: Plan) -> bool:
 
 
 def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
-    """Return the most steps within the ends for which the noise of a phase is covered.
+    """Return the most steps within the ends that are covered; only correlated noise with drawn batches limits them.
 
     Args:
         plan: a training run.
         chosen: one of its phases.
-        ends: (fewest, most) steps.
+        ends: (fewest, most) steps; the fewest are taken to be covered.
     """
+    shortest, longest = ends
     if not chosen.is_correlated or isinstance(chosen.hierarchy.level(1).scheme, AnyOrder):
-        return ends[1]
-    longer = range(ends[0] + 1, ends[1] + 1)
-    return ends[0] + bisect_left(
-        longer, 1, key=lambda steps: not is_covered(replace_phase(plan, chosen, replace(chosen, steps=steps)))
-    )
+        return longest
+
+    def is_too_long(steps: int) -> bool:
+        return not is_covered(replace_phase(plan, chosen, replace(chosen, steps=steps)))
+
+    return shortest + bisect_left(range(shortest + 1, longest + 1), 1, key=is_too_long)
 
 
 def is_refused(plan: Plan | Composition) -> bool:
@@ -186,7 +188,7 @@ def is_refused(plan: Plan | Composition) -> bool:
 
 
 def refusal(plan: Plan | Composition) -> InputError | None:
-    """Return the error with which a shuffle of the protected level is refused; None if it is covered or absent."""
+    """Return the InputError that a run with a shuffled protected level gives for its units; None for any other run."""
     composition = composed(plan)
     run = composition.plan
     if all(not isinstance(phase.hierarchy.level(run.unit).scheme, Shuffle) for phase in run.phases):

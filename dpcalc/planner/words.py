@@ -86,7 +86,7 @@ def _participation_text(phase: Phase) -> str:
 
 
 def mechanism_text(phase: Phase) -> str:
-    """Return a mechanism's name and parameters in words, with the other sums of a Gaussian step."""
+    """Return a mechanism's name and its words or, without any, its finite numbers; a Gaussian's with its other sums."""
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
@@ -150,7 +150,7 @@ def _number_text(value: Fraction) -> str:
 
 
 def _redraw_text(plan: Plan) -> str:
-    """Return words on when units are drawn anew, such as "in every step"."""
+    """Return words on when units are drawn anew: in every pass if any are shuffled or allocated, else in every step."""
     levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
     if any(isinstance(level.scheme, Shuffle) for level in levels):
         return "in every pass, and nothing is claimed for not knowing the order of a shuffle"
@@ -239,23 +239,24 @@ def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
 
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
-    """Return True if noise is added to a sum and a drawn unit may be empty, by a removal or by Poisson draws below it.
-
-    A removal counts only where no other unit is drawn instead. Episodes are never empty.
-    """
+    """Return True if a step adds noise to a sum and may draw a unit, other than a built task, without its records."""
     adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.is_correlated
     if not adds_noise or phase.hierarchy.episodes is not None:
         return False
+    below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
+    is_cut_below = any(isinstance(level.scheme, Poisson | CappedPoisson) for level in below)
+    return is_cut_below or _may_be_empty_by_removal(plan, phase)
+
+
+def _may_be_empty_by_removal(plan: Plan, phase: Phase) -> bool:
+    """Return True if a clipped unit above the protected one may be left empty by its removal: no other is drawn."""
     without_stand_in = Poisson | CappedPoisson | CyclicPoisson | All
     nobody_stands_in = isinstance(phase.hierarchy.level(plan.unit).scheme, without_stand_in)
-    if phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in:
-        return True
-    below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
-    return any(isinstance(level.scheme, Poisson | CappedPoisson) for level in below)
+    return phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in
 
 
 def _may_lack_units(plan: Plan, phase: Phase) -> bool:
-    """Return True if removing a group of units can leave fewer than a draw takes."""
+    """Return True if removing a group can leave too few units for a fixed draw, or none to draw with replacement."""
     level = phase.hierarchy.level(plan.unit)
     if plan.group_size == 1 or plan.adjacency is not Adjacency.ADD_REMOVE or phase.hierarchy.episodes is not None:
         return False
@@ -310,7 +311,7 @@ def _pass_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _batch_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumptions on batch sizes: that caps are constant, and that counts are of the larger data set."""
+    """Yield the assumptions of cut batches on caps, and of cut or fixed-size ones on counts: of the larger data set."""
     schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
     is_cut = any(getattr(scheme, "max_batch_size", None) is not None for scheme in schemes)
     if is_cut:
@@ -455,16 +456,15 @@ CLAIM = ("unit", "adjacency", "delta")
 
 
 def facts(plan: Plan) -> dict[str, str]:
-    """Return short words on a run, by name: unit, adjacency, delta, sampling, noise and length."""
-    several = len(plan.phases) > 1
-    together = "" if plan.group_size == 1 else f"{plan.group_size} together"
-    sampling = f"{len(plan.phases)} phases" if several else with_thousands_separators(sampling_text(plan.phases[0]))
+    """Return short words on a run: unit, adjacency, delta, length, and sampling and noise unless phases are several."""
+    first, *others = plan.phases
+    together = "" if plan.group_size == 1 else f", {plan.group_size} together"
     return {
-        "unit": f"unit {plan.unit_name}{together and f', {together}'}",
+        "unit": f"unit {plan.unit_name}{together}",
         "adjacency": str(plan.adjacency),
         "delta": f"delta {plan.delta!r}",
-        "sampling": sampling,
-        "noise": "" if several else mechanism_text(plan.phases[0]),
+        "sampling": f"{len(plan.phases)} phases" if others else with_thousands_separators(sampling_text(first)),
+        "noise": "" if others else mechanism_text(first),
         "length": f"{plan.steps:,} {'step' if plan.steps == 1 else 'steps'}",
     }
 
