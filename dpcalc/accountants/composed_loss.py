@@ -103,7 +103,7 @@ def composed_loss(
 def _compose_steps(
     steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Compose all steps within a shared budget; return (tilted loss, log slack) per side; ConvergenceError for none."""
+    """Compose all steps within a shared budget; return (loss, log slack) per side; ConvergenceError for no steps."""
     # Budgets are shared out before anything is discretized: rounding errors of steps and of their sum add up.
     if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
@@ -342,7 +342,7 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
 
 
 def divergence_error(pmf: LossPmf) -> float:
-    """Return a number E such that delta(epsilon) is off by at most E e^(log_norm - t epsilon); at most 1e100."""
+    """Return E such that lost mass and noise move delta(epsilon) by at most E e^(log_norm - t epsilon), tilt t > 0."""
     # The weights are at most w(t) (rdp.log_peak); the square of their 2-norm is at most 1 / (2t (2t + 1) (t + 1)
     # spacing) + 2 w(t)^2.
     t = pmf.tilt

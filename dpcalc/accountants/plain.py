@@ -157,7 +157,7 @@ def _log_moment(curve: Curve) -> LogMoment:
 
 
 def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
-    """Return the log moment, as a function of z, of a public mixture of parts (log weight, log moment)."""
+    """Return the log moment, by z, of a public mixture of (log weight, log moment); the remaining weight has loss 0."""
 
     def log_moment(orders: Array) -> Array:
         gains = [log_weight + _log_expm1(np.minimum(part(orders), _HUGE)) for log_weight, part in parts]
@@ -173,7 +173,6 @@ def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
     log_zero = math.log(atoms.zero_loss_mass) if atoms.zero_loss_mass > 0 else -math.inf
 
     def log_moment(orders: Array) -> Array:
-        """Return the log moments of all losses at each order, an upper bound, at least 0."""
         value = np.full(orders.shape, log_zero)
         if losses.size:
             raised = logs + orders[:, None] * losses

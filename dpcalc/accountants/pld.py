@@ -228,7 +228,7 @@ def _composed_for_delta(
 def delta_upper_curve(
     counts: dict[Curve, int], *, epsilons: Array, around: float, min_difference: float = 1.0
 ) -> Array:
-    """Return upper bounds on delta, at most 1, by one composition that is tight near `around`; 0 for no steps.
+    """Return upper bounds on delta by one composition that is tight near `around`; ConvergenceError if it is too large.
 
     Args:
         counts: steps of one direction and how often each occurs.

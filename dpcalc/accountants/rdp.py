@@ -119,7 +119,7 @@ def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
 
 
 def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float, largest: float) -> MomentBound:
-    """Return the smallest bound over orders up to `largest`; `delta` is what the finite losses may use."""
+    """Return the smallest upper bound, perhaps < 0, by orders up to `largest`; `delta` is for the finite losses alone."""
     near = _zoom_to_minimum(
         counts, truncated_mass, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta), largest
     )

@@ -151,7 +151,7 @@ def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
 
 
 def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
-    """Return the KL divergence of two coins and a bound on its round-off, elementwise; 0 where it is undefined.
+    """Return the KL divergence of two coins and a bound on its round-off, elementwise; 0 instead of NaN.
 
     Args:
         share: probability of heads of the first coin.
@@ -182,7 +182,7 @@ def _round_up(log_q: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _nested_sets(curve: MixturePair | Atoms) -> _Sets | None:
-    """Return nested sets of one step's cells, largest loss first; None for no cells of P mass, or too many cells."""
+    """Return nested sets of cells, largest loss first, P rounded down, Q rounded up; None for no or too many cells."""
     cells = _mixture_cells(curve) if isinstance(curve, MixturePair) else _atom_cells(curve)
     if cells is None:
         return None

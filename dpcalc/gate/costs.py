@@ -133,16 +133,17 @@ class Costs:
         answers = self._workers.answers(requests, deadline=self._deadline, seconds=seconds, on_progress=on_part)
         self._known |= dict(zip(requests, answers, strict=True))
 
-    def _report_progress(self, requests: Sequence[Request], part: float) -> None:
-        """Report the file of the next request, if any is left, and then the part that is done.
+    def _report_progress(self, all_requests: Sequence[Request], part: float) -> None:
+        """Report the part of all requests that is done, and before it the file of the next one, if any is left.
 
         A single request does not report the part 0.
         """
-        done = round(part * len(requests))
-        if done < len(requests):
-            request = requests[done]
-            self._on_file(self._files.get(request if isinstance(request, Plan) else request.plan, ""), len(requests))
-        if part or len(requests) > 1:
+        done = round(part * len(all_requests))
+        if done < len(all_requests):
+            request = all_requests[done]
+            plan = request if isinstance(request, Plan) else request.plan
+            self._on_file(self._files.get(plan, ""), len(all_requests))
+        if part or len(all_requests) > 1:
             self._on_progress(part)
 
     def guarantee(self, plan: Plan) -> Guarantee:

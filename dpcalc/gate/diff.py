@@ -49,7 +49,7 @@ class ConfigPair:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield the plans whose epsilon is needed: new, base, base with each change, new with each old claim."""
+        """Yield what costs of new, base, base with each change alone, and new with each old claim alone."""
         yield cost_relevant(self.new.plan)
         yield cost_relevant(self.old.plan)
         yield from (plan for _, plan in (*self.steps, *self.claims) if plan is not None)

@@ -143,7 +143,7 @@ def parse_policy(data: bytes, path: str) -> Policy:
 
 
 def _policy_values(data: bytes, path: str) -> dict[str, object]:
-    """Return the table [tool.dpcalc.policy] or, in a file other than pyproject.toml without it, the whole content."""
+    """Return the table [tool.dpcalc.policy], without it the whole file; InputError for a pyproject.toml without it."""
     table = _policy_table(data, path)
     if table is None and Path(path).name == PYPROJECT:
         raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
@@ -409,7 +409,7 @@ def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:
     yield from (revision.path_from_top(str(folder / name)) for name in names if (folder / name).is_file())
 
 
-def _weakened_searches(revision: Revision, rules: Sequence[_Rule], current: Path) -> Iterator[tuple[str, str]]:
+def _weakened_searches(revision: Revision, rules: Sequence[_Rule], shown_from: Path) -> Iterator[tuple[str, str]]:
     """Yield each pyproject.toml that lacks a pattern of the base, with a message; an unreadable one lacks all."""
     for place in dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
         path = revision.root / place
@@ -421,6 +421,6 @@ def _weakened_searches(revision: Revision, rules: Sequence[_Rule], current: Path
         if missing:
             shown = ", ".join(f"`{visible(pattern)}`" for pattern in missing)
             yield (
-                relative_name(path, current),
+                relative_name(path, shown_from),
                 f"`tool.dpcalc.configs` no longer names {shown} of {visible(revision.name)}",
             )

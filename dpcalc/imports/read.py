@@ -306,7 +306,7 @@ def _examples_to_write(run: ImportedRun) -> int:
 
 
 def _part_sections(part: Part, noise: str) -> list[str]:
-    """Return the lines `sampling:`, `mechanism:` and `training:` of a part, with its noise filled in."""
+    """Return the lines `sampling:`, `mechanism:` and `training:` (or its steps) of a part, with its noise filled in."""
     mechanism = part.mechanism.replace(_NOISE, noise)
     training = f"{{{part.training or f'steps: {part.steps}'}}}"
     return [f"sampling: {part.sampling}", f"mechanism: {mechanism}", f"training: {training}"]

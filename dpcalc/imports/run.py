@@ -157,7 +157,7 @@ def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[
 
 
 def called_name(node: ast.Call) -> str:
-    """Return the last part of a called name, without affixes of dp_accounting; "" if it calls no name.
+    """Return the last part of a called name, without "_" before it and "NamedTupleWrapper" after it; "" for no name.
 
     Example:
         >>> called_name(ast.parse("dp._GaussianDpEventNamedTupleWrapper(1)", mode="eval").body)

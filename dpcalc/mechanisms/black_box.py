@@ -198,7 +198,7 @@ class RandomizedResponse(PairOnly):
         )
 
     def _log_outcomes(self) -> Array:
-        """Return log probabilities of answers: the category that a record is exchanged for, any third one, its own."""
+        """Return log probabilities of answers: the category that a record is exchanged for, all third ones, its own."""
         log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
         log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
         return np.array([log_exchanged, log_third, math.log(self.truth_probability)])

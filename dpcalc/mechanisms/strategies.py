@@ -170,7 +170,7 @@ def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, t
 
 
 def _with_bound_by_rows(bounds: Sensitivity, c: Array, steps: int, participation: Participation) -> Sensitivity:
-    """Return `bounds` with the upper bound of the written-out matrix if that is smaller."""
+    """Return `bounds` with the upper bound of the matrix of all steps, which is written out, if that is smaller."""
     padded = np.concatenate((c, np.zeros(steps - len(c))))
     by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
     return replace(bounds, squared=by_rows.squared, how=by_rows.how) if by_rows.squared < bounds.squared else bounds
@@ -465,14 +465,14 @@ def _inverse_series(c: Array, steps: int) -> Array:
     return inverse
 
 
-def matrix_error(matrix: Array) -> tuple[float, float] | None:
-    """Return the (RMS, largest) deviation of prefix sums at noise multiplier 1; None if they are not finite."""
+def matrix_error(strategy: Array) -> tuple[float, float] | None:
+    """Return the (RMS, largest) deviation of prefix sums, times C's largest column norm; None if not finite."""
     from scipy.linalg import solve_triangular  # noqa: PLC0415  costs 0.3 s, and only `-v` needs it
 
-    sums = np.triu(np.ones(matrix.shape))
+    sums = np.triu(np.ones(strategy.shape))
     with np.errstate(over="ignore", invalid="ignore"):
-        decoder = solve_triangular(matrix, sums, trans="T", lower=True, overwrite_b=True, check_finite=False)
-        return _deviations(np.einsum("ij,ij->j", decoder, decoder) * np.einsum("ij,ij->j", matrix, matrix).max())
+        decoder = solve_triangular(strategy, sums, trans="T", lower=True, overwrite_b=True, check_finite=False)
+        return _deviations(np.einsum("ij,ij->j", decoder, decoder) * np.einsum("ij,ij->j", strategy, strategy).max())
 
 
 def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | None:

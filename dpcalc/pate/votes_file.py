@@ -164,7 +164,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Return the whole numbers in a CSV file with or without a header; InputError for other cells, or without rows."""
+    """Return the whole numbers of a CSV file, without any header; InputError for other cells, no row or too many."""
     # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
     for number, words in _csv_words(path):

@@ -164,7 +164,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
-    """Return the chart of epsilon over one key, sorted: a line for each kind, and the budget if all points share it.
+    """Return the chart of epsilon over one numeric key: a line for each kind, and the budget if all points share it.
 
     Args:
         axis: the axis; all its values are numbers.
