@@ -119,7 +119,7 @@ def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
 
 
 def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float, largest: float) -> MomentBound:
-    """Return the smallest upper bound, perhaps < 0, by orders up to `largest`; `delta` is for the finite losses alone."""
+    """Return the smallest upper bound, perhaps < 0, by orders up to `largest`; `delta` is that of finite losses."""
     near = _zoom_to_minimum(
         counts, truncated_mass, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta), largest
     )
