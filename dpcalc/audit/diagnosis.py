@@ -118,7 +118,7 @@ def _other_drop_last(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 def _fresh_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence on bins declared `held` of which a unit has moved to another step; else ""."""
-    first = logged.counts.first_moved
+    first = logged.counts.moved.first
     if not isinstance(logged.level.scheme, BallsInBins) or Kind.HELD not in by_kind or first is None:
         return ""
     where = logged.place(*first)
@@ -238,7 +238,7 @@ def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
     if not isinstance(level.scheme, Poisson) or not by_kind.keys() & {Kind.TOTAL, Kind.SIZES} or not draws.sizes.size:
         return ""
     rate = float(level.scheme.probability) * (level.shown or 1.0)
-    frames, number, sizes = all_draws(logged)
+    frames, sizes, number = all_draws(logged)
     total = float((sizes * number).sum())
     expected = float((frames * number).sum()) * rate
     if not level.is_every:  # only draws of at least one unit are seen
