@@ -126,40 +126,20 @@ class Draws:
     pairs: IntArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class FirstRepeat:
-    """A unit that stands several times in one step.
-
-    Attributes:
-        step: of the phase, from 0.
-        unit: its number.
-        entries: how often it stands there.
-    """
-
-    step: int
-    unit: int
-    entries: int
-
-
 @dataclass(kw_only=True)
 class Violations:
-    """Draws of a unit that lie at a distance from its previous one which the declaration excludes.
-
-    Attributes:
-        number: of these draws.
-        first: (step of the phase, unit) of the first of them, or None.
-    """
+    """Draws that the declaration excludes: their number, and (step of the phase, unit) of the first, or None."""
 
     number: int = 0
     first: tuple[int, int] | None = None
 
     def add(self, entries: IntArray, steps: IntArray, units: IntArray) -> None:
-        """Add some entries of a block, given by their places in its `steps` and `units`.
+        """Add some entries of a later block, given by their places in its `steps` and `units`.
 
         Args:
-            entries: places, in any order.
-            steps: of all entries of the block, ascending, not before those of earlier blocks.
-            units: of all entries of the block.
+            entries: places in any order.
+            steps: of all entries, ascending.
+            units: of all entries.
         """
         self.number += entries.size
         if entries.size and self.first is None:
@@ -178,10 +158,10 @@ class LevelCounts:
         moved: draws of a unit that do not lie a multiple of `lag` after its previous one.
         close: draws of a unit that lie fewer steps after its previous one than its limits allow.
         entries: entries of the log; repetitions count at the last level only.
-        repeats: pairs (step, unit) with several entries.
+        repeats: units that stand several times in a step.
         fewest_entries, most_entries: of one unit in one step.
-        first_repeat: the first of the repeats, or None.
-        unheld: (step, unit) of the first draw that is not the same in all steps of its period, or None.
+        first_repeat: entries of the first of the repeats, 0 for none.
+        unheld: draws of a unit that are not in all steps of their redraw period.
     """
 
     level: DeclaredLevel
@@ -190,11 +170,11 @@ class LevelCounts:
     moved: Violations = field(default_factory=Violations)
     close: Violations = field(default_factory=Violations)
     entries: int = 0
-    repeats: int = 0
+    repeats: Violations = field(default_factory=Violations)
     fewest_entries: int = _MANY
     most_entries: int = 0
-    first_repeat: FirstRepeat | None = None
-    unheld: tuple[int, int] | None = None
+    first_repeat: int = 0
+    unheld: Violations = field(default_factory=Violations)
 
     def __post_init__(self) -> None:
         """Allocate zero counts of units and of parents; InputError for more than MAX_UNITS units."""
@@ -241,18 +221,11 @@ class LevelCounts:
         times, steps, units = times[begins], steps[begins], units[begins]
         # A held unit is in every step of its period; the last period may end with the run.
         is_unheld = steps_of_unit != np.minimum(self.level.period, end - times * self.level.period)
-        if self.unheld is None and np.any(is_unheld):
-            place = int(np.argmax(is_unheld))
-            self.unheld = int(steps[place]), int(units[place])
+        self.unheld.add(np.flatnonzero(is_unheld), steps, units)
         return times, units
 
     def _add_draws(self, times: IntArray, units: IntArray) -> None:
-        """Count the units of new draws, and store each draw with its repeats of the draw `lag` before and its pairs.
-
-        Args:
-            times: period of each entry, ascending.
-            units: of each entry, ascending within a period.
-        """
+        """Count the units of new draws, and store each draw with its repeats of the draw `lag` before and its pairs."""
         parents = self.level.parents_of(units)
         begins = _begins_of_equal(parents, times)
         sizes = np.diff(begins, append=units.size)
@@ -295,22 +268,16 @@ class LevelCounts:
         return np.where(has_previous, sizes[place], 0)
 
     def _add_repeats(self, steps: IntArray, units: IntArray) -> None:
-        """Update the number of entries and of repeats, the first repeat, and the fewest and most entries of a unit.
-
-        Args:
-            steps: of each entry, ascending, not empty.
-            units: of each entry, ascending within a step.
-        """
+        """Update the number of entries and of repeats, the first repeat, and the fewest and most entries of a unit."""
         begins = _begins_of_equal(units, steps)
         entries = np.diff(begins, append=units.size)
         self.entries += units.size
-        self.repeats += int((entries > 1).sum())
         self.fewest_entries = min(self.fewest_entries, int(entries.min()))
         self.most_entries = max(self.most_entries, int(entries.max()))
-        if self.first_repeat is None and entries.max() > 1:
-            place = int(np.argmax(entries > 1))
-            begin = int(begins[place])
-            self.first_repeat = FirstRepeat(step=int(steps[begin]), unit=int(units[begin]), entries=int(entries[place]))
+        repeated = np.flatnonzero(entries > 1)
+        if repeated.size and not self.first_repeat:
+            self.first_repeat = int(entries[repeated[0]])
+        self.repeats.add(repeated, steps[begins], units[begins])
 
     def _next_numbers(self, parents: IntArray) -> IntArray:
         """Return the numbers of new draws of these parents, in order of time; each goes on from its earlier draws."""
@@ -325,15 +292,12 @@ class LevelCounts:
         return numbers
 
     def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Update the counts of units by new draws; return the entries whose unit was also in the draw `lag` before.
+        """Count draws, occurrences and violations of units; return entries whose unit is also in the draw `lag` before.
 
         Args:
             units: of each entry, different within a draw, in the order of time.
             numbers: of the draw of each entry.
             times: period of each entry.
-
-        Returns:
-            Places of those entries.
         """
         order = np.argsort(units, kind="stable")
         unit, number = units[order], numbers[order]
@@ -349,12 +313,7 @@ class LevelCounts:
         return repeated
 
     def _distances(self, unit: IntArray, number: IntArray) -> IntArray:
-        """Return how many draws before each draw its unit was last drawn, 0 for never; remember each unit's last draw.
-
-        Args:
-            unit: of each entry, ascending.
-            number: of the draw of each entry, ascending within a unit.
-        """
+        """Return how many draws before each draw its unit was last drawn, 0 for never; keep the last draws."""
         begins = _begins_of_equal(unit)
         previous = np.concatenate([[0], number[:-1]])
         previous[begins] = self._last[unit[begins]]
@@ -363,13 +322,7 @@ class LevelCounts:
         return np.where(previous == _NEVER, 0, number - previous)
 
     def _count_occurrences(self, unit: IntArray, number: IntArray, distance: IntArray) -> None:
-        """Count in `by_occurrence` which draws are their unit's first, second, third in a window of `window` draws.
-
-        Args:
-            unit: of each entry, ascending.
-            number: of the draw of each entry, ascending within a unit.
-            distance: draws since the unit's previous one, 0 for none.
-        """
+        """Count in `by_occurrence` which draws are their unit's first, second, third in a window of `window` draws."""
         window = self.level.window
         # The place of an entry among those of its unit in its window: from the begin of the run of entries, and from
         # what was counted before for a run that goes on.
@@ -430,6 +383,10 @@ class LoggedLevel:
     draws: Draws
     place: Callable[[int, int], str]
     first_step: int
+
+    def first(self, violations: Violations) -> str:
+        """Return words for the place of the first violation; "" for none."""
+        return "" if violations.first is None else self.place(*violations.first)
 
     def step(self, time: int) -> int:
         """Return the step of the log at which a period of this level begins."""

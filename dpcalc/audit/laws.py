@@ -40,14 +40,7 @@ from dpcalc.sampling.schemes import (
 
 
 def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield the tests of one level, chosen by its declared scheme; UnsupportedError if that cannot be tested.
-
-    Args:
-        logged: the level and what the log shows of it.
-
-    Raises:
-        UnsupportedError: the scheme cannot be tested.
-    """
+    """Yield the tests of one level, chosen by its declared scheme; UnsupportedError if that cannot be tested."""
     level, scheme = logged.level, logged.level.scheme
     # Tests are chosen by the declaration: were they chosen by the log, their number, among which the false alarm is
     # shared, would depend on chance, and honest logs would be contradicted more often than promised.
@@ -97,22 +90,16 @@ def _independent_draws_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 def _repeats_test(logged: LoggedLevel) -> Statistic:
     """Return the certain test that no unit stands twice in one step."""
-    first = logged.counts.first_repeat
-    sentence = (
-        "" if first is None else f"{logged.place(first.step, first.unit)} stands {first.entries} times in its batch"
-    )
-    return certain_test(Kind.REPEATS, "repeats within a step", observed=logged.counts.repeats, sentence=sentence)
+    repeats = logged.counts.repeats
+    sentence = f"{logged.first(repeats)} stands {logged.counts.first_repeat} times in its batch"
+    return certain_test(Kind.REPEATS, "repeats within a step", observed=repeats.number, sentence=sentence)
 
 
 def _held_test(logged: LoggedLevel) -> Statistic:
-    """Return the certain test that a redraw period has the same units in all of its steps."""
-    first, level = logged.counts.unheld, logged.level
-    sentence = (
-        "" if first is None else f"{logged.place(*first)} is not in all {level.period} steps of its redraw period"
-    )
-    return certain_test(
-        Kind.HELD, "changes within a redraw period", observed=0 if first is None else 1, sentence=sentence
-    )
+    """Return the certain test that a redraw period has the same units in all of its steps, observed 0 or 1."""
+    first = logged.first(logged.counts.unheld)
+    sentence = f"{first} is not in all {logged.level.period} steps of its redraw period"
+    return certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
 
 
 # Passes, and other draws that depend on the step.
@@ -167,12 +154,11 @@ def _max_times_test(logged: LoggedLevel, max_times: int) -> Statistic:
 def _separation_test(logged: LoggedLevel, separation: int) -> Statistic:
     """Return the certain test that no unit is drawn again fewer than `separation` steps later."""
     close = logged.counts.close
-    where = "" if close.first is None else logged.place(*close.first)
     return certain_test(
         Kind.SEPARATION,
         "draws too soon after the one before",
         observed=close.number,
-        sentence=f"{where} is fewer than {separation} steps after its step before",
+        sentence=f"{logged.first(close)} is fewer than {separation} steps after its step before",
     )
 
 
@@ -219,13 +205,7 @@ def _window_lengths(draws: int, window: int) -> IntArray:
 
 
 def _repeats_in_windows_test(logged: LoggedLevel, lengths: IntArray, chance: Callable[[int], Array]) -> Statistic:
-    """Return the test of how often units are drawn a second and a third time within a window.
-
-    Args:
-        logged: the level.
-        lengths: number of draws of each window that could hold a unit.
-        chance: function of n that returns, for each window, the probability that it holds a unit n times or more.
-    """
+    """Return the test of how often units are drawn 2 and 3 times in windows, at least n times with `chance(n)` each."""
     level = logged.level
     repeats = [
         Count(
@@ -240,12 +220,12 @@ def _repeats_in_windows_test(logged: LoggedLevel, lengths: IntArray, chance: Cal
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
     """Return the certain test that the draws of each unit lie multiples of `lag` draws apart."""
-    first = logged.counts.moved.first
+    moved = logged.counts.moved
     return certain_test(
         Kind.HELD,
         "units at another place than in their pass before",
-        observed=logged.counts.moved.number,
-        sentence="" if first is None else f"{logged.place(*first)} {sentence}",
+        observed=moved.number,
+        sentence=f"{logged.first(moved)} {sentence}",
     )
 
 

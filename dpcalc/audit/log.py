@@ -89,14 +89,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager of (name, stream) of a file, or standard input for "-"; InputError if it cannot be read.
-
-    Args:
-        path: file name, or "-".
-
-    Raises:
-        InputError: the file cannot be opened, or cannot be read within the context.
-    """
+    """Context manager of (name, stream) of a file, or standard input for "-"; InputError for faults, also within it."""
     name = STDIN if path == "-" else path
     if path == "-" and sys.stdin is None:
         raise InputError(f"{STDIN}: expected a log, got a closed standard input")
@@ -197,45 +190,39 @@ def _json_block(values: list[int], sizes: list[int], lines: list[int], first: in
 
 
 def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
-    """Return the indices in a line's JSON array, path after path; InputError for any other content."""
+    """Return the indices in a line's JSON array, path after path; InputError if any is no whole number in [0, 1e18)."""
     try:
         batch = json.loads(words)
     except (ValueError, RecursionError):
         raise InputError(f"{name}:{line}: expected a JSON array, the batch of one step, got {short(words)}") from None
     if type(batch) is not list:
         raise InputError(f"{name}:{line}: expected an array, the batch of one step, got {short(batch)}")
-    depth = len(form.names)
-    indices = batch
-    if depth > 1:
-        for entry in batch:
-            if type(entry) is not list or len(entry) != depth:
-                raise InputError(f"{name}:{line}: expected {form.entry} for each entry, got {short(entry)}")
-        indices = list(chain.from_iterable(batch))
+    indices = batch if len(form.names) == 1 else _path_indices(name, line, batch, form)
     # A bool is an int to Python, so that types are compared; -1 and numbers beyond 10^18 are no index anywhere.
     if not set(map(type, indices)) <= {int} or (indices and not 0 <= min(indices) <= max(indices) < 10**18):
         wrong = next(each for each in indices if type(each) is not int or not 0 <= each < 10**18)
-        expected = form.entry if depth == 1 and type(wrong) is list else "a whole number >= 0"
+        expected = form.entry if len(form.names) == 1 and type(wrong) is list else "a whole number >= 0"
         raise InputError(f"{name}:{line}: expected {expected} for each entry, got {short(wrong)}")
     return indices
 
 
-def unquoted(cell: str) -> str:
-    """Return a CSV cell without spaces at its ends, and without double quotes around it if none is inside.
+def _path_indices(name: str, line: int, batch: list[Any], form: LogForm) -> list[Any]:
+    """Return the elements of all paths of a batch in a row; InputError unless each path is a list of their length."""
+    for entry in batch:
+        if type(entry) is not list or len(entry) != len(form.names):
+            raise InputError(f"{name}:{line}: expected {form.entry} for each entry, got {short(entry)}")
+    return list(chain.from_iterable(batch))
 
-    Args:
-        cell: text between two delimiters.
-    """
+
+def unquoted(cell: str) -> str:
+    """Return a CSV cell without spaces at its ends, and without double quotes around it if none is inside."""
     text = cell.strip()
     inner = text[1:-1].strip()
     return inner if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in inner else text
 
 
 def short(value: object) -> str:
-    """Return a value as escaped text for a message, cut after 40 characters.
-
-    Args:
-        value: what a log holds.
-    """
+    """Return a value, JSON unless it is text, as escaped text for a message, cut after 40 characters."""
     text = value.strip() if isinstance(value, str) else json.dumps(value)
     return visible(text if len(text) <= 40 else f"{text[:40]}...")
 
@@ -244,16 +231,23 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield the blocks of a CSV log in whole steps; InputError for a wrong header or row, or no last step."""
+    """Yield the blocks of a CSV log, in whole steps; InputError for a wrong header, row or order of steps."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = _csv_delimiter(f"{name}:{number}", header, form)
     columns = ("step", *form.names)
+    pieces = chain([(number + 1, text)], pieces)
+    tables = (_csv_rows(name, start, piece.replace(delimiter, ","), columns) for start, piece in pieces)
+    yield from _blocks_of_rows(name, tables, form)
+
+
+def _blocks_of_rows(name: str, tables: Iterator[IntArray], form: LogForm) -> Iterator[Block]:
+    """Yield blocks of whole steps from rows (step, indices, line); InputError for steps out of order or missing."""
     first = 0
-    waiting = np.zeros((0, len(columns) + 1), dtype=np.int64)  # rows of the last step, which may go on; lines last
+    waiting = np.zeros((0, len(form.names) + 2), dtype=np.int64)  # rows of the last step, which may go on
     marked = -1  # the last step that has a row
-    for start, piece in chain([(number + 1, text)], pieces):
-        rows = np.concatenate([waiting, _csv_rows(name, start, piece.replace(delimiter, ","), columns)])
+    for table in tables:
+        rows = np.concatenate([waiting, table])
         if not rows.size:
             continue
         _check_steps(name, rows, max(marked, 0), form)
@@ -275,7 +269,7 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
 
 
 def _csv_delimiter(place: str, header: str, form: LogForm) -> str:
-    """Return the delimiter of a header; InputError unless its columns are the step and the levels."""
+    """Return the delimiter of a header; InputError unless it is step and the levels, or step and index for one level."""
     delimiter = max(DELIMITERS, key=header.count)
     columns = [unquoted(cell) for cell in header.split(delimiter)]
     expected = ["step", *form.names]

@@ -178,14 +178,7 @@ def _size_distribution_test(shown: ShownSizes, draws: DrawSizes) -> Statistic:
 def _extreme_size_test(
     kind: Kind, tail: Callable[[IntArray, IntArray], Array], shown: ShownSizes, draws: DrawSizes
 ) -> Statistic:
-    """Return the test of the draw whose size has the smallest tail probability, by a union bound over all draws.
-
-    Args:
-        kind: LARGEST or SMALLEST.
-        tail: probability, for sizes and frames, of a size as large, or as small.
-        shown: law of sizes.
-        draws: all of them.
-    """
+    """Return the test of the draw whose size has the smallest tail probability, by a union bound over all draws."""
     if not draws.sizes.size:
         return count_test(kind, f"{kind} draw", [])
     probability = tail(draws.sizes, draws.frames)
@@ -201,11 +194,7 @@ def _extreme_size_test(
 
 
 def all_draws(logged: LoggedLevel) -> DrawSizes:
-    """Return the sizes of all draws, also of empty ones where every parent draws at every time.
-
-    Args:
-        logged: the level; elsewhere empty draws are not known.
-    """
+    """Return the sizes of all draws, also of empty ones where every parent draws at every time."""
     level, draws = logged.level, logged.draws
     scale = int(draws.sizes.max(initial=0)) + 1
     keys, number = np.unique(draws.frames * scale + draws.sizes, return_counts=True)
@@ -284,11 +273,7 @@ def _neighbours_test(logged: LoggedLevel) -> Statistic:
 
 
 def window_counts(logged: LoggedLevel) -> list[Count]:
-    """Return counts of units' second and of their third draws in a pass, given sizes; [] if a pass is one draw.
-
-    Args:
-        logged: the level; a pass is a window of `level.window` draws; [] too if it has no draws.
-    """
+    """Return counts of units' second and third draws in a pass, given sizes; [] for no draws or a pass of one."""
     level, draws = logged.level, logged.draws
     if level.window < 2 or not draws.sizes.size:
         return []
@@ -304,12 +289,7 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
 
 
 def _reach_probabilities(draws: Draws, begins: IntArray) -> Iterator[Array]:
-    """Yield, of each window, the probability that a unit is drawn at least twice, then at least three times.
-
-    Args:
-        draws: all of them; those of a window stand together.
-        begins: place of the first draw of each window.
-    """
+    """Yield Pr[a unit is drawn at least twice], then three times, in each of the windows that begin at `begins`."""
     # The number of draws in a window that hold a unit is a sum of independent coins. Its probabilities of 0, 1 and 2
     # follow from the sums of odds and of their squares; draws of a whole frame hold every unit.
     is_whole = draws.sizes == draws.frames
@@ -346,13 +326,7 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> dict[int, tuple[float, int]]:
-    """Return {1: (log tail, unit) of the unit least likely above its mean, -1: of that below}, by Chernoff's bound.
-
-    Args:
-        logged: the level.
-        draws_of_parent: number of draws of each parent.
-        mean: expected draws of each unit of that parent, given sizes.
-    """
+    """Return {1: (log tail, unit) of the unit least likely above its mean, -1: of that below}, by Chernoff's bound."""
     level, counts = logged.level, logged.counts.counts
     # Chernoff's bound of log_tail for all units at once, a part of them at a time.
     extremes = dict.fromkeys((1, -1), (0.0, 0))
@@ -394,13 +368,7 @@ def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: i
 
 
 def _units_reaching(logged: LoggedLevel, frames: IntArray, threshold: Array) -> int:
-    """Return the number of units that are drawn as often as the threshold of their frame's size, or more often.
-
-    Args:
-        logged: the level.
-        frames: different sizes of frames, ascending.
-        threshold: number of draws for each of these sizes.
-    """
+    """Return the number of units that are drawn at least as often as the threshold of the size of their frame."""
     counts, sizes = logged.counts.counts, logged.level.sizes
     if isinstance(sizes, int):
         return int((counts >= threshold[0]).sum())
@@ -408,12 +376,7 @@ def _units_reaching(logged: LoggedLevel, frames: IntArray, threshold: Array) -> 
 
 
 def _part_test(logged: LoggedLevel, size: int) -> Statistic:
-    """Return the test that equal parts of frames of `size` units each are drawn equally often, given sizes of draws.
-
-    Args:
-        logged: the level.
-        size: units in each frame; each part has the same places of all frames.
-    """
+    """Return the test that equal parts of frames of `size` units each are drawn equally often, given sizes of draws."""
     # A loader that never reaches some part of each parent, its end for example, shows here before it does in any unit.
     parts = min(size, _MAX_PARTS)
     part = np.arange(size) * parts // size
@@ -454,5 +417,7 @@ def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
     # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is a unit that is hit twice or more.
     expected, trials = float((binom.sf(1, size, 1 / frames) * frames * draws).sum()), float((frames * draws).sum())
     yield count_test(
-        Kind.REPEATS, "units repeated within a draw", [Count(observed=counts.repeats, expected=expected, trials=trials)]
+        Kind.REPEATS,
+        "units repeated within a draw",
+        [Count(observed=counts.repeats.number, expected=expected, trials=trials)],
     )
