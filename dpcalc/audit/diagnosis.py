@@ -67,7 +67,7 @@ def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
         if counts.repeats.number > by_chance / 4
         else f"{scheme} excludes that"
     )
-    where = f"(first {logged.first(counts.repeats)})"
+    where = f"(first {logged.first_place(counts.repeats)})"
     return f"{counts.repeats.number:,} times one {level.name} stands several times in a batch {where}: {name}"
 
 
@@ -118,7 +118,7 @@ def _other_drop_last(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 def _fresh_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence on bins declared `held` of which a unit has moved to another step; else ""."""
-    where = logged.first(logged.counts.moved)
+    where = logged.first_place(logged.counts.moved)
     if not isinstance(logged.level.scheme, BallsInBins) or Kind.HELD not in by_kind or not where:
         return ""
     return f"{where} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
@@ -149,7 +149,7 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 def _redraws_within_a_period(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence on a unit that is not in all steps of its redraw period; else ""."""
-    where, period = logged.first(logged.counts.unheld), logged.level.period
+    where, period = logged.first_place(logged.counts.unheld), logged.level.period
     if Kind.HELD not in by_kind or not where:
         return ""
     return f"{where} is not in all steps of its redraw period: the loader draws again within `redraw_every: {period}`"
@@ -234,12 +234,9 @@ def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
     level, draws = logged.level, logged.draws
     if not isinstance(level.scheme, Poisson) or not by_kind.keys() & {Kind.TOTAL, Kind.SIZES} or not draws.sizes.size:
         return ""
-    rate = float(level.scheme.probability) * (level.shown or 1.0)
-    frames, sizes, number = all_draws(logged)
+    _, sizes, number = all_draws(logged)
     total = float((sizes * number).sum())
-    expected = float((frames * number).sum()) * rate
-    if not level.is_every:  # only draws of at least one unit are seen
-        expected = float((frames * rate / np.maximum(-np.expm1(frames * np.log1p(-rate)), rate) * number).sum())
+    expected = _expected_total(logged, float(level.scheme.probability) * (level.shown or 1.0))
     if abs(total - expected) < _MIN_DEVIATIONS * np.sqrt(expected):
         return ""
     mean, declared = total / number.sum(), expected / number.sum()
@@ -247,6 +244,16 @@ def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
         f"a batch holds {mean:.5g} units of level {level.name} on average, and {declared:.5g} are declared "
         f"({100 * (mean / declared - 1):+.3g}%)"
     )
+
+
+def _expected_total(logged: LoggedLevel, rate: float) -> float:
+    """Return the expected number of units that all Poisson draws show, given that none is empty unless `is_every`."""
+    frames, _, number = all_draws(logged)
+    if logged.level.is_every:
+        return float((frames * number).sum()) * rate
+    with np.errstate(divide="ignore"):  # log(0) = -inf for rate 1 leaves the probability of a nonempty draw at 1
+        nonempty = -np.expm1(frames * np.log1p(-rate))
+    return float((frames * rate / np.maximum(nonempty, rate) * number).sum())
 
 
 def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:

@@ -127,8 +127,8 @@ class Draws:
 
 
 @dataclass(kw_only=True)
-class Violations:
-    """Draws that the declaration excludes: their number, and (step of the phase, unit) of the first, or None."""
+class Events:
+    """Draws of units that a test counts: their number, and (step of the phase, unit) of the first, or None."""
 
     number: int = 0
     first: tuple[int, int] | None = None
@@ -167,14 +167,14 @@ class LevelCounts:
     level: DeclaredLevel
     counts: IntArray = field(init=False)
     by_occurrence: list[int] = field(default_factory=lambda: [0] * (OCCURRENCES + 1))
-    moved: Violations = field(default_factory=Violations)
-    close: Violations = field(default_factory=Violations)
+    moved: Events = field(default_factory=Events)
+    close: Events = field(default_factory=Events)
     entries: int = 0
-    repeats: Violations = field(default_factory=Violations)
+    repeats: Events = field(default_factory=Events)
     fewest_entries: int = _MANY
     most_entries: int = 0
     first_repeat: int = 0
-    unheld: Violations = field(default_factory=Violations)
+    unheld: Events = field(default_factory=Events)
 
     def __post_init__(self) -> None:
         """Allocate zero counts of units and of parents; InputError for more than MAX_UNITS units."""
@@ -199,21 +199,25 @@ class LevelCounts:
             end: the step after the last one, at which the last period may be cut short.
         """
         if self.level.is_last:
-            self._add_repeats(steps, units)
+            self._count_entries(steps, units)
         times, units = self._units_by_period(steps, units, end)
         if units.size:
             self._add_draws(times, units)
 
     def _units_by_period(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
-        """Return (period, unit) of entries, each pair once and in order, without periods that are not to be counted."""
+        """Return (period, unit) of entries, each pair once and in order, for the first `times` periods alone."""
         begins = _begins_of_equal(units, steps)
         steps, units = steps[begins], units[begins]
         # A last period that the run cuts short may have hidden units that a whole one shows: `times` leaves it out.
         counted = steps // self.level.period < self.level.times
         steps, units = steps[counted], units[counted]
-        times = steps // self.level.period
         if self.level.period == 1 or not units.size:
-            return times, units
+            return steps, units
+        return self._held_units(steps, units, end)
+
+    def _held_units(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
+        """Return (period, unit) of entries, each pair once and in order; note in `unheld` units that miss a step."""
+        times = steps // self.level.period
         order = np.lexsort((units, times))
         times, steps, units = times[order], steps[order], units[order]
         begins = _begins_of_equal(units, times)
@@ -267,7 +271,7 @@ class LevelCounts:
         has_previous = (keys[place] == keys - lag) & (numbers >= lag)
         return np.where(has_previous, sizes[place], 0)
 
-    def _add_repeats(self, steps: IntArray, units: IntArray) -> None:
+    def _count_entries(self, steps: IntArray, units: IntArray) -> None:
         """Update the number of entries and of repeats, the first repeat, and the fewest and most entries of a unit."""
         begins = _begins_of_equal(units, steps)
         entries = np.diff(begins, append=units.size)
@@ -292,7 +296,7 @@ class LevelCounts:
         return numbers
 
     def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Count draws, occurrences and violations of units; return entries whose unit is also in the draw `lag` before.
+        """Update the counts of units by new draws; return places of entries whose unit is in the draw `lag` before too.
 
         Args:
             units: of each entry, different within a draw, in the order of time.
@@ -384,9 +388,9 @@ class LoggedLevel:
     place: Callable[[int, int], str]
     first_step: int
 
-    def first(self, violations: Violations) -> str:
-        """Return words for the place of the first violation; "" for none."""
-        return "" if violations.first is None else self.place(*violations.first)
+    def first_place(self, events: Events) -> str:
+        """Return words for the place in the log of the first of these events; "" for none."""
+        return "" if events.first is None else self.place(*events.first)
 
     def step(self, time: int) -> int:
         """Return the step of the log at which a period of this level begins."""

@@ -91,13 +91,13 @@ def _independent_draws_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 def _repeats_test(logged: LoggedLevel) -> Statistic:
     """Return the certain test that no unit stands twice in one step."""
     repeats = logged.counts.repeats
-    sentence = f"{logged.first(repeats)} stands {logged.counts.first_repeat} times in its batch"
+    sentence = f"{logged.first_place(repeats)} stands {logged.counts.first_repeat} times in its batch"
     return certain_test(Kind.REPEATS, "repeats within a step", observed=repeats.number, sentence=sentence)
 
 
 def _held_test(logged: LoggedLevel) -> Statistic:
     """Return the certain test that a redraw period has the same units in all of its steps, observed 0 or 1."""
-    first = logged.first(logged.counts.unheld)
+    first = logged.first_place(logged.counts.unheld)
     sentence = f"{first} is not in all {logged.level.period} steps of its redraw period"
     return certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
 
@@ -158,7 +158,7 @@ def _separation_test(logged: LoggedLevel, separation: int) -> Statistic:
         Kind.SEPARATION,
         "draws too soon after the one before",
         observed=close.number,
-        sentence=f"{logged.first(close)} is fewer than {separation} steps after its step before",
+        sentence=f"{logged.first_place(close)} is fewer than {separation} steps after its step before",
     )
 
 
@@ -225,7 +225,7 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
         Kind.HELD,
         "units at another place than in their pass before",
         observed=moved.number,
-        sentence=f"{logged.first(moved)} {sentence}",
+        sentence=f"{logged.first_place(moved)} {sentence}",
     )
 
 
@@ -235,14 +235,18 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
     yield _no_repeats_in_a_pass_test(logged)
     if scheme.is_held:
         yield _moved_test(logged, "is not at its step of the pass before")
-    if level.shown is None or not level.has_known_law:
-        return
-    if level.is_shown:
+    if level.is_shown and level.has_known_law:
         yield _whole_passes_test(logged, scheme.bins)
+    if level.has_known_law:
+        yield from _bin_choice_tests(logged, scheme)
+
+
+def _bin_choice_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
+    """Yield tests that units choose bins at random: sizes, neighbours and, unless held, anew in each pass."""
     # Held choices repeat the first pass: its draws alone are independent of each other.
     independent = _first_draws(logged, scheme.bins) if scheme.is_held else logged
     yield from size_tests(independent, SizeLaw(trials=as_is, probability=1 / scheme.bins))
-    chance, times = level.shown / scheme.bins, independent.level.times
+    chance, times = (logged.level.shown or 0.0) / scheme.bins, independent.level.times
     pairs, passes = _neighbouring_pairs(logged), -(-times // scheme.bins)
     yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * passes)
     if not scheme.is_held:

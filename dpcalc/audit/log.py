@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -89,7 +89,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager of (name, stream) of a file, or standard input for "-"; InputError for faults, also within it."""
+    """Context manager of (name, stream) of a file, "-" for standard input; InputError if it cannot be read."""
     name = STDIN if path == "-" else path
     if path == "-" and sys.stdin is None:
         raise InputError(f"{STDIN}: expected a log, got a closed standard input")
@@ -133,6 +133,16 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
         yield line, _decoded(name, line, waiting, is_begin=is_begin)
 
 
+def numbered_lines(start: int, text: str) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) of the lines of a text that are not blank.
+
+    Args:
+        start: number of the first line.
+        text: lines, without their ends.
+    """
+    return ((line, words) for line, words in enumerate(text.split("\n"), start=start) if words.strip())
+
+
 def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
     """Return UTF-8 as text with LF line ends, without a byte order mark; InputError, with the line, for other bytes."""
     try:
@@ -159,19 +169,16 @@ def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) ->
     sizes: list[int] = []
     lines: list[int] = []
     first = 0
-    for start, text in pieces:
-        for line, words in enumerate(text.split("\n"), start=start):
-            if not words.strip():
-                continue
-            if first + len(sizes) >= form.steps:
-                raise _count_error(f"{name}:{line}", form, "more")
-            entries = _json_entries(name, line, words, form)
-            values += entries
-            sizes.append(len(entries) // len(form.names))
-            lines.append(line)
-            if len(values) >= _BLOCK_ROWS * len(form.names) or len(sizes) >= _BLOCK_STEPS:
-                yield _json_block(values, sizes, lines, first, form)
-                first, values, sizes, lines = first + len(sizes), [], [], []
+    for line, words in chain.from_iterable(starmap(numbered_lines, pieces)):
+        if first + len(sizes) >= form.steps:
+            raise _count_error(f"{name}:{line}", form, "more")
+        entries = _json_entries(name, line, words, form)
+        values += entries
+        sizes.append(len(entries) // len(form.names))
+        lines.append(line)
+        if len(values) >= _BLOCK_ROWS * len(form.names) or len(sizes) >= _BLOCK_STEPS:
+            yield _json_block(values, sizes, lines, first, form)
+            first, values, sizes, lines = first + len(sizes), [], [], []
     if sizes:
         yield _json_block(values, sizes, lines, first, form)
     if first + len(sizes) < form.steps:
@@ -269,7 +276,7 @@ def _blocks_of_rows(name: str, tables: Iterator[IntArray], form: LogForm) -> Ite
 
 
 def _csv_delimiter(place: str, header: str, form: LogForm) -> str:
-    """Return the delimiter of a header; InputError unless it is step and the levels, or step and index for one level."""
+    """Return the delimiter of a header; InputError unless it is step, then the levels or (for one) index."""
     delimiter = max(DELIMITERS, key=header.count)
     columns = [unquoted(cell) for cell in header.split(delimiter)]
     expected = ["step", *form.names]
@@ -329,11 +336,7 @@ def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> Int
     table = plain_table(text, len(columns), b"", np.int64)
     if table is not None and table.max() < 10**18:
         return np.column_stack([table, np.arange(start, start + len(table))])
-    rows = [
-        _csv_row(name, line, words, columns)
-        for line, words in enumerate(text.split("\n"), start=start)
-        if words.strip()
-    ]
+    rows = [_csv_row(name, line, words, columns) for line, words in numbered_lines(start, text)]
     return np.array(rows, dtype=np.int64).reshape(-1, len(columns) + 1)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import Array, IntArray
-from dpcalc.audit.log import DELIMITERS, opened, plain_table, short, text_pieces, unquoted
+from dpcalc.audit.log import DELIMITERS, numbered_lines, opened, plain_table, short, text_pieces, unquoted
 from dpcalc.audit.p_values import FALSE_ALARM, Alarms, Count, Guesses, PrivacyCurve, log_tail
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee
@@ -97,9 +97,7 @@ def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
     table = plain_table(text, len(columns), b"+-.eE", np.float64)
     if table is not None and _is_valid(table, columns):
         return table
-    rows = [
-        _row(name, line, words, columns) for line, words in enumerate(text.split("\n"), start=start) if words.strip()
-    ]
+    rows = [_row(name, line, words, columns) for line, words in numbered_lines(start, text)]
     return np.array(rows, dtype=np.float64).reshape(-1, len(columns))
 
 
@@ -430,7 +428,7 @@ _OUT = {
 
 
 def _assumptions(plan: Plan, *, has_many_runs: bool, rules: ScoreRules) -> tuple[str, ...]:
-    """Return the assumptions of the audit, one sentence each; sizes of data only for fixed sizes under add-remove."""
+    """Return the assumptions of the audit as sentences: on canaries, coins or runs, rules, scores, counted units."""
     unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
     schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
     is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)

@@ -309,41 +309,52 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     level, draws, counts = logged.level, logged.draws, logged.counts.counts
     number = np.bincount(draws.parents, minlength=level.parents).astype(float)
     mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
-    # The largest and the smallest of all units: a union bound over them, hence the log of their number.
-    for side, (tail, unit) in _extreme_units(logged, number, mean).items():
+    for kind, (tail, unit) in _extreme_units(logged, number, mean).items():
         parent = int(level.parents_of(np.array([unit]))[0])
         # The vectorised logarithms lose digits where trials are many; the one that counts is computed again.
         count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(number[parent]))
-        p_value = min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0
         yield Statistic(
-            kind=Kind.OFTENEST if side > 0 else Kind.RAREST,
-            quantity=f"draws of the unit drawn {'most' if side > 0 else 'least'} often",
+            kind=kind,
+            quantity=f"draws of the unit drawn {'most' if kind is Kind.OFTENEST else 'least'} often",
             observed=count.observed,
             expected=count.expected,
-            log_p_value=p_value,
+            log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
             sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
         )
 
 
-def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> dict[int, tuple[float, int]]:
-    """Return {1: (log tail, unit) of the unit least likely above its mean, -1: of that below}, by Chernoff's bound."""
+def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> dict[Kind, tuple[float, int]]:
+    """Return (log tail, unit) of the unit least likely so far above (OFTENEST) and below (RAREST) its mean.
+
+    Args:
+        logged: the level.
+        draws_of_parent: number of draws of each parent.
+        mean: expected draws of each unit of that parent, given sizes.
+    """
     level, counts = logged.level, logged.counts.counts
-    # Chernoff's bound of log_tail for all units at once, a part of them at a time.
-    extremes = dict.fromkeys((1, -1), (0.0, 0))
+    extremes = dict.fromkeys((Kind.OFTENEST, Kind.RAREST), (0.0, 0))
     for begin in range(0, counts.size, _UNITS_AT_ONCE):
         observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
         parents = level.parents_of(np.arange(begin, begin + observed.size))
-        trials, expected = draws_of_parent[parents], np.minimum(mean, draws_of_parent)[parents]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
-            failures = trials - observed
-            exponent += np.where(failures > 0, failures * np.log(failures / (trials - expected)), 0.0)
-        for side in extremes:
-            tails = np.where(side * (observed - expected) > 0, -exponent, 0.0)
-            place = int(np.argmin(tails))
-            if tails[place] < extremes[side][0]:
-                extremes[side] = float(tails[place]), begin + place
+        expected = np.minimum(mean, draws_of_parent)[parents]
+        tails = _log_tails(observed, expected, draws_of_parent[parents])
+        for kind in extremes:
+            is_on_side = observed > expected if kind is Kind.OFTENEST else observed < expected
+            tails_on_side = np.where(is_on_side, tails, 0.0)
+            place = int(np.argmin(tails_on_side))
+            if tails_on_side[place] < extremes[kind][0]:
+                extremes[kind] = float(tails_on_side[place]), begin + place
     return extremes
+
+
+def _log_tails(observed: Array, expected: Array, trials: Array) -> Array:
+    """Return `log_tail` of many counts at once, which loses digits where trials are many."""
+    failures = trials - observed
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
+        exponent += np.where(failures > 0, failures * np.log(failures / (trials - expected)), 0.0)
+    tails: Array = -exponent
+    return tails
 
 
 def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
@@ -399,25 +410,30 @@ def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
         logged: the level.
         size: draws of one unit each, from each frame.
     """
-    level, counts = logged.level, logged.counts
-    if not level.is_last or level.is_mixed:
-        return
-    number = level.parents * level.times if level.is_every else logged.draws.sizes.size
-    got = f"got {counts.entries / max(number, 1):.5g} on average"
-    yield certain_test(
+    if logged.level.is_last and not logged.level.is_mixed:
+        yield _entries_test(logged, size)
+        if logged.level.has_sizes:
+            yield _multiplicity_test(logged, size)
+
+
+def _entries_test(logged: LoggedLevel, size: int) -> Statistic:
+    """Return the certain test that all draws have `size` entries each on average, repetitions included."""
+    level, entries = logged.level, logged.counts.entries
+    draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
+    got = f"got {entries / max(draws, 1):.5g} on average"
+    return certain_test(
         Kind.TOTAL,
         "units drawn in all, repetitions included",
-        observed=counts.entries,
-        expected=number * size,
+        observed=entries,
+        expected=draws * size,
         sentence=f"expected {size} units of level {level.name} in each draw, repetitions included, {got}",
     )
-    if not level.has_sizes:
-        return
+
+
+def _multiplicity_test(logged: LoggedLevel, size: int) -> Statistic:
+    """Return the test of how many units have several entries in one draw of `size` entries."""
     frames, _, draws = all_draws(logged)
     # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is a unit that is hit twice or more.
     expected, trials = float((binom.sf(1, size, 1 / frames) * frames * draws).sum()), float((frames * draws).sum())
-    yield count_test(
-        Kind.REPEATS,
-        "units repeated within a draw",
-        [Count(observed=counts.repeats.number, expected=expected, trials=trials)],
-    )
+    count = Count(observed=logged.counts.repeats.number, expected=expected, trials=trials)
+    return count_test(Kind.REPEATS, "units repeated within a draw", [count])
