@@ -240,7 +240,7 @@ def _findings(levels: Sequence[_JudgedLevel]) -> Iterator[str]:
 
 
 def _is_explained(level: _JudgedLevel, below: _JudgedLevel | None) -> bool:
-    """Return True if only numbers of units are contradicted, which other draws below that hide units would change."""
+    """Return True if only numbers of units are contradicted, and contradicted draws of the level below hide units."""
     # A fault of draws that can leave units without entries shows in the numbers of the level above as well, and a
     # finding for it would send the reader to a level that is in order.
     declared = level.logged.level
@@ -265,7 +265,7 @@ def _notes(level: DeclaredLevel) -> list[str]:
 
 
 def _log_form(plan: Plan) -> LogForm:
-    """Return the columns and steps of a log; UnsupportedError for tasks in some phases, InputError for no steps."""
+    """Return columns and steps of a log; UnsupportedError if only some phases have tasks, InputError without steps."""
     names = set()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
@@ -281,7 +281,7 @@ def _log_form(plan: Plan) -> LogForm:
 
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
-    """Return the levels of a phase as declared, outermost first; UnsupportedError for shuffles as in `_schemes`."""
+    """Return the levels of a phase as declared, outermost first; UnsupportedError if a shuffle cannot be audited."""
     schemes = _schemes(phase.hierarchy)
     shown = _entry_probabilities(phase.hierarchy, schemes)
     declared: list[DeclaredLevel] = []
@@ -321,7 +321,7 @@ def _declared_level(
 
 
 def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
-    """Return the scheme of each level, fixed for tasks; UnsupportedError for two shuffles or one of unequal frames."""
+    """Return each level's scheme, `fixed` with tasks; UnsupportedError for two shuffles, or one of unequal frames."""
     episodes = hierarchy.episodes
     schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
     if episodes is not None:
@@ -354,10 +354,7 @@ def _period_of_draws(scheme: Scheme, limits: Participation | None) -> int:
 
 
 def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
-    """Return how many draws of the declared mean size hold `count` units, rounded up to draws or, if cyclic, cycles.
-
-    `count` draws if the mean size is 0, one cycle if it is cyclic.
-    """
+    """Return how many draws of mean size take `count` units, rounded up to draws or cycles; `count` for size 0."""
     match scheme:
         case Shuffle():
             return scheme.steps_of_a_pass(count)
@@ -373,7 +370,7 @@ def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
 
 
 def _entry_probabilities(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
-    """Return each level's probability that a drawn unit has an entry in the log; None if it varies."""
+    """Return each level's probability that a drawn unit has an entry in the log; None if it varies or draws mix."""
     shown: list[float | None] = [1.0]
     for above, level, scheme in reversed(list(zip(hierarchy.levels, hierarchy.levels[1:], schemes[1:], strict=False))):
         sizes, draws = (level.min_count, level.count), above.redraw_every // level.redraw_every

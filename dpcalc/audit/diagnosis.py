@@ -54,7 +54,7 @@ def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on units repeated in a step, as with replacement or less, if that is undeclared; else ""."""
+    """Return the sentence on undeclared repeats within a step, with replacement if they are many; else ""."""
     counts, level = logged.counts, logged.level
     if Kind.REPEATS not in by_kind or not counts.repeats.number or isinstance(level.scheme, WithReplacement):
         return ""

@@ -317,7 +317,7 @@ class LevelCounts:
         return repeated
 
     def _distances(self, unit: IntArray, number: IntArray) -> IntArray:
-        """Return how many draws before each draw its unit was last drawn, 0 for never; keep the last draws."""
+        """Return how many draws ago the unit of each draw was last drawn, 0 for never; remember its last draw."""
         begins = _begins_of_equal(unit)
         previous = np.concatenate([[0], number[:-1]])
         previous[begins] = self._last[unit[begins]]

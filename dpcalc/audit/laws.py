@@ -96,7 +96,7 @@ def _repeats_test(logged: LoggedLevel) -> Statistic:
 
 
 def _held_test(logged: LoggedLevel) -> Statistic:
-    """Return the certain test that a redraw period has the same units in all of its steps, observed 0 or 1."""
+    """Return the certain test that each redraw period has the same units in all of its steps; it observes 0 or 1."""
     first = logged.first_place(logged.counts.unheld)
     sentence = f"{first} is not in all {logged.level.period} steps of its redraw period"
     return certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
@@ -152,7 +152,7 @@ def _max_times_test(logged: LoggedLevel, max_times: int) -> Statistic:
 
 
 def _separation_test(logged: LoggedLevel, separation: int) -> Statistic:
-    """Return the certain test that no unit is drawn again fewer than `separation` steps later."""
+    """Return the certain test that no unit is drawn again after fewer than `separation` steps."""
     close = logged.counts.close
     return certain_test(
         Kind.SEPARATION,
@@ -205,7 +205,7 @@ def _window_lengths(draws: int, window: int) -> IntArray:
 
 
 def _repeats_in_windows_test(logged: LoggedLevel, lengths: IntArray, chance: Callable[[int], Array]) -> Statistic:
-    """Return the test of how often units are drawn 2 and 3 times in windows, at least n times with `chance(n)` each."""
+    """Return the test of second and third draws of units in windows; `chance(n)` is, by window, Pr[n draws or more]."""
     level = logged.level
     repeats = [
         Count(
@@ -328,7 +328,7 @@ def _allocated_steps_tests(logged: LoggedLevel, times: int) -> Iterator[Statisti
 
 
 def _declared_times_test(logged: LoggedLevel, times: int) -> Statistic:
-    """Return the certain test that each unit is drawn `times` times, or at most so often if draws can be hidden."""
+    """Return the certain test that units are drawn exactly `times` times, or at most if the log can hide draws."""
     counts = logged.counts.counts
     wrong = counts != times if logged.level.is_shown else counts > times
     unit = int(np.argmax(wrong))

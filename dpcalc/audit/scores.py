@@ -290,7 +290,7 @@ def _notes(scores: Scores, profiles: Sequence[Profiles]) -> Iterator[str]:
 
 
 def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
-    """Return (rule, guesses) for each pair of numbers guessed; InputError for too many, or canaries in unfairly."""
+    """Return (rule, guesses) for each pair of numbers guessed; InputError for too many guesses or unfair coins."""
     canaries = len(scores.scores)
     _check_fair_coins(scores)
     pairs = _guessed_pairs(rules, canaries)
@@ -332,7 +332,7 @@ def _guessed_pairs(rules: ScoreRules, canaries: int) -> tuple[tuple[int, int], .
 
 
 def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
-    """Return how many of the `number` guesses of the largest scores are right; of tied scores wrong ones go first."""
+    """Return how many of the last `number` guesses are right; of scores tied at their edge, wrong ones go first."""
     # The order of equal scores in the file may depend on membership, so that it must not decide.
     if not number:
         return 0
@@ -347,7 +347,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, alarms) by each threshold, or of half of the runs by one that the other half chooses."""
+    """Return (rule, alarms) for each threshold; without any, for one that half of the runs choose, of the others."""
     if rules.thresholds:
         everything = np.arange(len(scores.scores))
         return [(f"score >= {number!r}", _counted_alarms(scores, everything, number)) for number in rules.thresholds]

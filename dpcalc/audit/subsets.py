@@ -305,7 +305,7 @@ def _reach_probabilities(draws: Draws, begins: IntArray) -> Iterator[Array]:
 
 
 def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests of the units least likely drawn so often and so rarely, by a union bound over units, given sizes."""
+    """Yield tests of the units drawn furthest above and below their means, given sizes, by a union bound over units."""
     level, draws, counts = logged.level, logged.draws, logged.counts.counts
     number = np.bincount(draws.parents, minlength=level.parents).astype(float)
     mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
@@ -417,7 +417,7 @@ def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
 
 
 def _entries_test(logged: LoggedLevel, size: int) -> Statistic:
-    """Return the certain test that all draws have `size` entries each on average, repetitions included."""
+    """Return the certain test that the log has `size` entries for each draw in all, repetitions included."""
     level, entries = logged.level, logged.counts.entries
     draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
     got = f"got {entries / max(draws, 1):.5g} on average"
