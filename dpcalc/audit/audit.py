@@ -1,9 +1,11 @@
 """Audit a log of batches: build the declared levels of each phase, count, and test."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import zip_longest
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -91,49 +93,38 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count a block's entries of this phase by unit; InputError for an index beyond its frame.
+        """Count a block's entries of this phase at every level; InputError for an index beyond its frame.
 
         Args:
             block: some steps of the log.
             log: its name, for messages.
         """
-        # An index counts from 0 in its own frame; units are numbered through the frames of all parents.
         begin, end = np.searchsorted(block.steps, [self.first, self.first + self.phase.steps])
-        entries = slice(int(begin), int(end))
-        steps, paths = (block.steps[entries] - self.first) * self.tasks, block.paths[entries]
+        steps = (block.steps[begin:end] - self.first) * self.tasks
+        columns, lines = list(block.paths[begin:end].T), block.lines[begin:end]
         if self.has_tasks:
-            self._check_indices(paths[:, 0], np.full(len(paths), self.tasks), TASK, log, block.lines[entries])
-            steps, paths = steps + paths[:, 0], paths[:, 1:]
-        units = np.zeros(len(paths), dtype=np.int64)
-        for column, counts in enumerate(self.levels):
-            level, index = counts.level, paths[:, column]
-            self._check_indices(index, level.frame_sizes(units), level.name, log, block.lines[entries])
-            units = level.first_units(units) + index
+            tasks = columns.pop(0)
+            _check_indices(tasks, np.full(tasks.size, self.tasks), TASK, log, lines)
+            steps = steps + tasks
+        # An index counts from 0 in its own frame; units are numbered through the frames of all parents.
+        units = np.zeros(steps.size, dtype=np.int64)
+        for index, counts in zip(columns, self.levels, strict=True):
+            _check_indices(index, counts.level.frame_sizes(units), counts.level.name, log, lines)
+            units = counts.level.first_units(units) + index
         self.entries += units.size
         self._count(steps, units, min(max(block.end - self.first, 0) * self.tasks, self.steps))
 
     def _count(self, steps: IntArray, units: IntArray, end: int) -> None:
-        """Count the entries of whole redraw periods before `end`; later ones wait for the next call."""
-        if self.has_tasks:  # not in order, and never held
-            add_entries(self.levels, steps, units, end=end)
-            return
+        """Count the entries of whole redraw periods before step `end`; later ones wait for the next call."""
         steps, units = np.concatenate([self._waiting, [steps, units]], axis=1)
         period = self.levels[0].level.period
         whole = end if end == self.steps else end - end % period
-        split = int(np.searchsorted(steps, whole))
-        self._waiting = np.array([steps[split:], units[split:]])
-        add_entries(self.levels, steps[:split], units[:split], end=whole)
-
-    def _check_indices(self, index: IntArray, size: IntArray, name: str, log: str, lines: IntArray) -> None:
-        """Raise InputError for the first index that is not below the size of its frame, with its line of the log."""
-        if np.any(index >= size):
-            place = int(np.argmax(index >= size))
-            raise InputError(
-                f"{log}:{lines[place]}: expected an index of {name} from 0 to {size[place] - 1}, got {index[place]}"
-            )
+        is_whole = steps < whole
+        self._waiting = np.array([steps[~is_whole], units[~is_whole]])
+        add_entries(self.levels, steps[is_whole], units[is_whole], end=whole)
 
     def logged(self) -> list[LoggedLevel]:
-        """Return each level, outermost first, with its counts, all draws and words for a place in the log."""
+        """Return each level, outermost first, with its counts, its draws and its function of words for a place."""
         return [
             LoggedLevel(
                 level=counts.level,
@@ -146,7 +137,7 @@ class _PhaseAudit:
         ]
 
     def _place(self, number: int, step: int, unit: int) -> str:
-        """Return words for a place in the log, such as "step 7: user 3, record 5"; without the step if it is < 0."""
+        """Return words for a unit of level `number`, "step 7: user 3, record 5"; without the step if it is < 0."""
         words: list[str] = []
         for counts in reversed(self.levels[:number]):
             level = counts.level
@@ -157,6 +148,15 @@ class _PhaseAudit:
             words.append(f"{TASK} {step % self.tasks}")
         when = f"step {self.first + step // self.tasks}: " if step >= 0 else ""
         return when + ", ".join(reversed(words))
+
+
+def _check_indices(index: IntArray, sizes: IntArray, name: str, log: str, lines: IntArray) -> None:
+    """Raise InputError for the first index that is not below the size of its frame, with its line of the log."""
+    if np.any(index >= sizes):
+        place = int(np.argmax(index >= sizes))
+        raise InputError(
+            f"{log}:{lines[place]}: expected an index of {name} from 0 to {sizes[place] - 1}, got {index[place]}"
+        )
 
 
 def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) -> Audit:
@@ -195,39 +195,61 @@ def _phase_audits(plan: Plan) -> list[_PhaseAudit]:
     return audits
 
 
+class _JudgedLevel(NamedTuple):
+    """A level with all of its tests and those that the log contradicts; `phase` is "" if it is the only one."""
+
+    phase: str
+    logged: LoggedLevel
+    tests: tuple[Statistic, ...]
+    contradicted: tuple[Statistic, ...]
+
+
 def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
-    """Return the results of all tests, with a finding for each contradicted level that no lower level explains."""
-    logged = [(each, level) for each in audits for level in each.logged()]
-    by_level = [(each, level, tuple(statistics_of(level))) for each, level in logged]
+    """Return the result of all tests of all levels, which share the false alarm equally, with findings and notes."""
+    by_level = [(each.phase.name, logged, tuple(statistics_of(logged))) for each in audits for logged in each.logged()]
     number = max(1, sum(len(tests) for *_, tests in by_level))
-    results = []
-    findings: list[str] = []
-    is_explained = False
-    # From the records up: a fault of the draws below shows in the numbers of the levels above as well, and a finding
-    # for each of them would send the reader to a level that is in order.
-    for audit, level, tests in reversed(by_level):
-        name = audit.phase.name if len(plan.phases) > 1 else ""
-        contradicted = [test for test in tests if test.contradicts(number)]
-        results += [
-            AuditedTest(phase=name, level=level.level.name, test=test, contradicts=test in contradicted)
-            for test in reversed(tests)
-        ]
-        # Where draws below leave units without entries, other draws below change how many units are seen.
-        is_explained = is_explained and not level.level.is_last and not level.level.is_shown
-        if contradicted and not (is_explained and {test.kind for test in contradicted} <= OF_NUMBERS):
-            findings.insert(0, f"{f'{name}: ' if name else ''}{diagnosis(level, contradicted)}")
-        is_explained = bool(contradicted)
+    judged = [
+        _JudgedLevel(
+            phase=name if len(plan.phases) > 1 else "",
+            logged=logged,
+            tests=tests,
+            contradicted=tuple(test for test in tests if test.contradicts(number)),
+        )
+        for name, logged, tests in by_level
+    ]
     return Audit(
         steps=plan.steps,
         entries=sum(each.entries for each in audits),
-        tests=tuple(reversed(results)),
-        findings=tuple(findings),
-        notes=tuple(dict.fromkeys(note for _, level in logged for note in _notes(level.level))),
+        tests=tuple(
+            AuditedTest(
+                phase=each.phase, level=each.logged.level.name, test=test, contradicts=test in each.contradicted
+            )
+            for each in judged
+            for test in each.tests
+        ),
+        findings=tuple(_findings(judged)),
+        notes=tuple(dict.fromkeys(note for each in judged for note in _notes(each.logged.level))),
     )
 
 
+def _findings(levels: Sequence[_JudgedLevel]) -> Iterator[str]:
+    """Yield the diagnosis of each contradicted level, unless contradicted draws of the level below explain it."""
+    for each, below in zip_longest(levels, levels[1:]):
+        if each.contradicted and not _is_explained(each, below):
+            yield f"{f'{each.phase}: ' if each.phase else ''}{diagnosis(each.logged, each.contradicted)}"
+
+
+def _is_explained(level: _JudgedLevel, below: _JudgedLevel | None) -> bool:
+    """Return True if only numbers of units are contradicted, and contradicted draws of the level below hide units."""
+    # A fault of draws that can leave units without entries shows in the numbers of the level above as well, and a
+    # finding for it would send the reader to a level that is in order.
+    declared = level.logged.level
+    can_explain = below is not None and not declared.is_last and not declared.is_shown and bool(below.contradicted)
+    return can_explain and {test.kind for test in level.contradicted} <= OF_NUMBERS
+
+
 def _notes(level: DeclaredLevel) -> list[str]:
-    """Return a note on what cannot be tested of a level, in a list; [] if there is nothing to note."""
+    """Return, in a list, the first reason why some tests of a level are left out; [] if none are."""
     if not level.has_sizes:
         return [f"{level.name}: how many there are is not declared, so that only sizes and repeats are tested"]
     if level.is_mixed:
@@ -243,7 +265,7 @@ def _notes(level: DeclaredLevel) -> list[str]:
 
 
 def _log_form(plan: Plan) -> LogForm:
-    """Return the columns and steps that a plan's log must have; UnsupportedError or InputError if no log fits it."""
+    """Return columns and steps of a log; UnsupportedError if only some phases have tasks, InputError without steps."""
     names = set()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
@@ -259,7 +281,7 @@ def _log_form(plan: Plan) -> LogForm:
 
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
-    """Return the levels of a phase as declared, outermost first; UnsupportedError if they cannot be audited."""
+    """Return the levels of a phase as declared, outermost first; UnsupportedError if a shuffle cannot be audited."""
     schemes = _schemes(phase.hierarchy)
     shown = _entry_probabilities(phase.hierarchy, schemes)
     declared: list[DeclaredLevel] = []
@@ -272,7 +294,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
 def _declared_level(
     phase: Phase, schemes: Sequence[Scheme], above: Sequence[DeclaredLevel], *, shown: float | None, times: int
 ) -> DeclaredLevel:
-    """Return the declaration of the next level below those in `above`."""
+    """Return the declaration of the level below those in `above`, of which `times` periods are tested."""
     hierarchy, place = phase.hierarchy, len(above)
     level, scheme = hierarchy.levels[place], schemes[place]
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
@@ -299,7 +321,7 @@ def _declared_level(
 
 
 def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
-    """Return the scheme of each level, fixed sizes for tasks; UnsupportedError for shuffles that cannot be audited."""
+    """Return each level's scheme, `fixed` with tasks; UnsupportedError for two shuffles, or one of unequal frames."""
     episodes = hierarchy.episodes
     schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
     if episodes is not None:
@@ -311,7 +333,7 @@ def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
 
 
 def _counted_periods(scheme: Scheme, period: int, steps: int, shown: float | None) -> int:
-    """Return how many redraw periods are tested, without a cut cycle or, if units may be hidden, a cut period."""
+    """Return how many redraw periods are tested: all, without a cut cycle or, if units can be hidden, a cut period."""
     # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
     if isinstance(scheme, CyclicPoisson):
         return steps - steps % scheme.groups
@@ -319,7 +341,7 @@ def _counted_periods(scheme: Scheme, period: int, steps: int, shown: float | Non
 
 
 def _period_of_draws(scheme: Scheme, limits: Participation | None) -> int:
-    """Return the number of draws from one draw of a unit to its next, where bins, groups or epochs fix it; else 1."""
+    """Return the number of draws between successive draws of a unit where bins, groups or epochs fix it, else 1."""
     match scheme:
         case BallsInBins(bins=bins):
             return bins
@@ -332,10 +354,7 @@ def _period_of_draws(scheme: Scheme, limits: Participation | None) -> int:
 
 
 def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
-    """Return the number of draws in which `count` units are taken at the mean size of a draw, rounded up.
-
-    Exactly the steps of a pass for a shuffle; of cyclic draws whole cycles, of groups one if their rate is 0.
-    """
+    """Return how many draws of mean size take `count` units, rounded up to draws or cycles; `count` for size 0."""
     match scheme:
         case Shuffle():
             return scheme.steps_of_a_pass(count)
@@ -351,29 +370,29 @@ def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
 
 
 def _entry_probabilities(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
-    """Return each level's probability that a drawn unit has an entry in the log; None if it varies."""
-    # Below a level whose units can be drawn twice at once, two draws are mixed: None too.
+    """Return each level's probability that a drawn unit has an entry in the log; None if it varies or draws mix."""
     shown: list[float | None] = [1.0]
     for above, level, scheme in reversed(list(zip(hierarchy.levels, hierarchy.levels[1:], schemes[1:], strict=False))):
-        probability = shown[0]
-        if probability is None:
-            shown.insert(0, None)
-            continue
-        ends = {_nonempty_probability(scheme, size, probability) for size in (level.min_count, level.count)}
-        draws = above.redraw_every // level.redraw_every
-        value = ends.pop()
-        shown.insert(0, None if ends or value is None else 1 - (1 - value) ** draws)
-    for number, scheme in enumerate(schemes[:-1], start=1):
-        if isinstance(scheme, WithReplacement):
-            shown[number:] = [None for _ in shown[number:]]
-    return shown
+        sizes, draws = (level.min_count, level.count), above.redraw_every // level.redraw_every
+        shown.insert(0, _entry_probability_above(scheme, sizes, draws, shown[0]))
+    # Below a level whose units can be drawn twice at once, two draws are mixed: the probability varies.
+    is_multiple = [isinstance(scheme, WithReplacement) for scheme in schemes]
+    return [None if any(is_multiple[:place]) else value for place, value in enumerate(shown)]
+
+
+def _entry_probability_above(scheme: Scheme, sizes: tuple[int, int], draws: int, shown: float | None) -> float | None:
+    """Return Pr[any of `draws` draws shows a unit], each drawn one with probability `shown`; None if it varies."""
+    # It varies if frames have several `sizes`, unless all of these give the same probability.
+    if shown is None:
+        return None
+    values = {_nonempty_probability(scheme, size, shown) for size in sizes}
+    value = values.pop()
+    return None if values or value is None else 1 - (1 - value) ** draws
 
 
 def _nonempty_probability(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return the probability that a draw from `size` units has an entry in the log; None if it varies.
-
-    It varies where units choose their steps, and where passes, copies or cut batches hold units without an entry.
-    """
+    """Return Pr[a draw from `size` units shows any], each drawn one with probability `shown`; None if it varies."""
+    # It varies where units choose their steps, and where passes, copies or cut batches hold units without an entry.
     match scheme:
         case Poisson(probability=rate):
             return float(1 - (1 - float(rate) * shown) ** size)

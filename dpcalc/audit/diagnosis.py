@@ -28,14 +28,11 @@ Contradicted = Mapping[Kind, Statistic]
 
 
 def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
-    """Return a sentence that explains contradicted tests, by the first pattern that fits, else by one test.
+    """Return a sentence on the first pattern of a loader that fits the log, else on its least likely test.
 
     Args:
         logged: the level.
         contradicted: the tests that the log contradicts, at least one.
-
-    Returns:
-        The first pattern that fits, in the order of how much it explains; else the most surprising test.
     """
     # Only contradicted tests count: a pattern that chance can explain accuses nobody.
     by_kind = {test.kind: test for test in contradicted}
@@ -50,29 +47,32 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
 def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence on a log in which each unit stands equally often, twice or more, in its batch; else ""."""
     counts, name = logged.counts, logged.level.name
-    if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats:
+    if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats.number:
         return ""
     times = counts.most_entries
     return f"each {name} of a batch stands {times} times in it: do {times} workers draw with the same seed?"
 
 
 def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on units that are repeated in a step against the declared scheme; else ""."""
+    """Return the sentence on undeclared repeats within a step, with replacement if they are many; else ""."""
     counts, level = logged.counts, logged.level
-    first = counts.first_repeat
-    if Kind.REPEATS not in by_kind or first is None or isinstance(level.scheme, WithReplacement):
+    if Kind.REPEATS not in by_kind or not counts.repeats.number or isinstance(level.scheme, WithReplacement):
         return ""
     draws = logged.draws
     # Pairs of equal units among draws with replacement; far fewer repeats are accidents, of merged workers for example.
     by_chance = float((draws.sizes * (draws.sizes - 1) / (2 * draws.frames)).sum())
     scheme = f"`{level.scheme.name}`"
-    name = f"this is `with-replacement`, not {scheme}" if counts.repeats > by_chance / 4 else f"{scheme} excludes that"
-    where = f"(first {logged.place(first.step, first.unit)})"
-    return f"{counts.repeats:,} times one {level.name} stands several times in a batch {where}: {name}"
+    name = (
+        f"this is `with-replacement`, not {scheme}"
+        if counts.repeats.number > by_chance / 4
+        else f"{scheme} excludes that"
+    )
+    where = f"(first {logged.first_place(counts.repeats)})"
+    return f"{counts.repeats.number:,} times one {level.name} stands several times in a batch {where}: {name}"
 
 
 def _undeclared_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a log that goes in passes although none are declared; else ""."""
+    """Return the sentence on undeclared passes, shuffled or, if sizes differ, balls-in-bins; else ""."""
     level = logged.level
     if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle | BallsInBins) or not _has_passes(logged):
         return ""
@@ -118,10 +118,9 @@ def _other_drop_last(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 def _fresh_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence on bins declared `held` of which a unit has moved to another step; else ""."""
-    first = logged.counts.first_moved
-    if not isinstance(logged.level.scheme, BallsInBins) or Kind.HELD not in by_kind or first is None:
+    where = logged.first_place(logged.counts.moved)
+    if not isinstance(logged.level.scheme, BallsInBins) or Kind.HELD not in by_kind or not where:
         return ""
-    where = logged.place(*first)
     return f"{where} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
 
 
@@ -137,7 +136,7 @@ def _held_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on declared passes within which units are repeated; else ""."""
+    """Return the sentence on declared passes that repeat units, fixed or, if sizes differ, poisson; else ""."""
     level = logged.level
     if not isinstance(level.scheme, Shuffle | BallsInBins) or Kind.PASSES not in by_kind:
         return ""
@@ -150,12 +149,10 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 def _redraws_within_a_period(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence on a unit that is not in all steps of its redraw period; else ""."""
-    if Kind.HELD not in by_kind or logged.counts.unheld is None:
+    where, period = logged.first_place(logged.counts.unheld), logged.level.period
+    if Kind.HELD not in by_kind or not where:
         return ""
-    return (
-        f"{logged.place(*logged.counts.unheld)} is not in all steps of its redraw period: the loader draws again "
-        f"within `redraw_every: {logged.level.period}`"
-    )
+    return f"{where} is not in all steps of its redraw period: the loader draws again within `redraw_every: {period}`"
 
 
 def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
@@ -219,7 +216,7 @@ def _above_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _undeclared_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on Poisson batches that are cut at a maximum below any declared one; else ""."""
+    """Return the sentence on Poisson batches that pile up at a size below any declared maximum; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not isinstance(level.scheme, Poisson | CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
         return ""
@@ -233,16 +230,13 @@ def _undeclared_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on Poisson draws whose mean size is far from the declared one; else ""."""
+    """Return the sentence on Poisson draws whose mean size is 5 deviations from the declared one; else ""."""
     level, draws = logged.level, logged.draws
     if not isinstance(level.scheme, Poisson) or not by_kind.keys() & {Kind.TOTAL, Kind.SIZES} or not draws.sizes.size:
         return ""
-    rate = float(level.scheme.probability) * (level.shown or 1.0)
-    frames, number, sizes = all_draws(logged)
+    _, sizes, number = all_draws(logged)
     total = float((sizes * number).sum())
-    expected = float((frames * number).sum()) * rate
-    if not level.is_every:  # only draws of at least one unit are seen
-        expected = float((frames * rate / np.maximum(-np.expm1(frames * np.log1p(-rate)), rate) * number).sum())
+    expected = _expected_total(logged, float(level.scheme.probability) * (level.shown or 1.0))
     if abs(total - expected) < _MIN_DEVIATIONS * np.sqrt(expected):
         return ""
     mean, declared = total / number.sum(), expected / number.sum()
@@ -250,6 +244,16 @@ def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
         f"a batch holds {mean:.5g} units of level {level.name} on average, and {declared:.5g} are declared "
         f"({100 * (mean / declared - 1):+.3g}%)"
     )
+
+
+def _expected_total(logged: LoggedLevel, rate: float) -> float:
+    """Return the expected number of units that all Poisson draws show, given that none is empty unless `is_every`."""
+    frames, _, number = all_draws(logged)
+    if logged.level.is_every:
+        return float((frames * number).sum()) * rate
+    with np.errstate(divide="ignore"):  # log(0) = -inf for rate 1 leaves the probability of a nonempty draw at 1
+        nonempty = -np.expm1(frames * np.log1p(-rate))
+    return float((frames * rate / np.maximum(nonempty, rate) * number).sum())
 
 
 def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:

@@ -11,7 +11,6 @@ from dataclasses import field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError
@@ -72,6 +71,11 @@ class DeclaredLevel:
         """True if every drawn unit has an entry in the log."""
         return self.shown is not None and self.shown >= CERTAIN
 
+    @property
+    def has_known_law(self) -> bool:
+        """True if the sizes of frames are known, and a drawn unit has entries with one known probability."""
+        return self.shown is not None and self.has_sizes
+
     @cached_property
     def starts(self) -> IntArray:
         """Number of the first unit of each frame, and of all units at the end, shape (parents + 1,)."""
@@ -122,19 +126,25 @@ class Draws:
     pairs: IntArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class FirstRepeat:
-    """A unit that stands several times in one step.
+@dataclass(kw_only=True)
+class Events:
+    """Draws of units that a test counts: their number, and (step of the phase, unit) of the first, or None."""
 
-    Attributes:
-        step: of the phase, from 0.
-        unit: its number.
-        entries: how often it stands there.
-    """
+    number: int = 0
+    first: tuple[int, int] | None = None
 
-    step: int
-    unit: int
-    entries: int
+    def add(self, entries: IntArray, steps: IntArray, units: IntArray) -> None:
+        """Add some entries of a later block, given by their places in its `steps` and `units`.
+
+        Args:
+            entries: places in any order.
+            steps: of all entries, ascending.
+            units: of all entries.
+        """
+        self.number += entries.size
+        if entries.size and self.first is None:
+            place = int(entries.min())
+            self.first = int(steps[place]), int(units[place])
 
 
 @dataclass(kw_only=True)
@@ -146,29 +156,25 @@ class LevelCounts:
         counts: draws of each unit, shape (units,).
         by_occurrence: number of times that a draw was the first, second, third of its unit in a window.
         moved: draws of a unit that do not lie a multiple of `lag` after its previous one.
-        first_moved: (step, unit) of the first of them, or None.
         close: draws of a unit that lie fewer steps after its previous one than its limits allow.
-        first_close: (step, unit) of the first of them, or None.
         entries: entries of the log; repetitions count at the last level only.
-        repeats: pairs (step, unit) with several entries.
+        repeats: units that stand several times in a step.
         fewest_entries, most_entries: of one unit in one step.
-        first_repeat: the first of the repeats, or None.
-        unheld: (step, unit) of the first draw that is not the same in all steps of its period, or None.
+        first_repeat: entries of the first of the repeats, 0 for none.
+        unheld: draws of a unit that are not in all steps of their redraw period.
     """
 
     level: DeclaredLevel
     counts: IntArray = field(init=False)
     by_occurrence: list[int] = field(default_factory=lambda: [0] * (OCCURRENCES + 1))
-    moved: int = 0
-    first_moved: tuple[int, int] | None = None
-    close: int = 0
-    first_close: tuple[int, int] | None = None
+    moved: Events = field(default_factory=Events)
+    close: Events = field(default_factory=Events)
     entries: int = 0
-    repeats: int = 0
+    repeats: Events = field(default_factory=Events)
     fewest_entries: int = _MANY
     most_entries: int = 0
-    first_repeat: FirstRepeat | None = None
-    unheld: tuple[int, int] | None = None
+    first_repeat: int = 0
+    unheld: Events = field(default_factory=Events)
 
     def __post_init__(self) -> None:
         """Allocate zero counts of units and of parents; InputError for more than MAX_UNITS units."""
@@ -185,32 +191,45 @@ class LevelCounts:
         self._parts: list[tuple[IntArray, ...]] = []
 
     def add(self, steps: IntArray, units: IntArray, *, end: int) -> None:
-        """Count the sorted entries of whole periods as draws and, if they are records, their repeats.
+        """Count entries: of records as repeats within a step, of all levels as draws in their redraw periods.
 
         Args:
-            steps: of each entry, from 0, shape (entries,).
+            steps: of each entry, from 0, shape (entries,) with at least one, in whole periods.
             units: of each entry, in ascending order of (step, unit), repeated where an entry is.
             end: the step after the last one, at which the last period may be cut short.
         """
-        if not units.size:
-            return
         if self.level.is_last:
-            self._add_entries_per_unit(steps, units)
-        # From here on a unit counts once in a step: its repetitions were counted above.
+            self._count_entries(steps, units)
+        times, units = self._units_by_period(steps, units, end)
+        if units.size:
+            self._add_draws(times, units)
+
+    def _units_by_period(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
+        """Return (period, unit) of entries, each pair once and in order, for the first `times` periods alone."""
         begins = _begins_of_equal(units, steps)
         steps, units = steps[begins], units[begins]
         # A last period that the run cuts short may have hidden units that a whole one shows: `times` leaves it out.
         counted = steps // self.level.period < self.level.times
         steps, units = steps[counted], units[counted]
-        if not units.size:
-            return
+        if self.level.period == 1 or not units.size:
+            return steps, units
+        return self._held_units(steps, units, end)
+
+    def _held_units(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
+        """Return (period, unit) of entries, each pair once and in order; note in `unheld` units that miss a step."""
         times = steps // self.level.period
-        if self.level.period > 1:
-            times, units = self._units_of_periods(times, steps, units, end)
-        self._add_draws(times, units)
+        order = np.lexsort((units, times))
+        times, steps, units = times[order], steps[order], units[order]
+        begins = _begins_of_equal(units, times)
+        steps_of_unit = np.diff(begins, append=units.size)
+        times, steps, units = times[begins], steps[begins], units[begins]
+        # A held unit is in every step of its period; the last period may end with the run.
+        is_unheld = steps_of_unit != np.minimum(self.level.period, end - times * self.level.period)
+        self.unheld.add(np.flatnonzero(is_unheld), steps, units)
+        return times, units
 
     def _add_draws(self, times: IntArray, units: IntArray) -> None:
-        """Append the draw of each parent in each period, and count its units."""
+        """Count the units of new draws, and store each draw with its repeats of the draw `lag` before and its pairs."""
         parents = self.level.parents_of(units)
         begins = _begins_of_equal(parents, times)
         sizes = np.diff(begins, append=units.size)
@@ -220,31 +239,19 @@ class LevelCounts:
         # Units 2k and 2k + 1 are neighbours: loaders that draw blocks, or shuffle in a buffer, hold both too often.
         position = units - self.level.first_units(parents)
         is_pair = (position[:-1] % 2 == 0) & (np.diff(units) == 1) & (np.diff(draw_of_entry) == 0)
-        self._parts.append(
-            tuple(
-                each.astype(np.int32)
-                for each in (
-                    parents[begins],
-                    numbers,
-                    times[begins],
-                    sizes,
-                    np.bincount(draw_of_entry[repeated], minlength=begins.size),
-                    np.bincount(draw_of_entry[:-1][is_pair], minlength=begins.size),
-                )
-            )
+        repeats_of_draw, pairs_of_draw = (
+            np.bincount(draw_of_entry[entries], minlength=begins.size)
+            for entries in (repeated, np.flatnonzero(is_pair))
         )
+        columns = (parents[begins], numbers, times[begins], sizes, repeats_of_draw, pairs_of_draw)
+        self._parts.append(tuple(each.astype(np.int32) for each in columns))
 
     def draws(self) -> Draws:
-        """Return all draws by (parent, number), each with the size of the draw that it is compared with, 0 if none."""
+        """Return all draws by (parent, number), each with the size of the draw `lag` before it, 0 if none."""
         empty = (np.zeros(0, dtype=np.int64),) * 6
         columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
         order = np.lexsort((columns[1], columns[0]))
         parents, numbers, times, sizes, repeated, pairs = (column[order] for column in columns)
-        # A draw and the one that it is compared with, found by their places in the order (parent, number).
-        span = int(numbers.max(initial=0)) + 1 + self.level.lag
-        keys = parents * span + numbers
-        place = np.minimum(np.searchsorted(keys, keys - self.level.lag), max(keys.size - 1, 0))
-        has_previous = (keys[place] == keys - self.level.lag) & (numbers >= self.level.lag)
         return Draws(
             parents=parents,
             numbers=numbers,
@@ -252,46 +259,32 @@ class LevelCounts:
             frames=self.level.frame_sizes(parents),
             sizes=sizes,
             repeated=repeated,
-            previous=np.where(has_previous, sizes[place], 0),
+            previous=self._previous_sizes(parents, numbers, sizes),
             pairs=pairs,
         )
 
-    def _add_entries_per_unit(self, steps: IntArray, units: IntArray) -> None:
-        """Count the entries of each unit in each step, and update the totals and the first repeat.
+    def _previous_sizes(self, parents: IntArray, numbers: IntArray, sizes: IntArray) -> IntArray:
+        """Return the size of the same parent's draw `lag` before each, 0 if none; sorted by (parent, number)."""
+        lag = self.level.lag
+        keys = parents * (int(numbers.max(initial=0)) + 1 + lag) + numbers
+        place = np.minimum(np.searchsorted(keys, keys - lag), max(keys.size - 1, 0))
+        has_previous = (keys[place] == keys - lag) & (numbers >= lag)
+        return np.where(has_previous, sizes[place], 0)
 
-        Args:
-            steps: of each entry, ascending, not empty.
-            units: of each entry, ascending within a step.
-        """
+    def _count_entries(self, steps: IntArray, units: IntArray) -> None:
+        """Update the number of entries and of repeats, the first repeat, and the fewest and most entries of a unit."""
         begins = _begins_of_equal(units, steps)
         entries = np.diff(begins, append=units.size)
         self.entries += units.size
-        self.repeats += int((entries > 1).sum())
         self.fewest_entries = min(self.fewest_entries, int(entries.min()))
         self.most_entries = max(self.most_entries, int(entries.max()))
-        if self.first_repeat is None and entries.max() > 1:
-            place = int(np.argmax(entries > 1))
-            begin = int(begins[place])
-            self.first_repeat = FirstRepeat(step=int(steps[begin]), unit=int(units[begin]), entries=int(entries[place]))
-
-    def _units_of_periods(
-        self, times: IntArray, steps: IntArray, units: IntArray, end: int
-    ) -> tuple[IntArray, IntArray]:
-        """Return (periods, units) with each unit once a period; note the first unit that is not in all its steps."""
-        order = np.lexsort((units, times))
-        times, steps, units = times[order], steps[order], units[order]
-        begins = _begins_of_equal(units, times)
-        shown = np.diff(begins, append=units.size)
-        times, units, first = times[begins], units[begins], steps[begins]
-        expected = np.minimum(self.level.period, end - times * self.level.period)
-        # A held unit is in every step of its period; the last period may end with the run.
-        if self.unheld is None and np.any(shown != expected):
-            place = int(np.argmax(shown != expected))
-            self.unheld = int(first[place]), int(units[place])
-        return times, units
+        repeated = np.flatnonzero(entries > 1)
+        if repeated.size and not self.first_repeat:
+            self.first_repeat = int(entries[repeated[0]])
+        self.repeats.add(repeated, steps[begins], units[begins])
 
     def _next_numbers(self, parents: IntArray) -> IntArray:
-        """Return the numbers of new draws, counted on within each parent in order of time."""
+        """Return the numbers of new draws of these parents, in order of time; each goes on from its earlier draws."""
         # Where a parent is not always drawn, the log does not show its empty draws: they have no number.
         order = np.argsort(parents, kind="stable")
         ordered = parents[order]
@@ -303,70 +296,54 @@ class LevelCounts:
         return numbers
 
     def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Count the draws of each unit; return the entries whose unit was drawn `lag` draws before.
+        """Update the counts of units by new draws; return places of entries whose unit is in the draw `lag` before too.
 
         Args:
             units: of each entry, different within a draw, in the order of time.
             numbers: of the draw of each entry.
             times: period of each entry.
-
-        Returns:
-            Places of those entries.
         """
         order = np.argsort(units, kind="stable")
         unit, number = units[order], numbers[order]
-        is_first = np.concatenate([[True], np.diff(unit) != 0])
-        previous = np.concatenate([[0], number[:-1]])
-        previous[is_first] = self._last[unit[is_first]]
-        has_previous = previous != _NEVER
-        occurrence = self._count_occurrences(unit, number, previous, is_first)
-        distance = number - previous
-        moved = order[has_previous & (distance % self.level.lag != 0)]
-        if moved.size:
-            self.moved += moved.size
-            self.first_moved = self.first_moved or self._place(moved.min(), times, units)
+        begins = _begins_of_equal(unit)
+        self.counts[unit[begins]] += np.diff(begins, append=unit.size).astype(np.int32)
+        distance = self._distances(unit, number)
+        self._count_occurrences(unit, number, distance)
+        steps = times * self.level.period
         separation = 0 if self.level.limits is None else self.level.limits.separation
-        close = order[has_previous & (distance < separation)]
-        if close.size:
-            self.close += close.size
-            self.first_close = self.first_close or self._place(close.min(), times, units)
-        is_end = np.concatenate([is_first[1:], [True]])
-        self._last[unit[is_end]] = number[is_end]
-        self._occurrences[unit[is_end]] = np.minimum(occurrence[is_end], _MANY)
-        self.counts[unit[is_first]] += np.diff(np.flatnonzero(is_first), append=unit.size).astype(np.int32)
-        is_repeated: NDArray[np.bool_] = has_previous & (distance == self.level.lag)
-        return order[is_repeated]
+        self.moved.add(order[distance % self.level.lag != 0], steps, units)
+        self.close.add(order[(distance > 0) & (distance < separation)], steps, units)
+        repeated: IntArray = order[distance == self.level.lag]
+        return repeated
 
-    def _count_occurrences(
-        self, unit: IntArray, number: IntArray, previous: IntArray, is_first: NDArray[np.bool_]
-    ) -> IntArray:
-        """Return the place of each draw, from 1, among its unit's draws in a window; add them to `by_occurrence`.
+    def _distances(self, unit: IntArray, number: IntArray) -> IntArray:
+        """Return how many draws ago the unit of each draw was last drawn, 0 for never; remember its last draw."""
+        begins = _begins_of_equal(unit)
+        previous = np.concatenate([[0], number[:-1]])
+        previous[begins] = self._last[unit[begins]]
+        ends = np.append(begins[1:], unit.size) - 1
+        self._last[unit[ends]] = number[ends]
+        return np.where(previous == _NEVER, 0, number - previous)
 
-        Args:
-            unit: of each entry, ascending.
-            number: of the draw of each entry, ascending within a unit.
-            previous: number of the unit's previous draw, _NEVER for none.
-            is_first: True for the first entry of each unit.
-        """
+    def _count_occurrences(self, unit: IntArray, number: IntArray, distance: IntArray) -> None:
+        """Count in `by_occurrence` which draws are their unit's first, second, third in a window of `window` draws."""
         window = self.level.window
         # The place of an entry among those of its unit in its window: from the begin of the run of entries, and from
         # what was counted before for a run that goes on.
-        goes_on = (previous != _NEVER) & (previous // window == number // window)
+        goes_on = (distance > 0) & ((number - distance) // window == number // window)
+        is_first = np.diff(unit, prepend=-1) != 0
         begins = np.flatnonzero(is_first | ~goes_on)
         lengths = np.diff(begins, append=unit.size)
         before = np.where(goes_on[begins], self._occurrences[unit[begins]], 0).astype(np.int64)
         occurrence = np.arange(unit.size) - np.repeat(begins - before, lengths) + 1
         for place in range(1, OCCURRENCES + 1):
             self.by_occurrence[place] += int((occurrence == place).sum())
-        return occurrence
-
-    def _place(self, entry: int, times: IntArray, units: IntArray) -> tuple[int, int]:
-        """Return (step of the phase, unit) of an entry."""
-        return int(times[entry]) * self.level.period, int(units[entry])
+        ends = np.append(np.flatnonzero(is_first)[1:], unit.size) - 1
+        self._occurrences[unit[ends]] = np.minimum(occurrence[ends], _MANY)
 
 
 def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:
-    """Return the places at which runs of equal entries begin, compared in all arrays; the first is 0."""
+    """Return the places at which runs of entries begin that are equal in all arrays; the first is always 0."""
     is_new = np.diff(first) != 0
     for other in others:
         is_new |= np.diff(other) != 0
@@ -410,6 +387,10 @@ class LoggedLevel:
     draws: Draws
     place: Callable[[int, int], str]
     first_step: int
+
+    def first_place(self, events: Events) -> str:
+        """Return words for the place in the log of the first of these events; "" for none."""
+        return "" if events.first is None else self.place(*events.first)
 
     def step(self, time: int) -> int:
         """Return the step of the log at which a period of this level begins."""

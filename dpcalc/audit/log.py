@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -89,14 +89,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager of (name, stream) of a file, or standard input for "-"; InputError if it cannot be read.
-
-    Args:
-        path: file name, or "-".
-
-    Raises:
-        InputError: the file cannot be opened, or cannot be read within the context.
-    """
+    """Context manager of (name, stream) of a file, "-" for standard input; InputError if it cannot be read."""
     name = STDIN if path == "-" else path
     if path == "-" and sys.stdin is None:
         raise InputError(f"{STDIN}: expected a log, got a closed standard input")
@@ -140,6 +133,16 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
         yield line, _decoded(name, line, waiting, is_begin=is_begin)
 
 
+def numbered_lines(start: int, text: str) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) of the lines of a text that are not blank.
+
+    Args:
+        start: number of the first line.
+        text: lines, without their ends.
+    """
+    return ((line, words) for line, words in enumerate(text.split("\n"), start=start) if words.strip())
+
+
 def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
     """Return UTF-8 as text with LF line ends, without a byte order mark; InputError, with the line, for other bytes."""
     try:
@@ -166,19 +169,16 @@ def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) ->
     sizes: list[int] = []
     lines: list[int] = []
     first = 0
-    for start, text in pieces:
-        for line, words in enumerate(text.split("\n"), start=start):
-            if not words.strip():
-                continue
-            if first + len(sizes) >= form.steps:
-                raise _count_error(f"{name}:{line}", form, "more")
-            entries = _json_entries(name, line, words, form)
-            values += entries
-            sizes.append(len(entries) // len(form.names))
-            lines.append(line)
-            if len(values) >= _BLOCK_ROWS * len(form.names) or len(sizes) >= _BLOCK_STEPS:
-                yield _json_block(values, sizes, lines, first, form)
-                first, values, sizes, lines = first + len(sizes), [], [], []
+    for line, words in chain.from_iterable(starmap(numbered_lines, pieces)):
+        if first + len(sizes) >= form.steps:
+            raise _count_error(f"{name}:{line}", form, "more")
+        entries = _json_entries(name, line, words, form)
+        values += entries
+        sizes.append(len(entries) // len(form.names))
+        lines.append(line)
+        if len(values) >= _BLOCK_ROWS * len(form.names) or len(sizes) >= _BLOCK_STEPS:
+            yield _json_block(values, sizes, lines, first, form)
+            first, values, sizes, lines = first + len(sizes), [], [], []
     if sizes:
         yield _json_block(values, sizes, lines, first, form)
     if first + len(sizes) < form.steps:
@@ -197,45 +197,39 @@ def _json_block(values: list[int], sizes: list[int], lines: list[int], first: in
 
 
 def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
-    """Return the indices in a line's JSON array, path after path; InputError for any other content."""
+    """Return the indices in a line's JSON array, path after path; InputError if any is no whole number in [0, 1e18)."""
     try:
         batch = json.loads(words)
     except (ValueError, RecursionError):
         raise InputError(f"{name}:{line}: expected a JSON array, the batch of one step, got {short(words)}") from None
     if type(batch) is not list:
         raise InputError(f"{name}:{line}: expected an array, the batch of one step, got {short(batch)}")
-    depth = len(form.names)
-    indices = batch
-    if depth > 1:
-        for entry in batch:
-            if type(entry) is not list or len(entry) != depth:
-                raise InputError(f"{name}:{line}: expected {form.entry} for each entry, got {short(entry)}")
-        indices = list(chain.from_iterable(batch))
+    indices = batch if len(form.names) == 1 else _path_indices(name, line, batch, form)
     # A bool is an int to Python, so that types are compared; -1 and numbers beyond 10^18 are no index anywhere.
     if not set(map(type, indices)) <= {int} or (indices and not 0 <= min(indices) <= max(indices) < 10**18):
         wrong = next(each for each in indices if type(each) is not int or not 0 <= each < 10**18)
-        expected = form.entry if depth == 1 and type(wrong) is list else "a whole number >= 0"
+        expected = form.entry if len(form.names) == 1 and type(wrong) is list else "a whole number >= 0"
         raise InputError(f"{name}:{line}: expected {expected} for each entry, got {short(wrong)}")
     return indices
 
 
-def unquoted(cell: str) -> str:
-    """Return a CSV cell without spaces at its ends, and without double quotes around it if none is inside.
+def _path_indices(name: str, line: int, batch: list[Any], form: LogForm) -> list[Any]:
+    """Return the elements of all paths of a batch in a row; InputError unless each path is a list of their length."""
+    for entry in batch:
+        if type(entry) is not list or len(entry) != len(form.names):
+            raise InputError(f"{name}:{line}: expected {form.entry} for each entry, got {short(entry)}")
+    return list(chain.from_iterable(batch))
 
-    Args:
-        cell: text between two delimiters.
-    """
+
+def unquoted(cell: str) -> str:
+    """Return a CSV cell without spaces at its ends, and without double quotes around it if none is inside."""
     text = cell.strip()
     inner = text[1:-1].strip()
     return inner if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in inner else text
 
 
 def short(value: object) -> str:
-    """Return a value as escaped text for a message, cut after 40 characters.
-
-    Args:
-        value: what a log holds.
-    """
+    """Return a value, JSON unless it is text, as escaped text for a message, cut after 40 characters."""
     text = value.strip() if isinstance(value, str) else json.dumps(value)
     return visible(text if len(text) <= 40 else f"{text[:40]}...")
 
@@ -244,16 +238,23 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield the blocks of a CSV log in whole steps; InputError for a wrong header or row, or no last step."""
+    """Yield the blocks of a CSV log, in whole steps; InputError for a wrong header, row or order of steps."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = _csv_delimiter(f"{name}:{number}", header, form)
     columns = ("step", *form.names)
+    pieces = chain([(number + 1, text)], pieces)
+    tables = (_csv_rows(name, start, piece.replace(delimiter, ","), columns) for start, piece in pieces)
+    yield from _blocks_of_rows(name, tables, form)
+
+
+def _blocks_of_rows(name: str, tables: Iterator[IntArray], form: LogForm) -> Iterator[Block]:
+    """Yield blocks of whole steps from rows (step, indices, line); InputError for steps out of order or missing."""
     first = 0
-    waiting = np.zeros((0, len(columns) + 1), dtype=np.int64)  # rows of the last step, which may go on; lines last
+    waiting = np.zeros((0, len(form.names) + 2), dtype=np.int64)  # rows of the last step, which may go on
     marked = -1  # the last step that has a row
-    for start, piece in chain([(number + 1, text)], pieces):
-        rows = np.concatenate([waiting, _csv_rows(name, start, piece.replace(delimiter, ","), columns)])
+    for table in tables:
+        rows = np.concatenate([waiting, table])
         if not rows.size:
             continue
         _check_steps(name, rows, max(marked, 0), form)
@@ -275,7 +276,7 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
 
 
 def _csv_delimiter(place: str, header: str, form: LogForm) -> str:
-    """Return the delimiter of a header; InputError unless its columns are the step and the levels."""
+    """Return the delimiter of a header; InputError unless it is step, then the levels or (for one) index."""
     delimiter = max(DELIMITERS, key=header.count)
     columns = [unquoted(cell) for cell in header.split(delimiter)]
     expected = ["step", *form.names]
@@ -335,11 +336,7 @@ def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> Int
     table = plain_table(text, len(columns), b"", np.int64)
     if table is not None and table.max() < 10**18:
         return np.column_stack([table, np.arange(start, start + len(table))])
-    rows = [
-        _csv_row(name, line, words, columns)
-        for line, words in enumerate(text.split("\n"), start=start)
-        if words.strip()
-    ]
+    rows = [_csv_row(name, line, words, columns) for line, words in numbered_lines(start, text)]
     return np.array(rows, dtype=np.int64).reshape(-1, len(columns) + 1)
 
 

@@ -96,8 +96,7 @@ def log_tail(count: Count) -> float:
         count: the number of events; the tail is the upper one above its expectation, else the lower one.
 
     Returns:
-        - trials * KL(observed / trials || expected / trials), Theorem 17.1 of docs/theory.md; -inf for an impossible
-        count.
+        - trials * KL(observed / trials || expected / trials), Theorem 17.1 of docs/theory.md.
     """
     observed, trials = count.observed, count.trials
     expected = min(max(count.expected, 0.0), trials)
@@ -283,9 +282,6 @@ class Guesses:
         Args:
             delta: of the guarantee, in [0, 1).
             error: probability with which the bound may fail.
-
-        Returns:
-            A lower bound on epsilon, 0 where nothing is contradicted.
         """
         return _largest_true(lambda epsilon: self._p_value_of_one_point(epsilon, delta) <= error)
 
@@ -361,9 +357,6 @@ class Alarms:
         Args:
             delta: of the guarantee, in [0, 1).
             error: probability with which the bound may fail.
-
-        Returns:
-            A lower bound on epsilon, 0 where nothing is contradicted.
         """
         low, high = self.rates(error)
         # The attack that raises the alarms, and its complement: either may show the larger epsilon.

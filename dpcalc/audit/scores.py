@@ -4,12 +4,13 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import Array, IntArray
-from dpcalc.audit.log import DELIMITERS, opened, plain_table, short, text_pieces, unquoted
+from dpcalc.audit.log import DELIMITERS, numbered_lines, opened, plain_table, short, text_pieces, unquoted
 from dpcalc.audit.p_values import FALSE_ALARM, Alarms, Count, Guesses, PrivacyCurve, log_tail
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee
@@ -51,36 +52,33 @@ class Scores:
 
 
 def read_scores(path: str) -> Scores:
-    """Return the scores of canaries in a CSV file; InputError if the file cannot be used.
-
-    Args:
-        path: file name, or "-" for standard input.
-
-    Raises:
-        InputError: the file cannot be used; the message names the line.
-    """
+    """Return the scores of canaries in a CSV file, "-" for standard input; InputError, with the line, for a bad one."""
     with opened(path) as (name, stream):
-        pieces = text_pieces(name, stream)
-        start, text = next(((line, text) for line, text in pieces if text.strip()), (1, ""))
-        blank = len(text) - len(text.lstrip("\n"))
-        header, _, text = text[blank:].partition("\n")
-        delimiter, columns = _delimiter_and_columns(f"{name}:{start + blank}", header)
-        blocks, rows = [np.zeros((0, len(columns)))], 0
-        for line, piece in chain([(start + blank + 1, text)], pieces):
-            blocks.append(_rows(name, line, piece.replace(delimiter, ","), columns))
-            if rows + len(blocks[-1]) > MAX_ROWS:
-                place = f"{name}:{line + MAX_ROWS - rows}"
-                raise InputError(f"{place}: expected at most {MAX_ROWS:,} rows, got more; audit some of them")
-            rows += len(blocks[-1])
-    if not rows:
+        columns, table = _header_and_table(name, text_pieces(name, stream))
+    if not len(table):
         raise InputError(f"{name}: expected a row for each canary, got none")
-    table = np.concatenate(blocks)
     return Scores(
         path=name,
         included=table[:, columns.index(MEMBER)] == 1,
         scores=table[:, columns.index(SCORE)],
         runs=table[:, columns.index(RUN)] if RUN in columns else None,
     )
+
+
+def _header_and_table(name: str, pieces: Iterator[tuple[int, str]]) -> tuple[list[str], Array]:
+    """Return (columns, rows as numbers) of CSV text; InputError for a wrong header or cell, or more than MAX_ROWS."""
+    start, text = next(((line, text) for line, text in pieces if text.strip()), (1, ""))
+    blank = len(text) - len(text.lstrip("\n"))
+    header, _, text = text[blank:].partition("\n")
+    delimiter, columns = _delimiter_and_columns(f"{name}:{start + blank}", header)
+    blocks, rows = [np.zeros((0, len(columns)))], 0
+    for line, piece in chain([(start + blank + 1, text)], pieces):
+        blocks.append(_rows(name, line, piece.replace(delimiter, ","), columns))
+        if rows + len(blocks[-1]) > MAX_ROWS:
+            place = f"{name}:{line + MAX_ROWS - rows}"
+            raise InputError(f"{place}: expected at most {MAX_ROWS:,} rows, got more; audit some of them")
+        rows += len(blocks[-1])
+    return columns, np.concatenate(blocks)
 
 
 def _delimiter_and_columns(place: str, header: str) -> tuple[str, list[str]]:
@@ -99,9 +97,7 @@ def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
     table = plain_table(text, len(columns), b"+-.eE", np.float64)
     if table is not None and _is_valid(table, columns):
         return table
-    rows = [
-        _row(name, line, words, columns) for line, words in enumerate(text.split("\n"), start=start) if words.strip()
-    ]
+    rows = [_row(name, line, words, columns) for line, words in numbered_lines(start, text)]
     return np.array(rows, dtype=np.float64).reshape(-1, len(columns))
 
 
@@ -122,7 +118,7 @@ def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
 
 
 def _cell(place: str, column: str, cell: str) -> float:
-    """Return a cell as a number, by the rules of its column; InputError if it does not keep to them."""
+    """Return a cell as a number: member 0 or 1 (false, out, true, in), run whole, score finite; else InputError."""
     got = short(cell) or "nothing"
     match column:
         case "member":
@@ -182,6 +178,14 @@ class ScoreTest:
     p_value: float
 
 
+class RocPoint(NamedTuple):
+    """Rates of the scores at one threshold, and the largest true positive rate that the config allows."""
+
+    false_positive_rate: float
+    true_positive_rate: float
+    certified: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreAudit:
     """The result of an audit of scores.
@@ -195,7 +199,7 @@ class ScoreAudit:
         p_value: of all rules together.
         false_alarm: p-value from which down the scores contradict the config.
         epsilon_lower: epsilon that the scores show, at the config's delta, but with probability `false_alarm`.
-        roc: (false positive rate, true positive rate of the scores, certified largest one), increasing.
+        roc: by increasing false positive rate.
         assumptions: what the audit takes for granted.
         notes: sentences about the result.
     """
@@ -208,7 +212,7 @@ class ScoreAudit:
     p_value: float
     false_alarm: float
     epsilon_lower: float
-    roc: tuple[tuple[float, float, float], ...]
+    roc: tuple[RocPoint, ...]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -235,6 +239,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
     composition = composed(run)
     plan = composition.stated
     has_many_runs = scores.runs is not None and 1 < len(scores.runs) == len(np.unique(scores.runs))
+    _check_rules(rules, has_many_runs=has_many_runs)
     counted = _alarms(scores, rules, plan.delta) if has_many_runs else _one_run_guesses(scores, rules)
     with allowance(RISK_WORK):
         profiles = () if is_noiseless(composition.plan) else both_profiles(composition, _RATES, (plan.delta,))
@@ -257,6 +262,20 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
     )
 
 
+def _check_rules(rules: ScoreRules, *, has_many_runs: bool) -> None:
+    """Raise InputError for guesses about many runs, or thresholds for one run."""
+    if has_many_runs and rules.guesses:
+        raise InputError(
+            "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
+            "of an alarm, with --threshold"
+        )
+    if not has_many_runs and rules.thresholds:
+        raise InputError(
+            "--threshold: expected scores of many runs with one canary each, a column `run` that says so, got those "
+            "of one run; fix how many are guessed, with --guesses"
+        )
+
+
 def _notes(scores: Scores, profiles: Sequence[Profiles]) -> Iterator[str]:
     """Yield notes on rough profiles, on a run without noise and on scores that look reversed."""
     if any(each.is_rough for each in profiles):
@@ -271,13 +290,8 @@ def _notes(scores: Scores, profiles: Sequence[Profiles]) -> Iterator[str]:
 
 
 def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
-    """Return (rule, counts of guesses) for each rule on the scores of one run; InputError if they do not fit."""
+    """Return (rule, guesses) for each pair of numbers guessed; InputError for too many guesses or unfair coins."""
     canaries = len(scores.scores)
-    if rules.thresholds:
-        raise InputError(
-            "--threshold: expected scores of many runs with one canary each, a column `run` that says so, got those "
-            "of one run; fix how many are guessed, with --guesses"
-        )
     _check_fair_coins(scores)
     pairs = _guessed_pairs(rules, canaries)
     order = np.argsort(scores.scores)
@@ -307,7 +321,7 @@ def _check_fair_coins(scores: Scores) -> None:
 
 
 def _guessed_pairs(rules: ScoreRules, canaries: int) -> tuple[tuple[int, int], ...]:
-    """Return the (guessed in, guessed out) pairs of the rules, or a default; InputError if they are too many."""
+    """Return the (guessed in, guessed out) pairs of the rules, by default a quarter in all; InputError for too many."""
     # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
     default = max(1, canaries // _CANARIES_PER_GUESS)
     pairs = rules.guesses or ((default - default // 2, default // 2),)
@@ -318,13 +332,7 @@ def _guessed_pairs(rules: ScoreRules, canaries: int) -> tuple[tuple[int, int], .
 
 
 def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
-    """Return how many of the last `number` guesses are right; among equal scores the wrong ones are counted first.
-
-    Args:
-        ordered: increasing.
-        right: whether the guess is right for each.
-        number: of guesses.
-    """
+    """Return how many of the last `number` guesses are right; of scores tied at their edge, wrong ones go first."""
     # The order of equal scores in the file may depend on membership, so that it must not decide.
     if not number:
         return 0
@@ -339,12 +347,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, alarms) by each threshold, or by one that half of the runs choose; InputError for guesses."""
-    if rules.guesses:
-        raise InputError(
-            "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
-            "of an alarm, with --threshold"
-        )
+    """Return (rule, alarms) for each threshold; without any, for one that half of the runs choose, of the others."""
     if rules.thresholds:
         everything = np.arange(len(scores.scores))
         return [(f"score >= {number!r}", _counted_alarms(scores, everything, number)) for number in rules.thresholds]
@@ -357,7 +360,7 @@ def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, 
 
 
 def _chosen_threshold(scores: Scores, choosing: IntArray, *, delta: float, error: float) -> float:
-    """Return the threshold at which these runs show the largest epsilon, or else separate best."""
+    """Return the score of these runs that as a threshold shows the largest epsilon, or of equals separates best."""
     values = np.unique(scores.scores[choosing])
     candidates = values[np.linspace(0, len(values) - 1, min(len(values), _CANDIDATES)).astype(int)]
 
@@ -389,8 +392,8 @@ def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarm
 # Pictures, conditions
 
 
-def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float], ...]:
-    """Return points (false, true, certified largest true positive rate) of the scores; () if all are in, or out."""
+def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[RocPoint, ...]:
+    """Return the receiver operating characteristic of the scores and its certified bound; () if all are in, or out."""
     ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
     if not len(ins) or not len(outs):
         return ()
@@ -400,13 +403,12 @@ def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float
     numbers = np.minimum(np.floor(rates * len(outs) * (1 + 1e-12)).astype(int), len(outs))
     edges = np.where(numbers < len(outs), outs[np.maximum(len(outs) - 1 - numbers, 0)], -np.inf)
     detected = 1 - np.searchsorted(ins, edges, side="right") / len(ins)
-    return tuple(
-        zip(map(float, rates), map(float, detected), map(float, curve.true_positive_rates(rates)), strict=True)
-    )
+    columns = (rates, detected, curve.true_positive_rates(rates))
+    return tuple(RocPoint(*map(float, point)) for point in zip(*columns, strict=True))
 
 
 def _is_reversed(scores: Scores) -> bool:
-    """Return True if canaries that are out score clearly higher than those that are in."""
+    """Return True if canaries that are out score higher by 4 deviations of Mann and Whitney's statistic."""
     included, total = int(scores.included.sum()), len(scores.scores)
     excluded = total - included
     if not included or not excluded:
@@ -426,7 +428,7 @@ _OUT = {
 
 
 def _assumptions(plan: Plan, *, has_many_runs: bool, rules: ScoreRules) -> tuple[str, ...]:
-    """Return the assumptions of the audit, one sentence each."""
+    """Return the assumptions of the audit as sentences: on canaries, coins or runs, rules, scores, counted units."""
     unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
     schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
     is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)

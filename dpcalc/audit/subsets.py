@@ -7,6 +7,7 @@ the sizes of draws where it says so. Source: docs/theory.md, Theorem 17.2.
 import math
 from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binom, hypergeom
@@ -45,6 +46,20 @@ class SizeLaw:
         return ShownSizes(law=self, probability=self.probability * (level.shown or 0.0), is_nonempty=not level.is_every)
 
 
+class DrawSizes(NamedTuple):
+    """Sizes of draws, equal ones together.
+
+    Attributes:
+        frames: size of the frame, shape (n,).
+        sizes: units that the log shows of a draw from it, shape (n,).
+        number: of such draws, shape (n,).
+    """
+
+    frames: IntArray
+    sizes: IntArray
+    number: IntArray
+
+
 @dataclass(frozen=True, kw_only=True)
 class ShownSizes:
     """Law of the number of units that the log shows of one draw.
@@ -60,7 +75,7 @@ class ShownSizes:
     is_nonempty: bool
 
     def tail(self, size: IntArray, frame: IntArray) -> Array:
-        """Return the probability that a draw shows at least `size` units, given that it shows any if `is_nonempty`.
+        """Return Pr[a draw, cut to the maximum, shows at least `size` units], given that it shows any if `is_nonempty`.
 
         Args:
             size: number of units.
@@ -74,7 +89,7 @@ class ShownSizes:
         return above if self.law.max_size is None else np.where(size > self.law.max_size, 0.0, above)
 
     def head(self, size: IntArray, frame: IntArray) -> Array:
-        """Return the probability that a draw shows at most `size` units, given that it shows any if `is_nonempty`.
+        """Return Pr[a draw, cut to the maximum, shows at most `size` units], given that it shows any if `is_nonempty`.
 
         Args:
             size: number of units.
@@ -94,7 +109,7 @@ def as_is(frame: IntArray) -> IntArray:
 
 
 def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
-    """Return the certain test that every draw has its expected size and that none is missing.
+    """Return the certain test that the number of draws of unexpected size, and of missing draws, is 0.
 
     Args:
         logged: the level.
@@ -119,84 +134,85 @@ def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> St
 
 
 def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
-    """Yield tests of the sizes of draws; none if the log does not show them.
+    """Yield tests of the sizes of draws: exact, or total, quantiles and extremes; none if the log hides sizes.
 
     Args:
         logged: the level.
         law: of the sizes, which are independent or negatively associated.
     """
-    level = logged.level
-    if level.shown is None or (law.needs_frame and not level.has_sizes):
+    level, shown = logged.level, law.of_shown(logged.level)
+    is_hidden = level.shown is None or (law.needs_frame and not level.has_sizes)
+    # Of a batch that was cut, the log must show all units: those that are cut off are not known.
+    if is_hidden or (law.max_size is not None and not level.is_shown):
         return
-    if law.max_size is not None and not level.is_shown:
-        return  # the units that are cut off are not known
-    frames, number, sizes = all_draws(logged)
-    shown = law.of_shown(level)
+    draws = all_draws(logged)
     if shown.probability >= CERTAIN and law.max_size is None:
-        yield wrong_size_test(logged, law.trials(logged.draws.frames), int(number[sizes == 0].sum()))
+        yield wrong_size_test(logged, law.trials(logged.draws.frames), int(draws.number[draws.sizes == 0].sum()))
         return
     if level.is_every and law.max_size is None:
-        every = float((law.trials(frames) * number).sum())
-        total = float((sizes * number).sum())
-        count = Count(observed=total, expected=every * shown.probability, trials=every)
-        yield count_test(Kind.TOTAL, "units drawn in all", [count])
-    yield _size_distribution_test(shown, frames, number, sizes)
-    yield _extreme_size_test(Kind.LARGEST, shown, frames, number, sizes)
-    yield _extreme_size_test(Kind.SMALLEST, shown, frames, number, sizes)
+        yield _total_test(shown, draws)
+    yield _size_distribution_test(shown, draws)
+    yield _extreme_size_test(Kind.LARGEST, shown.tail, shown, draws)
+    yield _extreme_size_test(Kind.SMALLEST, shown.head, shown, draws)
 
 
-def _size_distribution_test(shown: ShownSizes, frames: IntArray, number: IntArray, sizes: IntArray) -> Statistic:
+def _total_test(shown: ShownSizes, draws: DrawSizes) -> Statistic:
+    """Return the test of how many units all draws show together."""
+    trials = float((shown.law.trials(draws.frames) * draws.number).sum())
+    total = float((draws.sizes * draws.number).sum())
+    count = Count(observed=total, expected=trials * shown.probability, trials=trials)
+    return count_test(Kind.TOTAL, "units drawn in all", [count])
+
+
+def _size_distribution_test(shown: ShownSizes, draws: DrawSizes) -> Statistic:
     """Return the test of how many draws reach each of several quantiles of the declared distribution of sizes."""
-    draws = float(number.sum())
     counts = []
     for tail in chain.from_iterable((each, 1 - each) for each in _TAILS):
-        threshold = binom.isf(tail, shown.law.trials(frames), shown.probability).astype(np.int64) + 1
-        expected = float((shown.tail(threshold, frames) * number).sum())
-        counts.append(Count(observed=float(number[sizes >= threshold].sum()), expected=expected, trials=draws))
+        threshold = binom.isf(tail, shown.law.trials(draws.frames), shown.probability).astype(np.int64) + 1
+        expected = float((shown.tail(threshold, draws.frames) * draws.number).sum())
+        observed = float(draws.number[draws.sizes >= threshold].sum())
+        counts.append(Count(observed=observed, expected=expected, trials=float(draws.number.sum())))
     return count_test(Kind.SIZES, "draws by size", counts)
 
 
-def _extreme_size_test(kind: Kind, shown: ShownSizes, frames: IntArray, number: IntArray, sizes: IntArray) -> Statistic:
-    """Return the test of the LARGEST or SMALLEST draw, the least likely one, by a union bound over all draws."""
-    if not sizes.size:
+def _extreme_size_test(
+    kind: Kind, tail: Callable[[IntArray, IntArray], Array], shown: ShownSizes, draws: DrawSizes
+) -> Statistic:
+    """Return the test of the draw whose size has the smallest tail probability, by a union bound over all draws."""
+    if not draws.sizes.size:
         return count_test(kind, f"{kind} draw", [])
-    probability = shown.tail(sizes, frames) if kind is Kind.LARGEST else shown.head(sizes, frames)
+    probability = tail(draws.sizes, draws.frames)
     place = int(np.argmin(probability))
-    value = float(number.sum()) * float(probability[place])  # union bound over all draws
+    value = float(draws.number.sum()) * float(probability[place])  # union bound over all draws
     return Statistic(
         kind=kind,
         quantity=f"{kind} draw",
-        observed=float(sizes[place]),
-        expected=float(shown.law.trials(frames)[place] * shown.probability),
+        observed=float(draws.sizes[place]),
+        expected=float(shown.law.trials(draws.frames)[place] * shown.probability),
         log_p_value=min(0.0, math.log(value)) if value > 0 else -math.inf,
     )
 
 
-def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
-    """Return arrays (frame size, number of draws, draw size); empty draws are included if `is_every`.
-
-    Args:
-        logged: the level; empty draws are known where every parent draws at every time.
-    """
+def all_draws(logged: LoggedLevel) -> DrawSizes:
+    """Return the sizes of all draws, also of empty ones where every parent draws at every time."""
     level, draws = logged.level, logged.draws
     scale = int(draws.sizes.max(initial=0)) + 1
-    kinds, number = np.unique(draws.frames * scale + draws.sizes, return_counts=True)
-    frames, sizes = kinds // scale, kinds % scale
-    if level.is_every:
-        every, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
-        logged_draws = np.array([number[frames == frame].sum() for frame in every])
-        frames, sizes = np.concatenate([frames, every]), np.concatenate([sizes, np.zeros_like(every)])
-        number = np.concatenate([number, parents * level.times - logged_draws])
-        keep = number > 0
-        frames, number, sizes = frames[keep], number[keep], sizes[keep]
-    return frames, number, sizes
+    keys, number = np.unique(draws.frames * scale + draws.sizes, return_counts=True)
+    shown = DrawSizes(frames=keys // scale, sizes=keys % scale, number=number)
+    if not level.is_every:
+        return shown
+    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    nonempty = np.array([number[shown.frames == frame].sum() for frame in frames])
+    empty = DrawSizes(frames=frames, sizes=np.zeros_like(frames), number=parents * level.times - nonempty)
+    every = DrawSizes(*(np.concatenate(columns) for columns in zip(shown, empty, strict=True)))
+    return DrawSizes(*(column[every.number > 0] for column in every))
 
 
 # Draws that are independent of each other and, given their size, uniform.
 
 
 def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
-    """Yield tests of which units are drawn, given the sizes of draws; none if the log does not show them.
+    """Yield tests of which units are drawn, given the sizes of draws; none without a known law.
 
     Args:
         logged: the level.
@@ -204,7 +220,7 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
             units of a draw are not negatively associated before its size is known.
     """
     level, draws = logged.level, logged.draws
-    if level.shown is None or not level.has_sizes:
+    if not level.has_known_law:
         return
     yield _overlap_test(draws)
     yield count_test(Kind.JOINT, "draws with many units of the previous one", _joint_counts(draws))
@@ -218,7 +234,7 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
 
 
 def _overlap_test(draws: Draws) -> Statistic:
-    """Return the test of how many units all draws share with their previous ones, given the sizes of both."""
+    """Return the test of how many units all draws together share with their previous ones, given the sizes of both."""
     # Given the sizes of two draws, their overlap is hypergeometric; it can be no larger than the smaller of them.
     smaller = np.minimum(draws.sizes, draws.previous)
     frames = draws.frames.astype(float)
@@ -232,7 +248,7 @@ def _overlap_test(draws: Draws) -> Statistic:
 
 
 def _joint_counts(draws: Draws) -> Iterator[Count]:
-    """Yield for each quantile the count of draws that share unusually many units with the draw before."""
+    """Yield, for each tail in JOINT_TAILS, the count of draws that share so many units with the draw before."""
     # Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
     # mean overlap of two draws as it is and widen its distribution.
     places = np.flatnonzero(draws.previous > 0)
@@ -257,14 +273,7 @@ def _neighbours_test(logged: LoggedLevel) -> Statistic:
 
 
 def window_counts(logged: LoggedLevel) -> list[Count]:
-    """Return counts of a unit's second and third draws in a pass, given sizes; [] if a pass is one draw.
-
-    Args:
-        logged: the level; a pass is a window of `level.window` draws.
-
-    Returns:
-        A count for each of 2, ..., OCCURRENCES; none where a pass is a single draw, or nothing is logged.
-    """
+    """Return counts of units' second and third draws in a pass, given sizes; [] for no draws or a pass of one."""
     level, draws = logged.level, logged.draws
     if level.window < 2 or not draws.sizes.size:
         return []
@@ -272,20 +281,15 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     starts |= np.diff(draws.numbers // level.window, prepend=-1) != 0
     begins = np.flatnonzero(starts)
     units = draws.frames[begins].astype(float)
-    counts = []
-    for times, reached in zip(range(2, OCCURRENCES + 1), _reach_probabilities(draws, begins), strict=True):
-        counts.append(
-            Count(
-                observed=logged.counts.by_occurrence[times],
-                expected=float((units * reached).sum()),
-                trials=float(units.sum()),
-            )
-        )
-    return counts
+    observed = logged.counts.by_occurrence[2:]
+    return [
+        Count(observed=number, expected=float((units * reached).sum()), trials=float(units.sum()))
+        for number, reached in zip(observed, _reach_probabilities(draws, begins), strict=True)
+    ]
 
 
 def _reach_probabilities(draws: Draws, begins: IntArray) -> Iterator[Array]:
-    """Yield, by window, the probability that a unit is drawn at least twice, then at least three times."""
+    """Yield Pr[a unit is drawn at least twice], then three times, in each of the windows that begin at `begins`."""
     # The number of draws in a window that hold a unit is a sum of independent coins. Its probabilities of 0, 1 and 2
     # follow from the sums of odds and of their squares; draws of a whole frame hold every unit.
     is_whole = draws.sizes == draws.frames
@@ -301,28 +305,26 @@ def _reach_probabilities(draws: Draws, begins: IntArray) -> Iterator[Array]:
 
 
 def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests of the unit drawn most often and of the one drawn least often, with a union bound over units."""
+    """Yield tests of the units drawn furthest above and below their means, given sizes, by a union bound over units."""
     level, draws, counts = logged.level, logged.draws, logged.counts.counts
     number = np.bincount(draws.parents, minlength=level.parents).astype(float)
     mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
-    # The largest and the smallest of all units: a union bound over them, hence the log of their number.
-    for side, (tail, unit) in _extreme_units(logged, number, mean).items():
+    for kind, (tail, unit) in _extreme_units(logged, number, mean).items():
         parent = int(level.parents_of(np.array([unit]))[0])
         # The vectorised logarithms lose digits where trials are many; the one that counts is computed again.
         count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(number[parent]))
-        p_value = min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0
         yield Statistic(
-            kind=Kind.OFTENEST if side > 0 else Kind.RAREST,
-            quantity=f"draws of the unit drawn {'most' if side > 0 else 'least'} often",
+            kind=kind,
+            quantity=f"draws of the unit drawn {'most' if kind is Kind.OFTENEST else 'least'} often",
             observed=count.observed,
             expected=count.expected,
-            log_p_value=p_value,
+            log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
             sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
         )
 
 
-def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> dict[int, tuple[float, int]]:
-    """Return {1: (log tail, unit) of the unit most above its mean, -1: of the one most below}, by Chernoff.
+def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> dict[Kind, tuple[float, int]]:
+    """Return (log tail, unit) of the unit least likely so far above (OFTENEST) and below (RAREST) its mean.
 
     Args:
         logged: the level.
@@ -330,22 +332,29 @@ def _extreme_units(logged: LoggedLevel, draws_of_parent: Array, mean: Array) -> 
         mean: expected draws of each unit of that parent, given sizes.
     """
     level, counts = logged.level, logged.counts.counts
-    # Chernoff's bound of log_tail for all units at once, a part of them at a time.
-    extremes = dict.fromkeys((1, -1), (0.0, 0))
+    extremes = dict.fromkeys((Kind.OFTENEST, Kind.RAREST), (0.0, 0))
     for begin in range(0, counts.size, _UNITS_AT_ONCE):
         observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
         parents = level.parents_of(np.arange(begin, begin + observed.size))
-        trials, expected = draws_of_parent[parents], np.minimum(mean, draws_of_parent)[parents]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
-            failures = trials - observed
-            exponent += np.where(failures > 0, failures * np.log(failures / (trials - expected)), 0.0)
-        for side in extremes:
-            tails = np.where(side * (observed - expected) > 0, -exponent, 0.0)
-            place = int(np.argmin(tails))
-            if tails[place] < extremes[side][0]:
-                extremes[side] = float(tails[place]), begin + place
+        expected = np.minimum(mean, draws_of_parent)[parents]
+        tails = _log_tails(observed, expected, draws_of_parent[parents])
+        for kind in extremes:
+            is_on_side = observed > expected if kind is Kind.OFTENEST else observed < expected
+            tails_on_side = np.where(is_on_side, tails, 0.0)
+            place = int(np.argmin(tails_on_side))
+            if tails_on_side[place] < extremes[kind][0]:
+                extremes[kind] = float(tails_on_side[place]), begin + place
     return extremes
+
+
+def _log_tails(observed: Array, expected: Array, trials: Array) -> Array:
+    """Return `log_tail` of many counts at once, which loses digits where trials are many."""
+    failures = trials - observed
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
+        exponent += np.where(failures > 0, failures * np.log(failures / (trials - expected)), 0.0)
+    tails: Array = -exponent
+    return tails
 
 
 def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
@@ -356,31 +365,29 @@ def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: i
         rate: function of the sizes of frames that returns the probability that a draw holds a given unit.
         draws: number of draws that can hold a unit.
     """
-    level, counts = logged.level, logged.counts.counts
-    sizes, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    level = logged.level
+    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
     # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
-    probability = rate(sizes) * (level.shown or 0.0)
+    probability = rate(frames) * (level.shown or 0.0)
     tests = []
-    for tail in _TAILS:
-        for side in (tail, 1 - tail):
-            threshold = binom.isf(side, draws, probability) + 1
-            expected = float((binom.sf(threshold - 1, draws, probability) * sizes * parents).sum())
-            if isinstance(level.sizes, int):
-                observed = int((counts >= threshold[0]).sum())
-            else:
-                of_unit = np.repeat(threshold[np.searchsorted(sizes, level.sizes)], level.sizes)
-                observed = int((counts >= of_unit).sum())
-            tests.append(Count(observed=observed, expected=expected, trials=level.units))
+    for tail in chain.from_iterable((each, 1 - each) for each in _TAILS):
+        threshold = binom.isf(tail, draws, probability) + 1
+        expected = float((binom.sf(threshold - 1, draws, probability) * frames * parents).sum())
+        observed = _units_reaching(logged, frames, threshold)
+        tests.append(Count(observed=observed, expected=expected, trials=level.units))
     return count_test(Kind.SPREAD, "units by number of draws", tests)
 
 
-def _part_test(logged: LoggedLevel, size: int) -> Statistic:
-    """Return the test that all parts of equally large frames are drawn equally often, given the sizes of draws.
+def _units_reaching(logged: LoggedLevel, frames: IntArray, threshold: Array) -> int:
+    """Return the number of units that are drawn at least as often as the threshold of the size of their frame."""
+    counts, sizes = logged.counts.counts, logged.level.sizes
+    if isinstance(sizes, int):
+        return int((counts >= threshold[0]).sum())
+    return int((counts >= np.repeat(threshold[np.searchsorted(frames, sizes)], sizes)).sum())
 
-    Args:
-        logged: the level.
-        size: units in each frame.
-    """
+
+def _part_test(logged: LoggedLevel, size: int) -> Statistic:
+    """Return the test that equal parts of frames of `size` units each are drawn equally often, given sizes of draws."""
     # A loader that never reaches some part of each parent, its end for example, shows here before it does in any unit.
     parts = min(size, _MAX_PARTS)
     part = np.arange(size) * parts // size
@@ -397,29 +404,36 @@ def _part_test(logged: LoggedLevel, size: int) -> Statistic:
 
 
 def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
-    """Yield tests of draws with replacement: of all entries and of repeats; none for levels above the records.
+    """Yield tests of entries and repeats of draws with replacement; none above the records or for mixed draws.
 
     Args:
         logged: the level.
         size: draws of one unit each, from each frame.
     """
-    level, counts = logged.level, logged.counts
-    if not level.is_last or level.is_mixed:
-        return
-    number = level.parents * level.times if level.is_every else logged.draws.sizes.size
-    got = f"got {counts.entries / max(number, 1):.5g} on average"
-    yield certain_test(
+    if logged.level.is_last and not logged.level.is_mixed:
+        yield _entries_test(logged, size)
+        if logged.level.has_sizes:
+            yield _multiplicity_test(logged, size)
+
+
+def _entries_test(logged: LoggedLevel, size: int) -> Statistic:
+    """Return the certain test that the log has `size` entries for each draw in all, repetitions included."""
+    level, entries = logged.level, logged.counts.entries
+    draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
+    got = f"got {entries / max(draws, 1):.5g} on average"
+    return certain_test(
         Kind.TOTAL,
         "units drawn in all, repetitions included",
-        observed=counts.entries,
-        expected=number * size,
+        observed=entries,
+        expected=draws * size,
         sentence=f"expected {size} units of level {level.name} in each draw, repetitions included, {got}",
     )
-    if not level.has_sizes:
-        return
-    frames, kinds, _ = all_draws(logged)
+
+
+def _multiplicity_test(logged: LoggedLevel, size: int) -> Statistic:
+    """Return the test of how many units have several entries in one draw of `size` entries."""
+    frames, _, draws = all_draws(logged)
     # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is a unit that is hit twice or more.
-    expected, trials = float((binom.sf(1, size, 1 / frames) * frames * kinds).sum()), float((frames * kinds).sum())
-    yield count_test(
-        Kind.REPEATS, "units repeated within a draw", [Count(observed=counts.repeats, expected=expected, trials=trials)]
-    )
+    expected, trials = float((binom.sf(1, size, 1 / frames) * frames * draws).sum()), float((frames * draws).sum())
+    count = Count(observed=logged.counts.repeats.number, expected=expected, trials=trials)
+    return count_test(Kind.REPEATS, "units repeated within a draw", [count])

@@ -27,19 +27,6 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
     verdict = "the log agrees with the declared sampling"
     if not result.agrees:
         verdict = f"the log contradicts the declared sampling: {'; '.join(map(visible, result.findings))}"
-    tests = [
-        {
-            "phase": each.phase,
-            "level": each.level,
-            "test": str(each.test.kind),
-            "quantity": each.test.quantity,
-            "expected": each.test.expected,
-            "observed": each.test.observed,
-            "p_value": math.exp(each.test.log_p_value),
-            "agrees": not each.contradicts,
-        }
-        for each in result.tests
-    ]
     return Output(
         command="audit-sampler",
         fields=(
@@ -50,7 +37,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             Field("steps", result.steps),
             Field("entries", result.entries),
             Field("false_alarm", FALSE_ALARM),
-            Field("tests", tests, plain=tuple(map(_test_line, result.tests))),
+            Field("tests", [_test_fields(each) for each in result.tests], plain=tuple(map(_test_line, result.tests))),
             json_only("notes", list(result.notes)),
             *origin_fields(loaded),
         ),
@@ -63,8 +50,22 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
     )
 
 
+def _test_fields(each: AuditedTest) -> dict[str, object]:
+    """Return a test with its place and numbers, by their names in JSON."""
+    return {
+        "phase": each.phase,
+        "level": each.level,
+        "test": str(each.test.kind),
+        "quantity": each.test.quantity,
+        "expected": each.test.expected,
+        "observed": each.test.observed,
+        "p_value": math.exp(each.test.log_p_value),
+        "agrees": not each.contradicts,
+    }
+
+
 def _test_cells(each: AuditedTest) -> tuple[str, ...]:
-    """Return the cells of a test's row in the table."""
+    """Return a test's row of the table: level, quantity, expected, logged, p-value, agrees, note if contradicted."""
     phase = f"{visible(each.phase)}: " if each.phase else ""
     test = each.test
     mean = " (mean)" if test.kind in EXTREMES else ""
@@ -153,14 +154,11 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
             Field("delta", result.guarantee.delta),
             *unit_fields(loaded.plan),
             assumptions_field(result.assumptions),
-            json_only("roc", [dict(zip(_ROC, point, strict=True)) for point in result.roc]),
+            json_only("roc", [point._asdict() for point in result.roc]),
             json_only("notes", list(result.notes)),
             *origin_fields(loaded),
         ),
     )
-
-
-_ROC = ("false_positive_rate", "true_positive_rate", "certified")
 
 
 def _rule_fields(test: ScoreTest) -> dict[str, object]:
@@ -203,8 +201,7 @@ def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
         result: of the audit, with canaries that were in and canaries that were out.
         loaded: the config.
     """
-    rates = tuple(rate for rate, _, _ in result.roc)
-    certified, detected = (tuple(point[place] for point in result.roc) for place in (2, 1))
+    rates, detected, certified = zip(*result.roc, strict=True)
     name = "scores of the runs" if result.has_many_runs else "scores of the canaries"
     return Chart(
         title="true over false positive rate of the scores, and its certified bound",

@@ -420,6 +420,11 @@ NESTED = {
         lambda rng: nested(rng, some(60, 6), each(12, 0.11)),
         ("units of level example on average",),
     ),
+    "some examples of those that are all declared": (
+        nested_config("{scheme: poisson, rate: 0.1}", "{scheme: poisson, rate: 1}"),
+        lambda rng: nested(rng, each(60, 0.1), each(12, 0.9)),
+        ("units of level example on average, and 12 are declared",),
+    ),
     "one record fewer": (
         nested_config("{scheme: fixed, size: 6}", "{scheme: fixed, size: 5}"),
         lambda rng: nested(rng, some(60, 6), some(12, 4)),
