@@ -75,7 +75,7 @@ class Laplace(AdditiveNoise):
         return _CELLS + len(centers)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above the last.
+        """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above them.
 
         Args:
             center: of the noise.
