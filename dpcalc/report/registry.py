@@ -72,7 +72,7 @@ def _before(text: Callable[[StatementView], str], question: str) -> Callable[[St
 
 
 def _number(name: str) -> Callable[[StatementView], float | None]:
-    """Return a function that reads a number of a view's guarantee, rounded up to 6 digits; None if infinite."""
+    """Return a function that reads a number of a view's guarantee, rounded up to 6 digits, or None if infinite."""
 
     def number(view: StatementView) -> float | None:
         guarantee = next(field.value for field in view.fields if field.name == "guarantee")
@@ -150,7 +150,7 @@ FIELDS = (
 
 
 def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  lines of YAML are not wrapped
-    """Return a statement as a YAML entry for a registry, see `_entry`; InputError without a finite epsilon.
+    """Return a statement as a YAML entry of all FIELDS but those without a value; InputError if epsilon is infinite.
 
     Args:
         view: the statement.
@@ -200,7 +200,7 @@ def registry_notes(view: StatementView) -> tuple[str, ...]:
     groups = (
         (
             f"a person must answer (`{UNANSWERED}`)",
-            [x for x, value in values if str(value).rstrip("']").endswith("...")],
+            [x for x, value in values if str(value).rstrip("']").endswith(UNANSWERED)],
         ),
         ("left out, for a person to add", [x for x, value in values if value is None]),
         ("dpcalc assumes, please check", [x for x, _ in values if x.is_assumed]),

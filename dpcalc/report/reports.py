@@ -109,12 +109,12 @@ def _inline_code(text: str) -> str:
     return f"{ticks}{edge}{shown}{edge}{ticks}"
 
 
-def _is_report(text: str, _: object) -> bool:
+def _is_markdown(text: str, _: object) -> bool:
     """Return True if a text begins with the verdict of a dpcalc command in bold."""
     return re.match(r"\*\*dpcalc \w+: ", text) is not None
 
 
-MARKDOWN = ReportFormat(text=markdown_text, is_report=_is_report)
+MARKDOWN = ReportFormat(text=markdown_text, is_report=_is_markdown)
 
 
 # Findings as workflow commands of GitHub Actions: annotations on the lines of a pull request.

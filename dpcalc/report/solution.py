@@ -223,7 +223,7 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
 
 
 def _best_fields(answer: NoSolution, unchanged_noise: str) -> Fields:
-    """Return the terminal row and the field `best` of the value nearest to the target, and what it reaches."""
+    """Return the terminal row and the field `best` of the value nearest to the target; no epsilon for another goal."""
     goal = answer.goal
     # Rounded to the target the best value would seem to meet it.
     reached = rounded_up(answer.best_reached, apart_from=goal.limit)
@@ -240,12 +240,10 @@ def _best_fields(answer: NoSolution, unchanged_noise: str) -> Fields:
 
 
 def _reached_fields(goal: Goal, epsilon: float | None, reached_text: str) -> Fields:
-    """Return the field `epsilon`, and what is reached as a plain line named after what the goal limits."""
-    is_epsilon = _limits_epsilon(goal)
-    return (
-        Field("epsilon", epsilon, plain=reached_text if is_epsilon else ""),
-        plain_only(measure(goal), "" if is_epsilon else reached_text),
-    )
+    """Return the field `epsilon`, and a plain line with the text, which is named after what the goal limits."""
+    if _limits_epsilon(goal):
+        return (Field("epsilon", epsilon, plain=reached_text),)
+    return json_only("epsilon", epsilon), plain_only(measure(goal), reached_text)
 
 
 def _phases_field(phases: Sequence[Phase]) -> Field:

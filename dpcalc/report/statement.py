@@ -215,22 +215,25 @@ def _accounting_rows(guarantee: Guarantee, gdp: GaussianSummary | None) -> Itera
 
 def _attack_section(statement: Statement) -> StatementSection:
     """Return the section on the best attacker: bounds on advantage, right guesses and detections, in percent."""
-    # In percent and with what guessing gains beside it: the reader decides by the difference.
     attack, unit = statement.attack, protected_text(statement.evaluation.guarantee)
-    rows = [("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms")]
-    rows.append(("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"))
-    rows += [
-        (
-            f"{100 * rate:g}% false alarms",
-            f"detects at most {_percent(true_positive_rate)}, where guessing detects {100 * rate:g}%",
-        )
-        for rate, true_positive_rate in attack.detection
-    ]
+    # In percent and with what guessing gains beside it: the reader decides by the difference.
+    rows = (
+        ("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms"),
+        ("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"),
+        *(_attack_row(*rates) for rates in attack.detection),
+    )
     prose = (
         f"The best attacker there can be, who knows everything but {unit} and must tell which of the two data sets "
         "was used:"
     )
-    return StatementSection(heading="What an attacker can gain", prose=(prose,), rows=tuple(rows))
+    return StatementSection(heading="What an attacker can gain", prose=(prose,), rows=rows)
+
+
+def _attack_row(false_positive_rate: float, true_positive_rate: float) -> tuple[str, str]:
+    """Return (label, text) with the upper bound on the true positive rate at a false positive rate, in percent."""
+    guessed = f"{100 * false_positive_rate:g}%"
+    bound = f"detects at most {_percent(true_positive_rate)}, where guessing detects {guessed}"
+    return f"{guessed} false alarms", bound
 
 
 def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
