@@ -273,14 +273,9 @@ def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, objec
     ]
 
 
-def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
-    """Return the inline object `config` with its path, in JSON only, and its name, a terminal row if `has_row`.
-
-    Args:
-        loaded: the config.
-        has_row: False for a name that a terminal does not show.
-    """
-    name = Field("name", loaded.plan.name, label="run" if has_row else "", section=Section.RUN)
+def config_field(loaded: Loaded) -> Field:
+    """Return the inline object `config` with its path, in JSON only, and its name, the terminal row "run"."""
+    name = Field("name", loaded.plan.name, label="run", section=Section.RUN)
     return Field("config", (json_only("path", loaded.path), name), section=Section.RUN, is_inline=True)
 
 

@@ -72,7 +72,7 @@ def _before(text: Callable[[StatementView], str], question: str) -> Callable[[St
 
 
 def _number(name: str) -> Callable[[StatementView], float | None]:
-    """Return a function that reads a number of a view's guarantee, rounded up to 6 digits; None if infinite."""
+    """Return a function that reads a number of a view's guarantee, rounded up to 6 digits, or None if infinite."""
 
     def number(view: StatementView) -> float | None:
         guarantee = next(field.value for field in view.fields if field.name == "guarantee")
@@ -150,9 +150,7 @@ FIELDS = (
 
 
 def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  lines of YAML are not wrapped
-    """Return a statement as a YAML entry for a registry; InputError without a finite epsilon.
-
-    The entry has all FIELDS, nested by their paths, except those that are None.
+    """Return a statement as a YAML entry of all FIELDS but those without a value; InputError if epsilon is infinite.
 
     Args:
         view: the statement.
@@ -163,13 +161,18 @@ def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: AR
     """
     if _number("epsilon")(view) is None:
         raise InputError("--format registry: expected a run with a finite epsilon, got one without a guarantee")
+    return yaml.safe_dump(_entry(view), sort_keys=False, allow_unicode=True, width=float("inf"))
+
+
+def _entry(view: StatementView) -> dict[str, object]:
+    """Return all FIELDS that are not None as nested dicts by their paths, texts escaped for Markdown."""
     entry: dict[str, object] = {}
+    # The order of FIELDS is that of the schema, which YAML keeps: people compare entries side by side.
     for field in FIELDS:
         value = field.value(view)
         if value is not None:
-            # The order of FIELDS is that of the schema, which YAML keeps: people compare entries side by side.
             _set_at(entry, field.path, _registry_text(value) if isinstance(value, str) else value)
-    return yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=float("inf"))
+    return entry
 
 
 def _set_at(entry: dict[str, object], path: str, value: Value) -> None:
@@ -197,7 +200,7 @@ def registry_notes(view: StatementView) -> tuple[str, ...]:
     groups = (
         (
             f"a person must answer (`{UNANSWERED}`)",
-            [x for x, value in values if str(value).rstrip("']").endswith("...")],
+            [x for x, value in values if str(value).rstrip("']").endswith(UNANSWERED)],
         ),
         ("left out, for a person to add", [x for x, value in values if value is None]),
         ("dpcalc assumes, please check", [x for x, _ in values if x.is_assumed]),

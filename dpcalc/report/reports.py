@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
@@ -10,7 +10,7 @@ from dpcalc._version import __version__
 from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.gate.verdict import Verdict
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.gate import FileView, GateView, TrackedFinding, tracked_findings
+from dpcalc.report.gate import FileView, GateView, Place, TrackedFinding, tracked_findings
 from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.report.rules import RULES
 
@@ -77,13 +77,13 @@ def markdown_text(view: GateView) -> str:
 
 
 def _result_cells(file: FileView) -> tuple[str, str, str]:
-    """Return (verdict, epsilon rounded up, limit) of a file; epsilon and limit are "" without a guarantee."""
-    guarantee, limit = file.result.guarantee, file.result.limit
+    """Return (verdict, epsilon rounded up, limit) of a file; without a guarantee or a limit the latter are ""."""
+    result, guarantee = file.result, file.result.guarantee
     if guarantee is None:
-        return str(file.result.verdict), "", ""
-    if limit is None:
-        return str(file.result.verdict), rounded_up(guarantee.epsilon), ""
-    return str(file.result.verdict), rounded_up(guarantee.epsilon, apart_from=limit.value), as_given(limit.value)
+        return str(result.verdict), "", ""
+    limit = None if result.limit is None else result.limit.value
+    epsilon = rounded_up(guarantee.epsilon, apart_from=limit)
+    return str(result.verdict), epsilon, "" if limit is None else as_given(limit)
 
 
 def _finding_lines(view: GateView, file: FileView) -> list[str]:
@@ -109,12 +109,12 @@ def _inline_code(text: str) -> str:
     return f"{ticks}{edge}{shown}{edge}{ticks}"
 
 
-def _is_report(text: str, _: object) -> bool:
+def _is_markdown(text: str, _: object) -> bool:
     """Return True if a text begins with the verdict of a dpcalc command in bold."""
     return re.match(r"\*\*dpcalc \w+: ", text) is not None
 
 
-MARKDOWN = ReportFormat(text=markdown_text, is_report=_is_report)
+MARKDOWN = ReportFormat(text=markdown_text, is_report=_is_markdown)
 
 
 # Findings as workflow commands of GitHub Actions: annotations on the lines of a pull request.
@@ -133,23 +133,24 @@ def github_commands(view: GateView) -> str:
 
 
 def _annotations(view: GateView) -> Iterator[str]:
-    """Yield GitHub's commands for the visible findings, errors first and at most ten for each level.
-
-    If there are more, the tenth command counts the rest.
-    """
+    """Yield GitHub's commands for the visible findings, errors first and at most ten for each level."""
     for level, command in _COMMANDS.items():
-        if level not in view.levels:
-            continue
-        pairs = [(file, finding) for file in view.files for finding in file.findings if finding.severity is level]
-        # GitHub drops what is beyond the tenth without a word: the tenth says how many there are.
-        shown = pairs if len(pairs) <= MAX_ANNOTATIONS else pairs[: MAX_ANNOTATIONS - 1]
-        yield from (_annotation(command, file, finding) for file, finding in shown)
-        if len(pairs) > len(shown):
-            yield f"::{command}::{len(pairs) - len(shown)} more, see the log or the summary of this step"
+        if level in view.levels:
+            findings = [(file, finding) for file in view.files for finding in file.findings]
+            yield from _limited_annotations(command, [pair for pair in findings if pair[1].severity is level])
+
+
+def _limited_annotations(command: str, findings: Sequence[tuple[FileView, Diagnostic]]) -> Iterator[str]:
+    """Yield a command for each finding; if there are more than ten, for the first nine, then one counts the others."""
+    # GitHub drops what is beyond the tenth without a word: the tenth says how many there are.
+    shown = findings if len(findings) <= MAX_ANNOTATIONS else findings[: MAX_ANNOTATIONS - 1]
+    yield from (_annotation(command, file, finding) for file, finding in shown)
+    if len(findings) > len(shown):
+        yield f"::{command}::{len(findings) - len(shown)} more, see the log or the summary of this step"
 
 
 def _annotation(command: str, file: FileView, finding: Diagnostic) -> str:
-    """Return the command by which GitHub annotates a finding; it names no place for standard input."""
+    """Return the command by which GitHub annotates a finding with its hint; it has no place for standard input."""
     rule = RULES.get(finding.code)
     properties = {"title": f"{finding.code} {rule.title}" if rule else finding.code}
     location, line, column = file.place(finding)
@@ -188,7 +189,7 @@ def gitlab_json(view: GateView) -> str:
 
 
 def _gitlab_entry(tracked: TrackedFinding) -> dict[str, object]:
-    """Return a finding as an entry for GitLab; an error in a file without a verdict is "critical"."""
+    """Return a finding for GitLab; "critical" for an error in an undecided file, "stdin" for standard input."""
     file, finding, fingerprint = tracked
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
@@ -236,7 +237,7 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append the test case of a file, with a `failure` if it failed or an `error` if it is invalid or undecided."""
+    """Append a file's test case: its result and findings as output, and a `failure` or `error` unless it passed."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )
@@ -313,29 +314,26 @@ def _sarif_rule(code: str) -> dict[str, object]:
 
 
 def _sarif_result(tracked: TrackedFinding, codes: list[str]) -> dict[str, object]:
-    """Return a finding as a SARIF result, whose `ruleIndex` refers to `codes`.
-
-    Standard input has the place "stdin".
-    """
+    """Return a finding with its hint, place and fingerprint as a SARIF result; `ruleIndex` is its index in `codes`."""
     file, finding, fingerprint = tracked
-    location, line, column = file.place(finding)
-    # A file name is bytes: those that are no UTF-8 are surrogates, which `quote` would refuse.
-    uri = quote(location or "stdin", errors="surrogatepass")
     hint = f"\n{finding.hint}" if finding.hint else ""
     return {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
         "level": _SARIF_LEVELS[finding.severity],
         "message": {"text": f"{finding.message}{hint}"},
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": uri, "uriBaseId": "%SRCROOT%"},
-                    "region": {"startLine": line, "startColumn": column},
-                }
-            }
-        ],
+        "locations": [{"physicalLocation": _sarif_location(file.place(finding))}],
         "partialFingerprints": {"dpcalc/v1": fingerprint},
+    }
+
+
+def _sarif_location(place: Place) -> dict[str, object]:
+    """Return a place as a physical location of SARIF; standard input is the file "stdin"."""
+    # A file name is bytes: those that are no UTF-8 are surrogates, which `quote` would refuse.
+    uri = quote(place.location or "stdin", errors="surrogatepass")
+    return {
+        "artifactLocation": {"uri": uri, "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": place.line, "startColumn": place.column},
     }
 
 

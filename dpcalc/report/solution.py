@@ -72,18 +72,18 @@ def _cheaper_decimal(value: float | Fraction, digits: int) -> float | Fraction:
 
 
 def _plan_at(value: float | Fraction, solution: Solution, before: Plan) -> Plan:
-    """Return the solved plan with another value of the quantity that was solved for."""
-    if solution.name == FACTOR:
-        # The product of two short decimals is short, unlike that of the value with noise that was scaled before.
-        return replace(solution.plan, phases=tuple(_with_scaled_noise(phase, _exact(value)) for phase in before.phases))
+    """Return the solved plan with `value` as the rate or noise of a phase, or as a factor of the noise in `before`."""
     if isinstance(value, Fraction):
         return _plan_with_rate(solution, value)
+    if solution.name == FACTOR:
+        # The product of two short decimals is short, unlike that of the value with noise that was scaled before.
+        return replace(solution.plan, phases=tuple(_with_scaled_noise(phase, value) for phase in before.phases))
     phase = solution.plan.phases[solution.phase]
     return replace_phase(solution.plan, phase, phase.with_noise(value))
 
 
 def _plan_with_rate(solution: Solution, rate: Fraction) -> Plan:
-    """Return the solved plan with another Poisson rate, and with other steps if its epochs are fixed."""
+    """Return the solved plan with another Poisson rate of the solved level; fixed epochs then take other steps."""
     phase = solution.plan.phases[solution.phase]
     level = phase.hierarchy.levels[solution.level]
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
@@ -92,15 +92,10 @@ def _plan_with_rate(solution: Solution, rate: Fraction) -> Plan:
     return plan if solution.epochs is None else with_epochs(plan, solution.phase, solution.epochs)
 
 
-def _with_scaled_noise(phase: Phase, factor: Fraction) -> Phase:
-    """Return a phase with its noise, as a decimal, times a factor; a phase without noise unchanged."""
+def _with_scaled_noise(phase: Phase, factor: float) -> Phase:
+    """Return a phase with its noise times a factor, both taken as their shortest decimals; unchanged without noise."""
     noise = phase.noise_multiplier
-    return phase if noise is None else phase.with_noise(float(_exact(noise) * factor))
-
-
-def _exact(value: float | Fraction) -> Fraction:
-    """Return the shortest decimal that denotes a float, as a fraction; a fraction itself."""
-    return value if isinstance(value, Fraction) else Fraction(repr(value))
+    return phase if noise is None else phase.with_noise(float(Fraction(repr(noise)) * Fraction(repr(factor))))
 
 
 # The result of a solver, and of `delta`
@@ -118,18 +113,26 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
     Returns:
         The measure rounded up within the target, the value that fails rounded away from the solution.
     """
-    guarantee = solution.guarantee
+    plan, guarantee = solution.plan, solution.guarantee
     epsilon = _reached_text(solution) if _limits_epsilon(solution.goal) else rounded_up(guarantee.epsilon)
-    outcome = (
-        Field("solution", _solution_fields(solution), section=Section.RUN),
-        json_only("best", None),
-        guarantee_field(guarantee, plain_epsilon=epsilon),
-        *_solution_rows(solution),
-    )
     return Output(
         command=command,
         headline=_solution_headline(solution),
-        fields=_solver_fields(outcome, solution.plan, loaded, written),
+        fields=(
+            config_field(loaded),
+            Field("solution", _solution_fields(solution), section=Section.RUN),
+            json_only("best", None),
+            guarantee_field(guarantee, plain_epsilon=epsilon),
+            *_guarantee_rows(guarantee),
+            terminal_only("held", _unchanged_noise_text(solution.name, plan), Section.TRAINING),
+            *_target_rows(solution),
+            # Steps, phases and hash are those that `--write` gives the file: the hash can be checked afterwards.
+            Field("steps", plan.steps, section=Section.TRAINING),
+            _phases_field(plan.phases),
+            json_only("written", list(written)),
+            json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
+            json_only("config_hash", fingerprint(plan)),
+        ),
         quiet_text=f"{value_text(solution.value)}\n",
     )
 
@@ -149,7 +152,7 @@ def _solution_headline(solution: Solution) -> str:
 
 
 def _solution_fields(solution: Solution) -> Fields:
-    """Return the fields of `solution`: the value, what it reaches, the target, and the value that fails, if any."""
+    """Return the fields of `solution`: the value, its key, what it reaches, the target, and the value that fails."""
     goal, fails_at = solution.goal, solution.fails_at
     return (
         Field("name", solution.name, section=Section.RUN),
@@ -163,18 +166,25 @@ def _solution_fields(solution: Solution) -> Fields:
     )
 
 
-def _solution_rows(solution: Solution) -> Fields:
-    """Return the terminal rows of a solution, with epsilon only if the target limits something else."""
-    guarantee, goal, lower = solution.guarantee, solution.goal, solution.guarantee.epsilon_lower
-    epsilon, measured = ("", "") if _limits_epsilon(goal) else (rounded_up(guarantee.epsilon), f"{goal.name} <= ")
+def _guarantee_rows(guarantee: Guarantee) -> Fields:
+    """Return the terminal rows of a guarantee beside its epsilon: unit, delta, accountant, and lower bound, if any."""
+    lower = guarantee.epsilon_lower
     return (
         protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
         terminal_only("delta", as_given(guarantee.delta), Section.UNIT),
-        terminal_only("held", _unchanged_noise_text(solution.name, solution.plan), Section.TRAINING),
         terminal_only("accountant", method_name(guarantee.method)),
         terminal_only("lower bound", "" if lower is None else f"epsilon >= {rounded_down(lower)}"),
-        terminal_only("guarantee", epsilon and f"epsilon <= {epsilon}"),
-        terminal_only("target", f"{measured}{as_given(goal.limit)}", Section.BUDGET),
+    )
+
+
+def _target_rows(solution: Solution) -> Fields:
+    """Return the terminal row of the target, after one of epsilon if the target limits something else."""
+    target = as_given(solution.goal.limit)
+    if _limits_epsilon(solution.goal):
+        return (terminal_only("target", target, Section.BUDGET),)
+    return (
+        terminal_only("guarantee", f"epsilon <= {rounded_up(solution.guarantee.epsilon)}"),
+        terminal_only("target", f"{solution.goal.name} <= {target}", Section.BUDGET),
     )
 
 
@@ -186,83 +196,74 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
         answer: the goal and the best value there is.
         loaded: the config.
     """
-    goal, plan = answer.goal, loaded.plan
-    # Rounded to the target the best value would seem to meet it.
-    reached = rounded_up(answer.best_reached, apart_from=goal.limit)
-    others = _unchanged_noise_text(answer.name, plan)
-    outcome = (
-        json_only("solution", None),
-        plain_only("solution.name", answer.name, Section.RUN),
-        plain_only("solution.value", "none", Section.RUN),
-        plain_only("solution.target", as_given(goal.limit), Section.RUN),
-        terminal_only(
-            "best", f"{answer.name} {value_text(answer.best_value)} gives {goal.name} <= {reached}", Section.RUN
-        ),
-        Field("best", _best_fields(answer, reached, others)),
-        json_only("guarantee", None),
-        protects_row(plan.unit_name, plan.group_size, plan.adjacency),
-        terminal_only("held", others, Section.TRAINING),
-        plain_only("solution.held", others),
-    )
-    missed = f"no value of {answer.name} gives {goal.name} <= {as_given(goal.limit)}"
+    plan, limit = loaded.plan, as_given(answer.goal.limit)
+    unchanged_noise = _unchanged_noise_text(answer.name, plan)
+    name = Field("name", plan.name, section=Section.RUN)
     return Output(
         command=command,
-        headline=f"{missed}   delta = {as_given(plan.delta)}",
-        fields=_solver_fields(outcome, None, loaded, ()),
+        headline=f"no value of {answer.name} gives {answer.goal.name} <= {limit}   delta = {as_given(plan.delta)}",
+        fields=(
+            Field("config", (json_only("path", loaded.path), name), section=Section.RUN, is_inline=True),
+            json_only("solution", None),
+            plain_only("solution.name", answer.name, Section.RUN),
+            plain_only("solution.value", "none", Section.RUN),
+            plain_only("solution.target", limit, Section.RUN),
+            *_best_fields(answer, unchanged_noise),
+            json_only("guarantee", None),
+            protects_row(plan.unit_name, plan.group_size, plan.adjacency),
+            terminal_only("held", unchanged_noise, Section.TRAINING),
+            plain_only("solution.held", unchanged_noise),
+            json_only("steps", None),
+            json_only("phases", []),
+            json_only("written", []),
+            json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
+            json_only("config_hash", None),
+        ),
     )
 
 
-def _best_fields(answer: NoSolution, reached_text: str, unchanged_noise: str) -> Fields:
-    """Return the fields of `best`, the value nearest to the target; `epsilon` is None unless it is the goal."""
-    return (
+def _best_fields(answer: NoSolution, unchanged_noise: str) -> Fields:
+    """Return the terminal row and the field `best` of the value nearest to the target; no epsilon for another goal."""
+    goal = answer.goal
+    # Rounded to the target the best value would seem to meet it.
+    reached = rounded_up(answer.best_reached, apart_from=goal.limit)
+    fields = (
         json_only("name", answer.name),
         Field("value", _number(answer.best_value)),
-        *_reached_fields(answer.goal, answer.best_reached if _limits_epsilon(answer.goal) else None, reached_text),
-        json_only("target", answer.goal.limit),
-        json_only("goal", _goal_fields(answer.goal, answer.best_reached)),
+        *_reached_fields(goal, answer.best_reached if _limits_epsilon(goal) else None, reached),
+        json_only("target", goal.limit),
+        json_only("goal", _goal_fields(goal, answer.best_reached)),
         json_only("held", unchanged_noise or None),
     )
+    text = f"{answer.name} {value_text(answer.best_value)} gives {goal.name} <= {reached}"
+    return terminal_only("best", text, Section.RUN), Field("best", fields)
 
 
 def _reached_fields(goal: Goal, epsilon: float | None, reached_text: str) -> Fields:
-    """Return the field `epsilon`, and what is reached as a plain line named after what the goal limits."""
-    is_epsilon = _limits_epsilon(goal)
-    return (
-        Field("epsilon", epsilon, plain=reached_text if is_epsilon else ""),
-        plain_only(measure(goal), "" if is_epsilon else reached_text),
-    )
-
-
-def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: Sequence[str]) -> Fields:
-    """Return all fields of a solver's result; steps, phases and hash are None or [] without a solved plan."""
-    # Steps, phases and hash of the solved plan, which `--write` makes of the file: the hash can be checked afterwards.
-    return (
-        config_field(loaded, has_row=plan is not None),
-        *outcome,
-        Field("steps", None if plan is None else plan.steps, section=Section.TRAINING),
-        _phases_field(() if plan is None else plan.phases),
-        json_only("written", list(written)),
-        json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
-        json_only("config_hash", None if plan is None else fingerprint(plan)),
-    )
+    """Return the field `epsilon`, and a plain line with the text, which is named after what the goal limits."""
+    if _limits_epsilon(goal):
+        return (Field("epsilon", epsilon, plain=reached_text),)
+    return json_only("epsilon", epsilon), plain_only(measure(goal), reached_text)
 
 
 def _phases_field(phases: Sequence[Phase]) -> Field:
-    """Return the field `phases`, with a JSON dict, a plain line and a terminal row for each phase."""
+    """Return the field `phases`: a JSON dict, plain line and row for each; rows name phases if there are several."""
     texts = [_phase_text(phase) for phase in phases]
     named = tuple(f"{visible(phase.name)}: {text}" for phase, text in zip(phases, texts, strict=True))
     rows = tuple(map(with_thousands_separators, named if len(phases) > 1 else texts))
-    entries = [
-        {
-            "name": phase.name,
-            "steps": phase.steps,
-            "mechanism": mechanism_text(phase),
-            "noise_multiplier": phase.noise_multiplier,
-            "sampling": sampling_text(phase),
-        }
-        for phase in phases
-    ]
+    entries = [_phase_entry(phase) for phase in phases]
     return Field("phases", entries, plain=named, label="training", row=rows, section=Section.TRAINING)
+
+
+def _phase_entry(phase: Phase) -> dict[str, object]:
+    """Return name, steps, mechanism, noise multiplier and sampling of a phase for JSON."""
+    return {
+        "name": phase.name,
+        "steps": phase.steps,
+        "mechanism": mechanism_text(phase),
+        "noise_multiplier": phase.noise_multiplier,
+        "sampling": sampling_text(phase),
+    }
 
 
 def _goal_fields(goal: Goal, reached: float) -> Fields:
@@ -276,14 +277,11 @@ def _goal_fields(goal: Goal, reached: float) -> Fields:
 
 
 def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc delta`: bounds on delta at a given epsilon; the quiet text is the upper bound alone.
+    """Return the result of `dpcalc delta`: bounds on delta, rounded outward; the quiet text is the upper bound alone.
 
     Args:
         answer: delta at a given epsilon.
         loaded: the config.
-
-    Returns:
-        The bound on delta rounded up, its lower bound down.
     """
     plan = loaded.plan
     lower = "" if answer.delta_lower is None else f"   (at least {rounded_down(answer.delta_lower)})"
@@ -450,7 +448,7 @@ def _reconstructions_field(pairs: Sequence[tuple[float, float]]) -> Field:
 
 
 def _detection_entry(detection: Detection) -> dict[str, float]:
-    """Return a detection for JSON, with the larger true positive and the smaller miss rate of both attacks."""
+    """Return the bounds of a detection for JSON, beside them the larger true positive and the smaller miss rate."""
     return {
         "false_positive_rate": detection.false_positive_rate,
         "true_positive_rate": max(detection.present, detection.absent),

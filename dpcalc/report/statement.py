@@ -13,6 +13,7 @@ from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
+from dpcalc.planner.gdp import GaussianSummary
 from dpcalc.planner.plan import Budget, Plan
 from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
@@ -50,6 +51,14 @@ OBSERVERS = (
 UNTUNED = "not covered: settings are chosen without these data, or every run that was tried counts (dpcalc ledger)"
 DEPLOYMENT = (("trust model", TRUST), ("release", RELEASE), ("who sees what", OBSERVERS), ("tuning", UNTUNED))
 """What the guarantee takes for granted of the deployment: (label, text)."""
+AMPLIFIED = (
+    "Part of the guarantee comes from the chance that a draw leaves the unit out; it is lost if batches are not drawn "
+    "as stated."
+)
+GROUPS = (
+    "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, and "
+    "rarely tight."
+)
 TUNED = "covered: the best of several runs is released ({}); how many there were stays secret"
 PROMISES = {
     Adjacency.ADD_REMOVE: "{} is in the data or not",
@@ -102,7 +111,7 @@ class StatementView:
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
-    """Return a statement as titled sections and JSON fields; some sections need a finite epsilon.
+    """Return a statement as sections and JSON fields; attacks, groups and coverage only with a finite epsilon.
 
     Args:
         statement: evaluation, attack success and groups of one plan.
@@ -176,67 +185,75 @@ def _factor_text(epsilon: str) -> str:
 
 
 def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) for each part of the guarantee, and for the budget if there is one.
-
-    Kind, mu-GDP and accountant are there only if epsilon is finite.
-    """
+    """Yield (label, text) of each part of the guarantee, how a finite epsilon was computed, and the budget, if any."""
     guarantee = statement.evaluation.guarantee
-    yield "epsilon", f"at most {_epsilon_text(guarantee, budget)}" if guarantee.finite else "infinite"
-    if guarantee.epsilon_lower is not None:
-        gap = "the bound is tight" if guarantee.tight else "the smallest bound that holds lies between the two"
-        yield "epsilon_lower", f"{rounded_down(guarantee.epsilon_lower)}: attained by one pair of data sets; {gap}"
+    yield from _epsilon_rows(guarantee, budget)
     yield "delta", as_given(guarantee.delta)
     yield "protected", protected_text(guarantee)
     yield "adjacency", f"{guarantee.adjacency}: whether {PROMISES[guarantee.adjacency].format('it')}"
     if guarantee.finite:
-        yield "kind", KINDS[guarantee.kind]
-        if statement.gdp is not None:
-            yield "mu-GDP", gdp_text(statement.gdp)
-        yield "accountant", f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
+        yield from _accounting_rows(guarantee, statement.gdp)
     if budget is not None:
         yield "budget", budget_text(guarantee.epsilon, budget.epsilon)
 
 
+def _epsilon_rows(guarantee: Guarantee, budget: Budget | None) -> Iterator[tuple[str, str]]:
+    """Yield the row of epsilon ("infinite" without a bound), and that of its lower bound, if there is one."""
+    yield "epsilon", f"at most {_epsilon_text(guarantee, budget)}" if guarantee.finite else "infinite"
+    if guarantee.epsilon_lower is not None:
+        gap = "the bound is tight" if guarantee.tight else "the smallest bound that holds lies between the two"
+        yield "epsilon_lower", f"{rounded_down(guarantee.epsilon_lower)}: attained by one pair of data sets; {gap}"
+
+
+def _accounting_rows(guarantee: Guarantee, gdp: GaussianSummary | None) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the kind of bound, mu-GDP (without one if `gdp` is None) and the accountant."""
+    yield "kind", KINDS[guarantee.kind]
+    if gdp is not None:
+        yield "mu-GDP", gdp_text(gdp)
+    yield "accountant", f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
+
+
 def _attack_section(statement: Statement) -> StatementSection:
     """Return the section on the best attacker: bounds on advantage, right guesses and detections, in percent."""
-    # In percent and with what guessing gains beside it: the reader decides by the difference.
     attack, unit = statement.attack, protected_text(statement.evaluation.guarantee)
-    rows = [("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms")]
-    rows.append(("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"))
-    rows += [
-        (
-            f"{100 * rate:g}% false alarms",
-            f"detects at most {_percent(true_positive_rate)}, where guessing detects {100 * rate:g}%",
-        )
-        for rate, true_positive_rate in attack.detection
-    ]
+    # In percent and with what guessing gains beside it: the reader decides by the difference.
+    rows = (
+        ("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms"),
+        ("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"),
+        *(_attack_row(*rates) for rates in attack.detection),
+    )
     prose = (
         f"The best attacker there can be, who knows everything but {unit} and must tell which of the two data sets "
         "was used:"
     )
-    return StatementSection(heading="What an attacker can gain", prose=(prose,), rows=tuple(rows))
+    return StatementSection(heading="What an attacker can gain", prose=(prose,), rows=rows)
+
+
+def _attack_row(false_positive_rate: float, true_positive_rate: float) -> tuple[str, str]:
+    """Return (label, text) with the upper bound on the true positive rate at a false positive rate, in percent."""
+    guessed = f"{100 * false_positive_rate:g}%"
+    bound = f"detects at most {_percent(true_positive_rate)}, where guessing detects {guessed}"
+    return f"{guessed} false alarms", bound
 
 
 def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
     """Yield the section on epsilon without amplification and of groups, unless there is neither to compare."""
-    unit = visible(statement.evaluation.guarantee.unit)
-    prose = (
-        "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, "
-        "and rarely tight."
-    )
-    rows = [
+    unamplified, unit = _unamplified_rows(statement), visible(statement.evaluation.guarantee.unit)
+    groups = [
         (f"{size} together ({unit})", f"{_group_text(epsilon)} at the same delta") for size, epsilon in statement.groups
     ]
+    if unamplified or groups:
+        prose = f"{AMPLIFIED} {GROUPS}" if unamplified else GROUPS
+        yield StatementSection(heading="For comparison", prose=(prose,), rows=(*unamplified, *groups))
+
+
+def _unamplified_rows(statement: Statement) -> tuple[tuple[str, str], ...]:
+    """Return one (label, text) row with epsilon without amplification by subsampling; () if that is no larger."""
     # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
-    if statement.unsampled > statement.evaluation.guarantee.epsilon * (1 + _SAME):
-        prose = (
-            "Part of the guarantee comes from the chance that a draw leaves the unit out; it is lost if batches are "
-            f"not drawn as stated. {prose}"
-        )
-        text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
-        rows.insert(0, ("without amplification", text))
-    if rows:
-        yield StatementSection(heading="For comparison", prose=(prose,), rows=tuple(rows))
+    if statement.unsampled <= statement.evaluation.guarantee.epsilon * (1 + _SAME):
+        return ()
+    text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
+    return (("without amplification", text),)
 
 
 def _group_text(epsilon: float | None) -> str:
@@ -268,22 +285,13 @@ def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
     """Return the fields of a statement for JSON, from its config and guarantee to the config's hash."""
     evaluation, attack = statement.evaluation, statement.attack
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
-    groups = [
-        (
-            Field("group_size", size),
-            Field("epsilon", epsilon),
-            Field("finite", None if epsilon is None else math.isfinite(epsilon)),
-            Field("kind", "upper"),
-        )
-        for size, epsilon in statement.groups
-    ]
     return (
         config_field(loaded),
         Field("guarantee", evaluation.guarantee.to_dict()),
         Field("gdp", None) if statement.gdp is None else gdp_field(statement.gdp),
         Field("attack", {"kind": "upper", "advantage": attack.advantage, "detection": detection}),
         Field("without_amplification", (Field("epsilon", statement.unsampled), Field("kind", "upper"))),
-        Field("groups", groups),
+        Field("groups", [_group_fields(size, epsilon) for size, epsilon in statement.groups]),
         Field("steps", evaluation.steps),
         Field("phases", [phase_fields(phase) for phase in evaluation.phases]),
         Field("covered", list(COVERED)),
@@ -291,6 +299,16 @@ def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
         Field("deployment", {label.replace(" ", "_"): text for label, text in _deployment(loaded.plan)}),
         Field("assumptions", list(evaluation.assumptions)),
         *origin_fields(loaded),
+    )
+
+
+def _group_fields(size: int, epsilon: float | None) -> Fields:
+    """Return the fields of a group: its size, an upper bound on epsilon (None if unknown), and if that is finite."""
+    return (
+        Field("group_size", size),
+        Field("epsilon", epsilon),
+        Field("finite", None if epsilon is None else math.isfinite(epsilon)),
+        Field("kind", "upper"),
     )
 
 
@@ -365,19 +383,20 @@ def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: AR
     # Names come from configs: escaped, they make no heading, link, image or mention.
     lines = [f"# {escaped(view.title)}"]
     for section in view.sections:
-        lines += ["", f"## {section.heading}"]
-        for paragraph in section.prose:
-            lines += ["", escaped(paragraph)]
-        if section.rows:
-            lines += [
-                "",
-                "| | |",
-                "|---|---|",
-                *(f"| {escaped(label)} | {escaped(text)} |" for label, text in section.rows),
-            ]
-        if section.points:
-            lines += ["", *(f"- {escaped(point)}" for point in section.points)]
+        lines += ["", f"## {section.heading}", *_markdown_section(section)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _markdown_section(section: StatementSection) -> Iterator[str]:
+    """Yield the escaped lines below a heading: paragraphs, a table of rows without titles, a list of points."""
+    for paragraph in section.prose:
+        yield from ("", escaped(paragraph))
+    if section.rows:
+        yield from ("", "| | |", "|---|---|")
+        yield from (f"| {escaped(label)} | {escaped(text)} |" for label, text in section.rows)
+    if section.points:
+        yield ""
+        yield from (f"- {escaped(point)}" for point in section.points)
 
 
 def escaped(text: str) -> str:

@@ -17,11 +17,12 @@ _GAP = 2  # spaces between two columns
 _MAX_LINES = 3  # of a cell of a table; cells of more lines are listed one below the other
 _NARROW = 40  # columns below which a text has no room beside its label
 _NAME = "run"  # label of the row whose text the user chose: a number in it is no count
+_SHORT_TITLES = {"epsilon_lower": "lower"}
 _TRAILING = re.compile(r"\s+((?:\x1b\[[0-9;]*m)*)$")
 
 
 def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = False) -> str:
-    """Return the table of a result, or else its headline and labelled rows, wrapped and with thousands separators.
+    """Return a result for a terminal, no line over `width`: its table, or else its headline and labelled rows.
 
     Args:
         output: the result.
@@ -32,41 +33,45 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
     Returns:
         Lines of at most `width` columns; long text wraps, nothing is cut.
     """
-    if output.table is not None:
-        return _rendered(_table_parts(output.table, width), width=width, styled=styled)
+    parts = _row_parts(output, width, verbose=verbose) if output.table is None else _table_parts(output.table, width)
+    return _rendered(parts, width=width, styled=styled)
+
+
+def _row_parts(output: Output, width: int, *, verbose: bool) -> list[RenderableType]:
+    """Return the headline and the labelled rows; all numbers but those in the run's name have thousands separators."""
     rows = (
         (label, text if label == _NAME else with_thousands_separators(text))
         for label, text in output.rows(verbose=verbose)
     )
     # Separators here only: plain lines and JSON are read by programs.
-    headline = Text(with_thousands_separators(output.headline), style="bold")
-    return _rendered((headline, *_labelled(rows, width)), width=width, styled=styled)
+    return [Text(with_thousands_separators(output.headline), style="bold"), *_labelled(rows, width)]
 
 
 def _table_parts(table: Table, width: int) -> list[RenderableType]:
-    """Return a headline and a table with notes below it, or with stacked rows if the table is too wide."""
-    titles = ["lower" if column == "epsilon_lower" else column for column in table.columns]
+    """Return the headline, the table and its notes below; if the table is too wide, its rows as blocks of lines."""
+    titles = [_SHORT_TITLES.get(column, column) for column in table.columns]
     rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
     headline = Text(with_thousands_separators(table.headline), style="bold")
     # Notes are the widest column and stand below the table, so that they do not decide whether it fits.
-    widths = _column_widths([titles[:-1], *(row[:-1] for row in rows)], width)
+    texts = [titles[:-1], *(row[:-1] for row in rows)]
+    widths = _column_widths(texts, width)
     if widths is None:
         return [headline, *_stacked_rows(titles, rows, width)]
-    return [headline, _grid_without_notes(titles, rows, widths), *_notes(rows)]
+    return [headline, _grid(texts, widths), *_notes(rows)]
 
 
-def _grid_without_notes(titles: Sequence[str], rows: Iterable[Sequence[str]], widths: Iterable[int]) -> RichTable:
-    """Return a table of all columns but the last, which holds notes, with these widths and bold titles."""
+def _grid(rows: Sequence[Sequence[str]], widths: Iterable[int]) -> RichTable:
+    """Return a table with columns of these widths, whose titles, the first row, are bold."""
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for title, size in zip(titles, widths, strict=False):
+    for title, size in zip(rows[0], widths, strict=True):
         grid.add_column(Text(title), width=size)
-    for *texts, _ in rows:
+    for texts in rows[1:]:
         grid.add_row(*map(Text, texts))
     return grid
 
 
 def _notes(rows: Iterable[Sequence[str]]) -> list[RenderableType]:
-    """Return the heading "notes" and a line for each row that has a note; [] if none has."""
+    """Return the heading "notes" and a line for each row that has a note, its last cell; [] if none has."""
     notes = RichTable.grid(padding=(0, _GAP))
     for *texts, note in rows:
         if note:
@@ -102,26 +107,25 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
 
 
 def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Return column widths that fit into `width` and cut no word; None if there are none.
-
-    The column with most lines is widened first. A cell may have at most _MAX_LINES lines.
-    """
+    """Return column widths that fit into `width`, cut no word and keep cells to three lines; None if there are none."""
     columns = list(zip(*rows, strict=True))
     widths = [max(len(word) for text in texts for word in (text.split() or [""])) for texts in columns]
     room = width - _GAP * len(widths)
     while True:
         # The column whose cells have most lines becomes wider by one.
-        lines = [
-            max(len(textwrap.wrap(text, size or 1, break_on_hyphens=False)) for text in texts)
-            for texts, size in zip(columns, widths, strict=True)
-        ]
+        lines = [_max_lines(texts, size) for texts, size in zip(columns, widths, strict=True)]
         if max(lines) == 1 or sum(widths) >= room:
             return widths if max(lines) <= _MAX_LINES and sum(widths) <= room else None
         widths[lines.index(max(lines))] += 1
 
 
+def _max_lines(texts: Iterable[str], width: int) -> int:
+    """Return the largest number of lines that one of the texts takes when it is wrapped at `width`."""
+    return max(len(textwrap.wrap(text, width or 1, break_on_hyphens=False)) for text in texts)
+
+
 def _stacked_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[RenderableType]:
-    """Yield the first cell of each row as a line, and below it its other cells with their titles, if not empty."""
+    """Yield for each row a line with its first cell, then its other cells with their titles, without empty ones."""
     for first, *cells in rows:
         yield Text(first, style="bold")
         yield from _labelled([pair for pair in zip(titles[1:], cells, strict=True) if pair[1]], width)
