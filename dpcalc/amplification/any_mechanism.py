@@ -102,7 +102,7 @@ class BlackBoxSteps:
         return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
 
     def _step_bound(self, drawn: Path) -> Bound:
-        """Return a step's bound in changed units, with the draws above the unit hidden or (unless proved) public."""
+        """Return a step's bound in changed units; draws above the unit are hidden if `_may_hide_draws`, else public."""
         if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
             return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
@@ -165,7 +165,7 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of steps that surely draw all protected units; passes of all units do so."""
+    """Return the releases (D||D', D'||D) if steps surely draw all protected units; of whole passes, the usual ones."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
@@ -340,7 +340,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of all passes begun; each has the losses of its changed batches or group."""
+    """Return the releases (D||D', D'||D) of all passes begun: in each, its changed batches or a group's chain."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -396,7 +396,7 @@ def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
 
 
 def _contributions_moved_by_batch(path: Path, adjacency: Adjacency) -> list[int]:
-    """Return by how many clip norms a pass's changed batches move: the unit's and, if a sibling moves up, the last."""
+    """Return how many clip norms a pass's changed batches move: the unit's and, if a sibling moves up, the last."""
     # The unit that moves up into the removed one's place is missing in the last batch.
     own, sibling = path.contributions[-1], path.siblings[-1]
     match adjacency:

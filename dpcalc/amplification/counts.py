@@ -275,6 +275,8 @@ def revealed_count_distributions(
 ) -> RevealedCounts:
     """Return (probability, upper law of H) by outcome of the public draws above; H is cut to 1 for a clipped batch.
 
+    Where the work runs out, the laws are those of `_rough_counts`, which are looser.
+
     Args:
         hierarchy: levels and schemes, or how episodes are built.
         path: the path to the protected units; all draws have one redraw period.

@@ -161,7 +161,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound on the divergence at one order after `changes` changes, at most that many largest losses.
+    """Return an upper bound on the divergence at one order after `changes` changes; at most `changes` * rdp(inf).
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.
