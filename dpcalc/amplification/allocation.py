@@ -119,31 +119,20 @@ def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return the releases of allocated Gaussian steps; the choice of steps is revealed if hiding it is too large.
-
-    A WorkExceededError is raised: where the work has run out, the revealed choice has none left either.
+    """Return the releases (D||D', D'||D) of allocated Gaussian steps, by `hidden_or_revealed`.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
         steps: of the phase, >= 0.
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
     """
-    if phase_bound.is_revealed:
-        return _revealed_gaussian_releases(phase_bound, steps, noise_multiplier)
-    try:
-        return allocated_releases(phase_bound, steps, _losses_of_bins(phase_bound.bound, noise_multiplier))
-    except WorkExceededError:  # a TooLargeError, too; but where work has run out the other bound has none either
-        raise
-    except TooLargeError:
-        return _revealed_gaussian_releases(replace(phase_bound, is_revealed=True), steps, noise_multiplier)
+    return hidden_or_revealed(phase_bound, partial(_gaussian_releases, steps, noise_multiplier))
 
 
-def _revealed_gaussian_releases(
-    phase_bound: PhaseBound, steps: int, noise_multiplier: float
-) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of allocated Gaussian steps whose choice is revealed."""
+def _gaussian_releases(steps: int, noise_multiplier: float, phase_bound: PhaseBound) -> tuple[Release, Release]:
+    """Return `allocated_releases` of Gaussian steps; revealed steps that surely draw the unit are chained exactly."""
     bound, links = phase_bound.bound, len(phase_bound.links)
-    if links > 1 and isinstance(bound, StepBound) and bound.inclusion == 1:
+    if phase_bound.is_revealed and links > 1 and isinstance(bound, StepBound) and bound.inclusion == 1:
         # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
         far = step_profile(bound, noise_multiplier=noise_multiplier / links)
         return allocated_releases(replace(phase_bound, links="-"), steps, lambda _: far)
@@ -166,23 +155,24 @@ def _loss_of_bin(bound: Bound, single: PrivacyProfile, noise_multiplier: float, 
 
 
 def hidden_or_revealed(
-    phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
+    phase_bound: PhaseBound, releases: Callable[[PhaseBound], tuple[Release, Release]]
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases`, with the choice of steps revealed if hiding it raises a TooLargeError.
-
-    A WorkExceededError is raised: where the work has run out, the revealed choice has none left either.
+    """Return `releases(phase_bound)` or, if that raises a TooLargeError, those with the choice of steps revealed.
 
     Args:
         phase_bound: as for `allocated_releases`.
-        steps: of the phase, >= 0.
-        loss: as for `allocated_releases`.
+        releases: from a phase bound to the releases (D||D', D'||D) of its phase.
+
+    Raises:
+        TooLargeError: the choice is revealed already, or (WorkExceededError) no work is left for the second attempt.
     """
     try:
-        return allocated_releases(phase_bound, steps, loss)
-    except WorkExceededError:
-        raise
-    except TooLargeError:  # nearly all losses are larger than a float holds: hiding the step saves next to nothing
-        return allocated_releases(replace(phase_bound, is_revealed=True), steps, loss)
+        return releases(phase_bound)
+    except TooLargeError as error:
+        if isinstance(error, WorkExceededError) or phase_bound.is_revealed:
+            raise
+        # Nearly all losses are larger than a float holds: hiding the step saves next to nothing.
+        return releases(replace(phase_bound, is_revealed=True))
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:

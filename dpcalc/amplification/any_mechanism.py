@@ -17,7 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
 
-from dpcalc.amplification.allocation import hidden_or_revealed, repeated_loss
+from dpcalc.amplification.allocation import allocated_releases, hidden_or_revealed, repeated_loss
 from dpcalc.amplification.bound import StepBound, with_largest_lengths
 from dpcalc.amplification.counts import (
     Average,
@@ -102,7 +102,7 @@ class BlackBoxSteps:
         return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
 
     def _step_bound(self, drawn: Path) -> Bound:
-        """Return a step's bound in changed units: with draws hidden where that is proved, else with public draws."""
+        """Return a step's bound in changed units; draws above the unit are hidden if `_may_hide_draws`, else public."""
         if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
             return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
@@ -146,7 +146,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of a phase, by its passes or steps; InputError if removal shortens a pass.
+    """Return the releases (D||D', D'||D) of a phase; InputError if removal takes a step from a shuffle's passes.
 
     Args:
         steps: of a phase that `randomized_response_refusal` accepts.
@@ -165,7 +165,7 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) as if all draws of steps held all that is protected; whole passes do so."""
+    """Return the releases (D||D', D'||D) if steps surely draw all protected units; of whole passes, the usual ones."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
@@ -211,8 +211,8 @@ def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, n
 def _allocated_releases(step_loss: Atoms | RdpCurve, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
     """Return the releases (D||D', D'||D) of an allocated phase; UnsupportedError for an RdpCurve with hidden steps."""
     if isinstance(step_loss, Atoms):
-        atoms = step_loss
-        return hidden_or_revealed(phase_bound, steps, lambda repeats: repeated_loss(atoms, repeats))
+        loss = partial(repeated_loss, step_loss)
+        return hidden_or_revealed(phase_bound, lambda bound: allocated_releases(bound, steps, loss))
     return _revealed_visits(step_loss, phase_bound, steps)
 
 
@@ -226,7 +226,7 @@ def _revealed_visits(step_loss: RdpCurve, phase_bound: PhaseBound, steps: int) -
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on the loss of one step, a looser one if the work for the best bound runs out."""
+    """Return an upper bound on a step's loss: amplified or, as work runs out, with fewer parts or not amplified."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -299,7 +299,7 @@ def _similar_noise(mechanism: BlackBox) -> float:
 
 @cached_with_cost(512)
 def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
-    """Return the dominating pair of `changes` sure changes; a pair without losses for 0 changes."""
+    """Return the dominating pair of `changes` >= 0 sure changes; TypeError for RdpOnly."""
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
@@ -340,7 +340,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of all passes begun: one for each changed batch, or a group's chain."""
+    """Return the releases (D||D', D'||D) of all passes begun: in each, its changed batches or a group's chain."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -396,7 +396,7 @@ def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
 
 
 def _contributions_moved_by_batch(path: Path, adjacency: Adjacency) -> list[int]:
-    """Return the clip norms by which a pass moves the unit's batch and, if a sibling moves up into it, the last."""
+    """Return how many clip norms a pass's changed batches move: the unit's and, if a sibling moves up, the last."""
     # The unit that moves up into the removed one's place is missing in the last batch.
     own, sibling = path.contributions[-1], path.siblings[-1]
     match adjacency:

@@ -14,6 +14,7 @@ Source: docs/theory.md, Theorem 4.3 (proof), Theorem 4.4 (table of distances) an
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
@@ -56,7 +57,7 @@ class StepBound:
 
 
 def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return the two mixtures of (K) as {center: exact weight}, with missed batches at these distances.
+    """Return (P, Q) of (K) as {center: weight}: missed batches at `distances` in both, the unit at 0 or (Q) at `shift`.
 
     Args:
         bound: the parameters of (K) for one step.
@@ -109,34 +110,47 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
     Source: docs/theory.md, Theorem 4.4.
     """
-    unit, (shift, near, near_swapped) = len(path.counts), _unit_lengths(path, clip, adjacency)
+    unit, own = len(path.counts), _unit_lengths(path, clip, adjacency)
     above = [_ancestor_distance(path, j, clip) for j in range(1, unit)]
     drop = _ancestor_drop(path, clip, adjacency)
     return StepBound(
         inclusion=path.inclusion(unit),
-        shift=shift,
+        shift=own.shift,
         missed=tuple(path.missed(j) for j in range(1, unit + 1)),
-        distances=(*above, near),
-        distances_swapped=(*(d - drop for d in above), near_swapped),
+        distances=(*above, own.distance),
+        distances_swapped=(*(d - drop for d in above), own.distance_swapped),
     )
 
 
-def _unit_lengths(path: Path, clip: int, adjacency: Adjacency) -> tuple[int, int, int]:
-    """Return in clip norms the unit's shift, and the distances from D and from D' of a batch that misses it alone."""
+class _UnitLengths(NamedTuple):
+    """In clip norms the unit's shift, and the distances from D and from D' of a batch that misses the unit alone."""
+
+    shift: int
+    distance: int
+    distance_swapped: int
+
+
+def _unit_lengths(path: Path, clip: int, adjacency: Adjacency) -> _UnitLengths:
+    """Return the lengths of the unit's own clipped vectors or, clipped above it, of the one vector that holds it."""
     # Clipped above the unit, all of it enters through one vector of norm 1, which turns around at most. A batch of D',
     # from which the unit was removed, is itself one that misses it: seen from D' the distance is 0.
     if clip < len(path.counts):
-        return 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
+        return _UnitLengths(2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2)
     # Under a fixed draw another unit is drawn in the place of a missed or removed one; else its place stays empty.
-    own, stand_in = path.contributions[-1], path.siblings[-1] if isinstance(path.schemes[-1], Fixed) else 0
+    stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) else 0
+    return _lengths_of_contributions(path.contributions[-1], stand_in, adjacency)
+
+
+def _lengths_of_contributions(own: int, stand_in: int, adjacency: Adjacency) -> _UnitLengths:
+    """Return the lengths of a unit with `own` vectors; if missed or removed, `stand_in` others take their place."""
     distance = own + stand_in
     match adjacency:
         case Adjacency.ADD_REMOVE:
-            return distance, distance, 0
+            return _UnitLengths(distance, distance, 0)
         case Adjacency.ZERO_OUT:
-            return own, distance, stand_in
+            return _UnitLengths(own, distance, stand_in)
         case Adjacency.REPLACE_ONE:
-            return 2 * own, distance, distance
+            return _UnitLengths(2 * own, distance, distance)
 
 
 def _ancestor_distance(path: Path, level: int, clip: int) -> int:

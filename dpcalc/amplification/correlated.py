@@ -27,7 +27,7 @@ from dpcalc.sampling.schemes import (
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of independent steps that bound a run's cost from above, or below if `attained`.
+    """Return (levels, noise, number) of independent steps that cost at least a correlated run, at most if `attained`.
 
     Args:
         mechanism: of the phase.
@@ -38,7 +38,22 @@ def independent_steps(
     Raises:
         KeyedInputError: nothing is proved for this mechanism under these schemes.
         InputError: there are more steps than the strategy has rows.
+        TypeError: the noise is not correlated.
     """
+    correlated = _require_bound(mechanism, hierarchy, steps)
+    level = hierarchy.level(max(1, hierarchy.allocated))
+    drawn, noise, number = _steps_of_level(correlated, hierarchy, level, steps, attained=attained)
+    # Below `any-order` everything is drawn, which `_faults` makes sure of; other levels keep their draws.
+    levels = tuple(
+        replace(each, scheme=drawn if each is level else All() if isinstance(each.scheme, AnyOrder) else each.scheme)
+        for each in hierarchy.levels
+    )
+    independent = Gaussian(noise_multiplier=noise, max_grad_norm=correlated.max_grad_norm)
+    return replace(hierarchy, levels=levels), independent, number
+
+
+def _require_bound(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> MatrixFactorization:
+    """Return the mechanism; raise an error unless its noise is correlated and a bound is proved for so many steps."""
     fault = correlated_fault(mechanism, hierarchy, steps)
     if fault is not None or not isinstance(mechanism, MatrixFactorization):
         raise fault or TypeError(f"expected correlated noise, got {mechanism.name}")
@@ -47,15 +62,7 @@ def independent_steps(
             f"steps: expected at most {mechanism.strategy.max_steps:,}, the rows of the strategy, got {steps:,}; state "
             "a strategy with a row for every step"
         )
-    level = hierarchy.level(max(1, hierarchy.allocated))
-    drawn, noise, number = _steps_of_level(mechanism, hierarchy, level, steps, attained=attained)
-    # Below `any-order` everything is drawn, which `_faults` makes sure of; other levels keep their draws.
-    levels = tuple(
-        replace(each, scheme=drawn if each is level else All() if isinstance(each.scheme, AnyOrder) else each.scheme)
-        for each in hierarchy.levels
-    )
-    independent = Gaussian(noise_multiplier=noise, max_grad_norm=mechanism.max_grad_norm)
-    return replace(hierarchy, levels=levels), independent, number
+    return mechanism
 
 
 class _LevelSteps(NamedTuple):
@@ -69,16 +76,12 @@ class _LevelSteps(NamedTuple):
 def _steps_of_level(
     mechanism: MatrixFactorization, hierarchy: Hierarchy, level: Level, steps: int, *, attained: bool
 ) -> _LevelSteps:
-    """Return the independent steps that stand for the run, by the scheme of the level that decides its cost."""
+    """Return the independent steps for the run: turns of a cyclic group, steps of bins, or one release in any order."""
     match level.scheme:
         case CyclicPoisson() as cyclic:
             return _steps_of_a_cyclic_group(mechanism, level, cyclic, steps, attained=attained)
-        case BallsInBins() as bins if not steps:
-            return _LevelSteps(bins, mechanism.joint_noise_multiplier, 0)
-        case BallsInBins() as bins if attained:
-            return _uncut_steps_of_bins(mechanism, bins, steps)
         case BallsInBins() as bins:
-            return _steps_of_separate_bins(mechanism, hierarchy, bins, steps)
+            return _steps_of_bins(mechanism, hierarchy, bins, steps, attained=attained)
         case _:
             return _release_in_any_order(mechanism, steps, attained=attained)
 
@@ -104,6 +107,17 @@ def _steps_of_a_cyclic_group(
     if attained and steps:
         return _LevelSteps(drawn, noise * (1 + ALMOST), mechanism.strategy.full_steps(steps, cyclic.groups))
     return _LevelSteps(drawn, noise, -(-steps // cyclic.groups))
+
+
+def _steps_of_bins(
+    mechanism: MatrixFactorization, hierarchy: Hierarchy, bins: BallsInBins, steps: int, *, attained: bool
+) -> _LevelSteps:
+    """Return the independent steps of separate bins or, if `attained`, of uncut columns in all bins; 0 for 0 steps."""
+    if not steps:
+        return _LevelSteps(bins, mechanism.joint_noise_multiplier, 0)
+    if attained:
+        return _uncut_steps_of_bins(mechanism, bins, steps)
+    return _steps_of_separate_bins(mechanism, hierarchy, bins, steps)
 
 
 def _uncut_steps_of_bins(mechanism: MatrixFactorization, bins: BallsInBins, steps: int) -> _LevelSteps:
@@ -250,7 +264,7 @@ def _limit_faults(mechanism: MatrixFactorization, scheme: CyclicPoisson | BallsI
 def _banded_faults(
     strategy: Strategy, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield the errors if a unit's columns of the strategy can overlap, or cyclic groups cannot hold all units."""
+    """Yield the errors if the strategy has no bands, a unit's columns can overlap, or groups cannot hold all units."""
     own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     if isinstance(strategy, Tree):
         problem = f"is `tree`, which has no bands, and {scheme.name} draws amplify for banded strategies only"
@@ -258,11 +272,7 @@ def _banded_faults(
         yield _contradiction("mechanism.strategy", problem, hint)
     bands = strategy.bands(max(steps, 1))
     if isinstance(scheme, BallsInBins) and bands > 1 and steps > scheme.bins and not scheme.is_held:
-        problem = (
-            f"is `balls-in-bins` with a fresh choice in each pass: two choices can be closer than the {bands:,} bands"
-        )
-        hint = "say `assignment: held` if units keep their bin in all passes; else `any-order` with min_separation 1"
-        yield _contradiction(f"{place}.scheme", problem, hint)
+        yield _fresh_choice_fault(place, bands)
     number: int = getattr(scheme, own)
     if bands > number:
         problem = f"is {number:,}, fewer than the {bands:,} bands of the strategy"
@@ -271,6 +281,13 @@ def _banded_faults(
     if isinstance(scheme, CyclicPoisson) and number * (scheme.max_group_size or level.count) < level.count:
         problem = f"is {scheme.max_group_size:,}: {number:,} groups cannot hold all {level.count:,} units"
         yield _contradiction(f"{place}.max_group_size", problem, "state the units of the largest group")
+
+
+def _fresh_choice_fault(place: str, bands: int) -> KeyedInputError:
+    """Return the error that units choose a bin anew in each pass, which can be closer than the bands to the last."""
+    problem = f"is `balls-in-bins` with a fresh choice in each pass: two choices can be closer than the {bands:,} bands"
+    hint = "say `assignment: held` if units keep their bin in all passes; else `any-order` with min_separation 1"
+    return _contradiction(f"{place}.scheme", problem, hint)
 
 
 def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:

@@ -213,7 +213,7 @@ def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fracti
 
 
 def _merge_unlikely_bounds(rated: list[tuple[float, Fraction, StepBound]]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the 32 likeliest of the (rounded chance, chance, bound), and the others merged into about 32 parts."""
+    """Return the 32 likeliest (rounded chance, chance, bound), and the others, by shift, merged into about 32 parts."""
     # Inclusions may have thousands of digits, and many parts share one: each is rounded only once, for sorting.
     inclusions = {
         id(exact): float(exact) for exact in {id(part.inclusion): part.inclusion for _, _, part in rated}.values()
@@ -240,7 +240,7 @@ def _part_above(parts: list[tuple[Fraction, StepBound]], inclusion: float) -> tu
 def average_over_counts(
     law: CountDistribution, *, shift: int, distance: int, distance_swapped: int
 ) -> list[tuple[Fraction, Part]]:
-    """Return [(Pr[H = h | H >= 1], StepBound with shift and distances times h)] for h >= 1, ascending.
+    """Return [(Pr[H = h | H >= 1], StepBound of inclusion Pr[H >= 1] and h times the lengths)] for h >= 1, ascending.
 
     Args:
         law: distribution of H, with Pr[H >= 1] > 0.
@@ -273,7 +273,9 @@ def average_over_counts(
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return (probability, upper law of H) by outcome of the public draws above; looser ones if the work runs out.
+    """Return (probability, upper law of H) by outcome of the public draws above; H is cut to 1 for a clipped batch.
+
+    Where the work runs out, the laws are those of `_rough_counts`, which are looser.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -284,10 +286,7 @@ def revealed_count_distributions(
         each: distribution of the contributions that a drawn member makes; None counts each drawn member once.
     """
     try:
-        laws = [
-            (chance, coarsen_upwards(law))
-            for chance, law in _contribution_counts(hierarchy, path, clip=clip, group=group, each=each)
-        ]
+        laws = _contribution_counts(hierarchy, path, clip, group, each)
     except WorkExceededError:
         laws = _rough_counts(hierarchy, path, group, each)
     return laws if clip else [(chance, capped_distribution(law, 1)) for chance, law in laws]
@@ -309,19 +308,23 @@ def _rough_task_counts(built: Episodes, path: Path, members: int, max_contributi
 
 
 def _contribution_counts(
-    hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
+    hierarchy: Hierarchy, path: Path, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return upper laws of the members drawn or, given the law of what `each` contributes, of their contributions."""
-    is_unplaced = group.size > 1 and group.placement is None
-    if (built := hierarchy.episodes) is not None:
-        laws = _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
-    elif not is_unplaced:
-        laws = _placed_counts(path, group.placement)
-    elif any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+    """Return upper laws of H, coarsened: of members drawn or, if `each` is given, of the sum of their contributions."""
+    is_unplaced = hierarchy.episodes is None and group.size > 1 and group.placement is None
+    if is_unplaced and any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
         return _rough_counts(hierarchy, path, group, each)  # no better law is proved
-    else:
-        laws = _unplaced_counts(path, group.size)
-    return laws if each is None else [(chance, compound(law, each)) for chance, law in laws]
+    laws = _member_counts(hierarchy, path, clip, group)
+    return [(chance, coarsen_upwards(law if each is None else compound(law, each))) for chance, law in laws]
+
+
+def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> RevealedCounts:
+    """Return upper laws of the members drawn, by how episodes are built, a placement, or union bounds without one."""
+    if (built := hierarchy.episodes) is not None:
+        return _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
+    if group.size == 1 or group.placement is not None:
+        return _placed_counts(path, group.placement)
+    return _unplaced_counts(path, group.size)
 
 
 def _unplaced_counts(path: Path, members: int) -> RevealedCounts:
@@ -407,16 +410,13 @@ def hidden_group_bound(
     inclusion, missed, drawn = hidden_draws(path, placement, each)
     if not inclusion:
         return None
-    # h members move the mean by their own contributions, but no more than the g units above them can turn around.
     parts = []
     for (g, h), chance in drawn:
+        # h members move the mean by their own contributions, but no more than the g units above them can turn around.
+        shift = min(h * member.shift, 2 * path.contributions[0] * g)
         distances = missed_distances(path, placement, member, (g, h))
         bound = StepBound(
-            inclusion=inclusion,
-            shift=min(h * member.shift, 2 * path.contributions[0] * g),
-            missed=missed,
-            distances=distances,
-            distances_swapped=distances,
+            inclusion=inclusion, shift=shift, missed=missed, distances=distances, distances_swapped=distances
         )
         parts.append((chance / inclusion, bound))
     return Average(parts=tuple(parts))
@@ -437,7 +437,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return the law of the group's outermost units and members in a batch; over 2 units count as all of the group's.
+    """Return the law of (g, h), the group's outermost units and members that a step draws; g > 2 counts as all of them.
 
     Args:
         path: as of `hidden_group_bound`.

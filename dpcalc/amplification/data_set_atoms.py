@@ -46,7 +46,7 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
 
 
 def _atoms_below(log_p: NDArray[np.float64], log_q: NDArray[np.float64]) -> Atoms:
-    """Return Atoms with a lower bound on the loss between two laws of the cell, given by its log masses."""
+    """Return Atoms with a lower bound on the loss P||Q, given each cell's log mass under P and Q; at least one loss."""
     # Losses lowered by their round-off, and masses by a share of 1e-12, are those of a profile nowhere above.
     both = (log_p > -np.inf) & (log_q > -np.inf)
     losses = log_p[both] - log_q[both]

@@ -36,6 +36,7 @@ from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 Pair = tuple[Mixture, Mixture]  # the laws (P, Q) in D and D'
+NoRecord = tuple[Fraction, Fraction]  # (Pr[no record of a member], Pr[no record at all]) of a draw
 
 # Any data set gives a lower bound, so that each limit here costs tightness only, never validity.
 _MAX_SUMS = 200_000  # additions for unequal children of the protected unit; above, each counts as the smallest
@@ -85,20 +86,25 @@ def data_set_pair(
     """
     unit = len(co_sampled.path.counts)
     if co_sampled.clip < unit:
-        p, q = _one_vector_pair(co_sampled, adjacency, contributions, members)
+        pair = _one_vector_pair(co_sampled, adjacency, contributions, members)
     else:
         if not _own_contributions(co_sampled).is_exact:
             contributions = contributions._replace(others=(0,) * unit)
-        p, q = _frame_sum_pair(co_sampled, adjacency, contributions, members)
-    lowest, repeats = min(co_sampled.clip, unit - 1), repeats or (1,) * unit
+        pair = _frame_sum_pair(co_sampled, adjacency, contributions, members)
+    return _with_levels_above(co_sampled, pair, contributions.others, repeats or (1,) * unit)
+
+
+def _with_levels_above(co_sampled: CoSampled, pair: Pair, others: tuple[int, ...], repeats: tuple[int, ...]) -> Pair:
+    """Return the pair of the whole sum, given that of a draw below; units of level j add vectors `others[j - 1]`."""
+    (p, q), lowest = pair, min(co_sampled.clip, len(co_sampled.path.counts) - 1)
     for level in range(lowest, 0, -1):
-        each = _sibling_sum(co_sampled, level, contributions.others[level - 1], prod(repeats[level - 1 : lowest]))
+        each = _sibling_sum(co_sampled, level, others[level - 1], prod(repeats[level - 1 : lowest]))
         p, q = (_level_sum(co_sampled, level, each, convolve_power(side, repeats[level - 1])) for side in (p, q))
     return p, q
 
 
 def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the law of the sum of a sibling's `draws` draws, each vector `sign`; {0: 1} where that law is too long."""
+    """Return the law of the sum of a sibling's `draws` draws, each vector `sign`; {0: 1} if it has too many values."""
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[level - 1].max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
@@ -145,17 +151,17 @@ def _sum_with_replacement(size: int, count: int, sibling: Mixture, on_path: Mixt
 
 
 def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
-    """Return the laws in D and D' of the sum of one draw from the frame that holds the members."""
+    """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
     path, sign = co_sampled.path, contributions.others[-1]
     own = _scale(_own_contributions(co_sampled).law, contributions.length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
         case Fixed(size=size):
             law, left = hypergeometric_lower(count, members, size), min(size, count - members)
-            return counted_pair(law, own, each, adjacency, drawn=(size, left))
+            return _counted_pair(law, own, each, adjacency, drawn=(size, left))
         case WithReplacement(size=size):
             law = drop_rare_tail(binomial(size, Fraction(members, count)))
-            return counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
+            return _counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
         case CappedPoisson() as scheme:  # of single units alone
             swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, {0: Fraction(1)})
             return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
@@ -167,28 +173,26 @@ def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: 
 
 
 def _independent_pair(law: CountDistribution, own: Mixture, others: Mixture, adjacency: Adjacency) -> Pair:
-    """Return `counted_pair` of a draw in which the sum of the other units is independent of the members drawn."""
-    in_d, in_d_prime = counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
+    """Return `_counted_pair` of a draw in which the sum of the other units is independent of the members drawn."""
+    in_d, in_d_prime = _counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
     return convolve(others, in_d), convolve(others, in_d_prime)
 
 
 def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -> Mixture:
-    """Return the law of the other units' sum in a Poisson frame; {0: 1} if over 32 are outermost or vary (`each`)."""
-    count, rate = path.counts[-1], path.rate(len(path.counts))
+    """Return the law of the other units' sum; {0: 1} for over 32 in a frame unless, under a parent, all add `sign`."""
+    count, rate, is_sure = path.counts[-1], path.rate(len(path.counts)), each.keys() == {sign}
     # Without a level above it the unit is only hidden by what is drawn with it.
-    if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
+    if count > _MAX_INDEPENDENT and not (is_sure and len(path.counts) > 1):
+        return {0: Fraction(1)}
+    if is_sure:
         return _scale(drop_rare_tail(binomial(_contributing_units(count - members, rate), rate)), sign)
-    if each.keys() != {0} and count <= _MAX_INDEPENDENT:
-        return _poisson_sum(count - members, rate, each)
-    return {0: Fraction(1)}
+    return _poisson_sum(count - members, rate, each)
 
 
-def counted_pair(
+def _counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> Pair:
-    """Return the laws (P, Q) of a draw's sum in D and D', as mixtures over the number H of members drawn.
-
-    Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
+    """Return (P, Q), the laws in D and D' of the sum of H members of -`own` each (replaced: +) and others of `each`.
 
     Args:
         law: distribution of H.
@@ -197,12 +201,8 @@ def counted_pair(
         adjacency: relation between D and D'.
         drawn: number of units drawn in D, and in D' if the protected ones are removed; 0 where no unit takes the place
             of a protected one.
-
-    Returns:
-        (P, Q) as {center in clip norms: exact weight}.
     """
-    p: Mixture = {}
-    q: Mixture = {}
+    p, q = Mixture(), Mixture()
     # Counts ascend, so that the sum of own contributions grows from one to the next instead of being computed anew.
     own_sum, reached = {0: Fraction(1)}, 0
     for h, chance in sorted(law.items()):
@@ -259,10 +259,10 @@ def episode_pair(
         law, drawn = drop_rare_tail(convolve_power(in_task, built.tasks)), _units_in_tasks(hierarchy, built, unit)
     else:
         vectors, (law, drawn) = 1, _clipped_above(built, clip, in_task)
-        is_removed = unit == 1 and adjacency is Adjacency.ADD_REMOVE
-        adjacency = Adjacency.ADD_REMOVE if is_removed else Adjacency.REPLACE_ONE
+        if unit == 2 or adjacency is Adjacency.ZERO_OUT:
+            adjacency = Adjacency.REPLACE_ONE  # the vector that the unit turned around stays
     own, each = {contributions.length * vectors: Fraction(1)}, {contributions.others[-1] * vectors: Fraction(1)}
-    return counted_pair(law, own, each, adjacency, drawn=(drawn, drawn))
+    return _counted_pair(law, own, each, adjacency, drawn=(drawn, drawn))
 
 
 def _clipped_above(built: Episodes, clip: int, in_task: CountDistribution) -> tuple[CountDistribution, int]:
@@ -291,18 +291,18 @@ def _members_of_a_task(hierarchy: Hierarchy, built: Episodes, unit: int, members
 
 
 def _one_vector_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
-    """Return the laws in D and D' of the members' clipped vector: turned by any member, else that of others or 0."""
+    """Return the laws in D and D' of the vector that holds the members: -`length` with any drawn, else others' or 0."""
     # The vector of the others is `sign` with any record, else 0; zeroed members leave it.
     length, count = contributions.length, co_sampled.path.counts[-1]
     always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
     # Which other records are in a batch of a shuffle depends on the order.
     sign = 0 if co_sampled.is_shuffled and not always_filled else contributions.others[-1]
-    unseen, empty = _records_drawn(co_sampled, count, members, co_sampled.own_nonempty)
+    unseen, empty = _no_record_in_vector(co_sampled, count, members, co_sampled.own_nonempty)
     with_unit = _clipped_vector(-length, sign, unseen, empty)
     if adjacency is Adjacency.REPLACE_ONE:
         return with_unit, _clipped_vector(length, sign, unseen, empty)
     remaining, zeroed = (count - members, 0) if adjacency is Adjacency.ADD_REMOVE else (count, members)
-    _, empty = _records_drawn(co_sampled, remaining, zeroed, Fraction(0))
+    _, empty = _no_record_in_vector(co_sampled, remaining, zeroed, Fraction(0))
     return with_unit, _clipped_vector(0, sign, Fraction(1), empty)
 
 
@@ -315,13 +315,11 @@ def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> M
     return total
 
 
-def _records_drawn(
-    co_sampled: CoSampled, count: int, members: int, own_nonempty: Fraction
-) -> tuple[Fraction, Fraction]:
+def _no_record_in_vector(co_sampled: CoSampled, count: int, members: int, own_nonempty: Fraction) -> NoRecord:
     """Return (Pr[no record of a member is drawn], Pr[no record at all]) in a drawn unit of the clipping level."""
     # From the members' frame outwards to the clipping unit: a unit on the path is missed, or drawn and then as below.
     path, unit = co_sampled.path, len(co_sampled.path.counts)
-    unseen, empty = _records_drawn_in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
+    unseen, empty = _no_record_in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
     for j in range(unit - 1, co_sampled.clip, -1):
         unseen, empty = _no_member_above(path, j, unseen), _no_record_above(path, j, empty, co_sampled.nonempty[j])
     return unseen, empty
@@ -336,7 +334,7 @@ def _no_member_above(path: Path, level: int, unseen: Fraction) -> Fraction:
 
 
 def _no_record_above(path: Path, level: int, empty: Fraction, nonempty: Fraction) -> Fraction:
-    """Return Pr[no record at all] of a level's draw, given that of its unit on the path and 1 - that of siblings."""
+    """Return Pr[no record] of a level's draw; its unit on the path has none by `empty`, siblings some by `nonempty`."""
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
         case WithReplacement(size=size):
@@ -349,33 +347,31 @@ def _no_record_above(path: Path, level: int, empty: Fraction, nonempty: Fraction
             return power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty)
 
 
-def _records_drawn_in_frame(
+def _no_record_in_frame(
     scheme: Scheme, count: int, members: int, own_nonempty: Fraction, nonempty: Fraction
-) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record]) of one frame's draw; units hold records by these chances."""
+) -> NoRecord:
+    """Return (Pr[no record of a member], Pr[no record]) of a draw, from the chances that a unit holds any."""
+    if not count:
+        return Fraction(1), Fraction(1)
     match scheme:
         case Fixed(size=size):
             law = hypergeometric(count, members, min(size, count))
             none = {h: chance * power(1 - own_nonempty, h) for h, chance in law.items()}
-            return sum(none.values(), Fraction(0)), sum(
-                (chance * power(1 - nonempty, min(size, count) - h) for h, chance in none.items()), Fraction(0)
-            )
-        case WithReplacement(size=size) if count:
+            empty = (chance * power(1 - nonempty, min(size, count) - h) for h, chance in none.items())
+            return sum(none.values(), Fraction(0)), sum(empty, Fraction(0))
+        case WithReplacement(size=size):
             rate = Fraction(members, count)
-            return power(1 - rate * own_nonempty, size), power(
-                rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty), size
-            )
+            is_empty = rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty)
+            return power(1 - rate * own_nonempty, size), power(is_empty, size)
         case CappedPoisson():
-            return _records_in_capped_draw(scheme, count, members, own_nonempty)
+            return _no_record_in_capped_draw(scheme, count, members, own_nonempty)
         case _:
-            rate = scheme.rate(count) if count else Fraction(0)
+            rate = scheme.rate(count)
             unseen = power(1 - rate * own_nonempty, members)
             return unseen, unseen * power(1 - rate * nonempty, count - members)
 
 
-def _records_in_capped_draw(
-    scheme: CappedPoisson, count: int, members: int, own_nonempty: Fraction
-) -> tuple[Fraction, Fraction]:
+def _no_record_in_capped_draw(scheme: CappedPoisson, count: int, members: int, own_nonempty: Fraction) -> NoRecord:
     """Return (Pr[no record of the member], Pr[no record]), as if every other unit held records; members is 0 or 1."""
     if not members:
         return Fraction(1), power(1 - scheme.probability, count)
@@ -391,7 +387,7 @@ class ContributionLaw(NamedTuple):
 
 @cached_with_cost(16)
 def _own_contributions(co_sampled: CoSampled) -> ContributionLaw:
-    """Return the law of a drawn unit's contributions; if that is too long, an inexact one of fewer."""
+    """Return the law of a drawn unit's contributions; if it has too many values, an inexact one of fewer of them."""
     if (law := _sum_of_fixed_children(co_sampled)) is not None:
         return ContributionLaw(law, is_exact=True)
     nonempty = co_sampled.own_nonempty
@@ -411,21 +407,23 @@ def _sum_of_fixed_children(co_sampled: CoSampled) -> Mixture | None:
 
 
 def _contributions_below(co_sampled: CoSampled, records: Mixture) -> ContributionLaw:
-    """Return the law of a drawn unit's contributions by the draws of all levels below; if long, an inexact one."""
+    """Return the law of a drawn unit's contributions by the draws of all levels below, inexact if any sum is."""
     counts, is_exact = records, True
     for level, fewest in reversed(co_sampled.levels_below):
-        if isinstance(level.scheme, CappedPoisson) and fewest > _MAX_INDEPENDENT:
-            counts = cut_sum(level.scheme, fewest, {0: Fraction(1)}, counts)  # all children but one contribute nothing
-            children: CountDistribution = {1: Fraction(1)}
-        else:
-            children = _children_drawn(level.scheme, fewest)
-        counts, is_known = _compound(children, counts)
+        counts, is_known = _sum_over_children(level.scheme, fewest, counts)
         is_exact &= is_known
     return ContributionLaw(counts, is_exact)
 
 
+def _sum_over_children(scheme: Scheme, count: int, each: Mixture) -> ContributionLaw:
+    """Return `_compound` of the children drawn; of over 32 in a capped Poisson draw, all but one contribute nothing."""
+    if isinstance(scheme, CappedPoisson) and count > _MAX_INDEPENDENT:
+        return _compound({1: Fraction(1)}, cut_sum(scheme, count, {0: Fraction(1)}, each))
+    return _compound(_children_drawn(scheme, count), each)
+
+
 def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
-    """Return the law of how many children are drawn, or a smaller one if a Poisson draw is long or a batch short."""
+    """Return the law of the number of children drawn, of 32 at most if Poisson; 1 if a shuffle has a short batch."""
     match scheme:
         case Poisson(probability=rate):
             return binomial(min(count, _MAX_INDEPENDENT), rate)
@@ -456,7 +454,7 @@ def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
 
 
 def _compound(counts: CountDistribution, each: Mixture) -> ContributionLaw:
-    """Return the law of the sum of a random number of draws; over 96 values, an inexact one of fewer draws."""
+    """Return the law of a sum of `counts` draws of `each`; inexact and of fewer draws if it has over 96 values."""
     if len(each) == 1:
         return ContributionLaw(_scale(counts, *each), is_exact=True)
     max_draws = max(1, _MAX_RANDOM // (len(each) - 1))

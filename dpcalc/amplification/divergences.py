@@ -96,20 +96,22 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return a function from order to an upper bound on a step's divergence, the least over which misses are public."""
+    """Return a function from order to an upper bound on a step's divergence, at the best number of public misses."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
             return lambda order: _public_mixture_divergence([(chance, part(order)) for chance, part in several], order)
         case StepBound():
-            choices = [_divergence_below(mechanism, bound, first) for first in range(max(1, len(bound.missed)))]
+            choices = [
+                _divergence_with_public_misses(mechanism, bound, first) for first in range(max(1, len(bound.missed)))
+            ]
             return lambda order: min(choice(order) for choice in choices)
         case CountPair():
             return _count_divergence(mechanism, bound)
 
 
 def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
-    """Return a function from the order to an upper bound for a draw that hides only if it changes anything."""
+    """Return a function from order to an upper bound: that of a public H given H >= 1, amplified by Pr[H >= 1]."""
     shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
     mixed = cache(
         lambda order: _public_mixture_divergence(
@@ -120,8 +122,8 @@ def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
     return partial(_subsampled_divergence, mixed, _positive_float(bound.inclusion), theorem)
 
 
-def _divergence_below(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
-    """Return a function from order to an upper bound that reveals if one of the first `public_misses` misses occurs."""
+def _divergence_with_public_misses(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
+    """Return a function from order to an upper bound, with the first `public_misses` misses revealed, others hidden."""
     reached = 1 - sum(bound.missed[:public_misses], start=Fraction(0))
     hidden = [x for x, chance in enumerate(bound.missed) if x >= public_misses and chance]
     distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
@@ -159,7 +161,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound on the divergence at one order after `changes` changes; inf where none is known.
+    """Return an upper bound on the divergence at one order after `changes` changes; at most `changes` * rdp(inf).
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.

@@ -168,7 +168,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return the groups of this size to be bounded, one for each placement; InputError if the data have no room for it.
+    """Return the groups of this size, one for each placement; InputError without room, UnsupportedError without bound.
 
     Args:
         size: number of members, >= 1.
@@ -307,7 +307,7 @@ def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
 
 
 def _merge_unlikely_contexts(law: ContextDistribution, reached: list[Context]) -> ContextDistribution:
-    """Return an upper law of the 24 likeliest of the sorted contexts, with runs of the others merged into about 24."""
+    """Return an upper law with the 24 likeliest of the sorted contexts, and the others merged in about 24 runs."""
     # Floats are enough: which contexts are the likeliest is a matter of tightness only.
     rounded = {context: float(law[context]) for context in reached}
     spend(fraction_units(4 * len(reached), max(chance.denominator.bit_length() for chance in law.values())))
