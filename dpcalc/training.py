@@ -286,7 +286,7 @@ class Accountant:
         return max(1, self._plan.steps // _INTERVALS if self._has_length else _FIRST, count // _GROWTH)
 
     def _ends(self, place: int) -> list[int]:
-        """Return the step counts at which run, budget and phase end, as far as known; that of the last phase never is."""
+        """Return the step counts at which run, budget and phase end, as far as known; a last phase has no end."""
         is_last = place == len(self._plan.phases) - 1
         phase_end = None if is_last else sum(phase.steps for phase in self._plan.phases[: place + 1])
         ends = (self._plan.steps if self._has_length else None, self._last_step, phase_end)

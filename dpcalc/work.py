@@ -123,10 +123,10 @@ def _metered(compute: Callable[[], Result], units: float, outer: Meter) -> tuple
 
 
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Return a decorator that caches the last results, but none that exceeded an allowance, which pays for each once.
+    """Return a decorator that caches the last results with their work; an allowance pays for each once, cached or not.
 
     Once in a question its work is taken from the allowance, whether or not the result was still known. What a function
-    returns where work runs out inside it is passed on, and uses the allowance up.
+    returns where work runs out inside it is passed on, not cached, and uses the allowance up.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -141,17 +141,17 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
             is_paid = (call, key) in meter.charged
             left = math.inf if is_paid else meter.left
             # What is known but costs more than is left is computed again: the answer may not depend on earlier ones.
-            if key in known and known[key][1] <= left:
-                known.move_to_end(key)
-                result, cost = known[key]
-            else:
-                result, cost = _metered(lambda: function(*args, **kwargs), left, meter)
-                if cost > left:  # a stand-in, found where work ran out inside the function
-                    meter.spent += cost
-                    return result
-                known[key] = result, cost
-                if len(known) > max_entries:
-                    known.popitem(last=False)
+            entry = known.get(key)
+            if entry is None or entry[1] > left:
+                entry = _metered(lambda: function(*args, **kwargs), left, meter)
+            result, cost = entry
+            if cost > left:  # a stand-in, found where work ran out inside the function
+                meter.spent += cost
+                return result
+            known[key] = entry
+            known.move_to_end(key)
+            if len(known) > max_entries:
+                known.popitem(last=False)
             if not is_paid:
                 meter.spend(cost)
                 meter.charged.add((call, key))
