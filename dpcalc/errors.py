@@ -113,13 +113,18 @@ class Diagnosis(NamedTuple):
 
 
 def diagnosis(error: Exception) -> Diagnosis:
-    """Return the exit code and text for an error: 2 for an InputError, else 3 with a rule and a hint."""
+    """Return the printable text and the exit code for an error: 2 for an InputError, 3 (no verdict) for any other."""
     if isinstance(error, InputError):
         located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
         return Diagnosis(printable(str(error) if located else f"error: {error}"), FIX_INPUT)
+    return Diagnosis(printable(_no_verdict_text(error)), NO_VERDICT)
+
+
+def _no_verdict_text(error: Exception) -> str:
+    """Return "error[RULE]: SENTENCE", and a line that says that no number was computed unless it is an OutputError."""
     rule, sentence = no_verdict_reason(error)
     hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"
-    return Diagnosis(printable(f"error[{rule}]: {sentence}{hint}"), NO_VERDICT)
+    return f"error[{rule}]: {sentence}{hint}"
 
 
 def printable(text: str) -> str:

@@ -43,7 +43,7 @@ class Result:
 
 
 def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
-    """Return a value in a form that JSON can hold: infinity as None, dataclasses as dicts, other types by `repr`."""
+    """Return a value for JSON: fractions as floats, infinity as None, dataclasses as dicts, unknown types by `repr`."""
     match value:
         case Result():
             return value.to_dict()
@@ -225,7 +225,7 @@ class Row(Result):
 
     @property
     def claim(self) -> str:
-        """Claim in words: "upper bound" or "no bound here", after any kind but UPPER; "none" without an epsilon."""
+        """Claim in words, such as "upper bound", "estimate, no bound" or "no bound here"; "none" without an epsilon."""
         if self.epsilon is None:
             return "none"
         if self.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:

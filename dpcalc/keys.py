@@ -122,12 +122,12 @@ class Word(ValueType):
 class OfType(ValueType):
     """Values of one Python type: its words for people and its name in JSON Schema."""
 
-    python_type: type
+    python_type: type[bool] | type[str]
     words: str
     json_type: str
 
     def check(self, value: object) -> Any:  # noqa: ANN401  a value of the type
-        """Return a value of the Python type unchanged; WrongValueError (DPC102) for any other."""
+        """Return a value of the Python type, bool or str, unchanged; WrongValueError (DPC102) for any other value."""
         if not isinstance(value, self.python_type):
             raise WrongValueError("DPC102", self.words)
         return value

@@ -142,12 +142,13 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         "--delta": delta,
     }
     if levels is not None or sampling is not None:
-        loaded = _loaded(_nested_config(given, levels or {}, sampling or {}, {"unit": unit, "clip": clip}))
+        _require_nested(given, levels or {}, sampling or {})
+        loaded = _loaded(_nested_config(given, levels or {}, sampling or {}, unit=unit, clip=clip))
     elif unit is not None or clip is not None:
         raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
     else:
         loaded = _flat_config(given)
-    return _plan_to_solve(loaded, noise_multiplier)
+    return _plan_to_solve(loaded, is_noise_stated=noise_multiplier is not None)
 
 
 def _flat_config(given: Mapping[str, Any]) -> Loaded:
@@ -174,20 +175,24 @@ def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _nested_config(
-    given: Mapping[str, Any], levels: Mapping[str, object], sampling: Mapping[str, object], names: Mapping[str, Any]
+    given: Mapping[str, Any],
+    levels: Mapping[str, object],
+    sampling: Mapping[str, object],
+    *,
+    unit: str | None,
+    clip: str | None,
 ) -> dict[str, object]:
-    """Return the config that these options, levels and sampling describe; InputError if they do not fit together."""
-    _require_nested(given, levels, sampling)
+    """Return the config, not validated, of nested levels; its noise multiplier is 0 if none is given."""
     noise = given["--noise-multiplier"]
     return _stated(
         {
             "version": 1,
             "data": {"levels": [{"name": name, "count": count} for name, count in levels.items()]},
             "sampling": sampling,
-            "mechanism": {"noise_multiplier": 0 if noise is None else noise, "clip": names["clip"]},
+            "mechanism": {"noise_multiplier": 0 if noise is None else noise, "clip": clip},
             "training": {"steps": given["--steps"], "epochs": given["--epochs"]},
             "privacy": {
-                "unit": names["unit"],
+                "unit": unit,
                 "adjacency": given["--adjacency"],
                 "delta": given["--delta"],
                 "group_size": given["--group-size"],
@@ -299,11 +304,15 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
 
 
 def _argument_hint(name: str, known: Collection[str]) -> str:
-    """Return a hint on an unknown argument: dpcalc's name for it if that is in `known`, else where to state it."""
+    """Return a hint on an unknown argument: what to do if dpcalc has none like it, else its name or its place."""
     meant = key_suggestion("", name).key
-    argument = _OUR_ARGUMENTS.get(meant, meant)
-    if name in _ELSEWHERE or meant in _ELSEWHERE:
-        return _ELSEWHERE.get(name) or _ELSEWHERE[meant]
+    if way_out := _ELSEWHERE.get(name) or _ELSEWHERE.get(meant):
+        return way_out
+    return _place_hint(_OUR_ARGUMENTS.get(meant, meant), known)
+
+
+def _place_hint(argument: str, known: Collection[str]) -> str:
+    """Return a hint that names an argument of dpcalc if it is in `known`, else a function that takes it, or `load`."""
     if argument in known:
         return f"dpcalc calls this {argument}"
     if argument == "sample_rate" and "rate" in known:
@@ -330,10 +339,9 @@ def _as_json(value: object) -> object:
         raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
 
 
-def _plan_to_solve(loaded: Loaded, stated_noise: Number | None) -> Plan:
-    """Return a config's plan and issue its warnings, but not that of zero noise if no noise was stated."""
-    noiseless = "DPC207" if stated_noise is None else ""
-    findings = tuple(finding for finding in loaded.diagnostics if finding.code != noiseless)
+def _plan_to_solve(loaded: Loaded, *, is_noise_stated: bool) -> Plan:
+    """Return a config's plan and issue its warnings; that of zero noise (DPC207) only if the noise was stated."""
+    findings = tuple(finding for finding in loaded.diagnostics if is_noise_stated or finding.code != "DPC207")
     return _plan_with_warnings(replace(loaded, diagnostics=findings), above=1)
 
 
@@ -347,7 +355,7 @@ def _plan_with_warnings(loaded: Loaded, *, above: int = 0) -> Plan:
 
 
 def _option_text(value: Number, name: str) -> str:
-    """Return a number as exact text, a float as the decimal that it prints as; InputError for any other value."""
+    """Return a text unchanged and unchecked, a number as exact decimal or fraction; InputError for any other value."""
     if isinstance(value, str):
         return value
     # A float means the decimal that it prints as: 0.1 is 1/10, not the nearest binary fraction.
@@ -372,7 +380,7 @@ def exact_number(value: Number, name: str) -> Fraction:
 
 
 def real_number(value: object, name: str) -> float:
-    """Return a number of any type, also NumPy's, as float; InputError for a text or any other value.
+    """Return a number of any type, also NumPy's, True or NaN, as float; InputError for a text or any other value.
 
     Args:
         value: that was given.

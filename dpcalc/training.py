@@ -261,7 +261,7 @@ class Accountant:
         return self._certified[1]
 
     def _certify(self) -> None:
-        """Store the next certified count and its bound, anew once the last step within the budget is known."""
+        """Store the next certified count and its bound; above the budget, find the last step within it and retry."""
         self._certified = self._next_certified()
         if self.budget is not None and self._certified[1] > self.budget and self._last_step is None:
             _ = self.steps_left  # finds the last step within the budget, which the steps so far may not have passed
@@ -271,19 +271,22 @@ class Accountant:
         """Return (number of steps of the last setting, at least those so far, upper bound on epsilon with it)."""
         setting, count = self._history[-1]
         # The next step may change settings that are not the plan's: nothing is certified ahead.
-        ahead = self._count_ahead(setting.place, count) if setting.is_of_plan else count
+        ahead = self._certified_count(setting.place, count) if setting.is_of_plan else count
         return ahead, self._bound(self._recorded_plan(ahead - count))
 
-    def _count_ahead(self, place: int, count: int) -> int:
-        """Return a round number of steps of a phase, at least `count`, cut where the phase, run or budget ends."""
-        known = self._plan.steps // _INTERVALS if self._has_length else _FIRST
-        spacing = max(1, known, count // _GROWTH)
+    def _certified_count(self, place: int, count: int) -> int:
+        """Return the recorded steps `count` of a phase, rounded up to a multiple of a spacing or to an earlier end."""
+        spacing = self._spacing(count)
         ahead = -(-count // spacing) * spacing
         others = self._steps - count
         return min([ahead, *(end - others for end in self._ends(place) if end - others >= count)])
 
+    def _spacing(self, count: int) -> int:
+        """Return how far apart certified counts are: 1/512 of the run (16 steps if unknown), or count / 32 if more."""
+        return max(1, self._plan.steps // _INTERVALS if self._has_length else _FIRST, count // _GROWTH)
+
     def _ends(self, place: int) -> list[int]:
-        """Return the steps from the start of the run to the end of it, of the budget and of the phase, where known."""
+        """Return the step counts at which run, budget and phase end, as far as known; a last phase has no end."""
         is_last = place == len(self._plan.phases) - 1
         phase_end = None if is_last else sum(phase.steps for phase in self._plan.phases[: place + 1])
         ends = (self._plan.steps if self._has_length else None, self._last_step, phase_end)
@@ -383,7 +386,7 @@ class Accountant:
         taken_up = Accountant(self._plan)
         try:
             taken_up._replay(state["history"])
-        except (KeyError, TypeError, IndexError, ZeroDivisionError, ValueError) as error:
+        except (KeyError, TypeError, IndexError, ArithmeticError, ValueError) as error:
             raise InputError(f"state: expected a history as `state_dict` writes it, got another one: {error}") from None
         self._history, self._steps, self._phases = taken_up._history, taken_up._steps, taken_up._phases
         self._certified, self._last_step = (0, 0.0), None
@@ -471,7 +474,7 @@ def _with_noise(phase: Phase, noise_multiplier: float) -> Phase:
 
 
 def _with_rate(phase: Phase, rate: Fraction) -> Phase:
-    """Return a phase with another rate of its one Poisson draw; InputError if it has no such draw or rate."""
+    """Return a phase with another rate in (0, 1] of its one draw, Poisson and anew in each step; else InputError."""
     _require_memoryless(phase, "rate")
     if not 0 < rate <= 1:
         raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")

@@ -91,9 +91,9 @@ def allowance(units: float) -> Iterator[Meter]:
 
 @contextmanager
 def own_allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units`, whatever an outer allowance has left.
+    """Context that limits work to `units`, whatever an outer allowance has left, and charges that one afterwards.
 
-    The result then does not depend on earlier work. The surrounding allowance is charged afterwards.
+    The result then does not depend on earlier work.
     """
     outer = _METER.get()
     meter = Meter(units) if outer is None else Meter(units, outer.charged)
@@ -108,7 +108,7 @@ def own_allowance(units: float) -> Iterator[Meter]:
 
 
 def _metered(compute: Callable[[], Result], units: float, outer: Meter) -> tuple[Result, float]:
-    """Return (result, work that it took), with at most `units` of work; WorkExceededError uses up `outer` too."""
+    """Return (result, work that it took) within `units`, not charged to `outer`; WorkExceededError uses `outer` up."""
     # A meter that shares nothing charged: the cost may not depend on what was asked before.
     inner = Meter(units)
     token = _METER.set(inner)
@@ -123,7 +123,7 @@ def _metered(compute: Callable[[], Result], units: float, outer: Meter) -> tuple
 
 
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Return a decorator that caches the last results; an allowance is charged once for each result, cached or not.
+    """Return a decorator that caches the last results with their work; an allowance pays for each once, cached or not.
 
     Once in a question its work is taken from the allowance, whether or not the result was still known. What a function
     returns where work runs out inside it is passed on, not cached, and uses the allowance up.
@@ -135,23 +135,23 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            """Return the result, computed unless it is known and costs at most what is left; charge its cost once."""
+            """Return the cached or computed result and charge its work once; cache none that exceeded what was left."""
             key = (args, tuple(sorted(kwargs.items())))
             meter = _METER.get() or Meter(math.inf)
             is_paid = (call, key) in meter.charged
             left = math.inf if is_paid else meter.left
             # What is known but costs more than is left is computed again: the answer may not depend on earlier ones.
-            if key in known and known[key][1] <= left:
-                known.move_to_end(key)
-                result, cost = known[key]
-            else:
-                result, cost = _metered(lambda: function(*args, **kwargs), left, meter)
-                if cost > left:  # a stand-in, found where work ran out: not worth remembering
-                    meter.spent += cost
-                    return result
-                known[key] = result, cost
-                if len(known) > max_entries:
-                    known.popitem(last=False)
+            entry = known.get(key)
+            if entry is None or entry[1] > left:
+                entry = _metered(lambda: function(*args, **kwargs), left, meter)
+            result, cost = entry
+            if cost > left:  # a stand-in, found where work ran out inside the function
+                meter.spent += cost
+                return result
+            known[key] = entry
+            known.move_to_end(key)
+            if len(known) > max_entries:
+                known.popitem(last=False)
             if not is_paid:
                 meter.spend(cost)
                 meter.charged.add((call, key))
@@ -184,7 +184,7 @@ PART = 1.0 * SECOND
 def optional(
     name: str, compute: Callable[[], Part], absent: Absent, *, units: float = PART
 ) -> tuple[Part | Absent, str]:
-    """Return (part, ""), or (`absent`, reason) if it raises any error but OutOfTimeError or needs too much work.
+    """Return (part, ""), or (`absent`, sentence why) if computing it fails; only an OutOfTimeError is raised.
 
     Args:
         name: of the part, for the sentence that says that it is missing.
@@ -209,7 +209,7 @@ def optional(
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of a failure in words, by the type of its error."""
+    """Return dpcalc's words for the type of an error, a clause such as "there is not enough memory"."""
     match error:
         case TooLargeError():
             return "it needs more work or memory than one answer may take"

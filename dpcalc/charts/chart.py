@@ -281,7 +281,7 @@ def _config_fields(loaded: Loaded) -> Fields:
 
 
 def _series_fields(series: Series) -> Fields:
-    """Return the name, kind, method and points of a line for JSON, with numbers in full."""
+    """Return name, kind and method of a line for JSON, and its points as x, y and `answer` (False if y is None)."""
     pairs = zip(series.xs, series.ys, strict=True)
     return (
         Field("name", series.name),

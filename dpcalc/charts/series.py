@@ -128,7 +128,7 @@ def _lower_epsilon(plan: Plan, method: str) -> MethodEpsilon:
 
 
 def _compared_epsilon(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon and kind from the row of a method of COMPARED, None if it has no row for the plan."""
+    """Return epsilon and kind of the row that a method of COMPARED has for a plan, epsilon None if it has none."""
     kind, row_of = COMPARED[method]
     row = row_of(plan)
     epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
@@ -295,7 +295,7 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
 
 
 def _with_rate(plan: Plan, value: float) -> Plan:
-    """Return a plan with another rate, size, bins or times of its outermost sampled level."""
+    """Return a plan of one phase with another rate, size, bins or times of its outermost sampled level."""
     phase = _single_phase(plan)
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]
@@ -303,7 +303,7 @@ def _with_rate(plan: Plan, value: float) -> Plan:
 
 
 def _with_quantity(scheme: Scheme, value: float) -> Scheme:
-    """Return a scheme that samples with another rate, size, bins or times, whichever it has."""
+    """Return a scheme with another rate, size, bins or times, whichever it has; `all` unchanged, which has none."""
     match scheme:
         case Fixed() | WithReplacement() | Shuffle():
             return replace(scheme, size=int(value))
@@ -311,10 +311,10 @@ def _with_quantity(scheme: Scheme, value: float) -> Scheme:
             return replace(scheme, bins=int(value))
         case RandomAllocation():
             return replace(scheme, times=int(value))
-        case CappedPoisson() | CyclicPoisson():
+        case Poisson() | CappedPoisson() | CyclicPoisson():
             return replace(scheme, probability=Fraction(repr(value)))
-        case _:
-            return Poisson(probability=Fraction(repr(value)))
+        case All():
+            return scheme
 
 
 def _over_group(request: CurveRequest) -> Chart:
@@ -401,19 +401,24 @@ def _raise_refusal(request: CurveRequest, label: str, plan: Plan) -> None:
 
 
 def _series_of(request: CurveRequest, line: _Line, grid: Sequence[float], results: Sequence[MethodEpsilon]) -> Series:
-    """Return the line through these results, with the methods that gave finite ones and the kind that all have."""
+    """Return the line through these results; its method is "A or B" if two methods gave the finite ones."""
     answers = [result for result in results if result.epsilon is not None]
     names = dict.fromkeys(each.method for each in answers if each.epsilon != math.inf)
     answering = " or ".join(names) or line.method
-    kinds = {result.kind for result in answers}
     return Series(
         name=_line_name(request, line.label, answering),
-        kind=kinds.pop() if len(kinds) == 1 else claimed_kind(line.method),
+        kind=_common_kind(answers, line.method),
         xs=tuple(map(float, grid)),
         ys=tuple(result.epsilon for result in results),
         method=answering,
         about=differing_facts(line.plan, request.runs),
     )
+
+
+def _common_kind(answers: Sequence[MethodEpsilon], method: str) -> Kind:
+    """Return the kind that all answers have; if they have none or several, the kind that the method claims."""
+    kinds = {answer.kind for answer in answers}
+    return kinds.pop() if len(kinds) == 1 else claimed_kind(method)
 
 
 def _scale(series: Sequence[Series]) -> str:
@@ -424,7 +429,7 @@ def _scale(series: Sequence[Series]) -> str:
 
 
 def _line_name(request: CurveRequest, label: str, method: str) -> str:
-    """Return the name of a line: the method for a single plan, else the plan's label and what tells its lines apart."""
+    """Return a line's name: its method if there is one plan, else the label, with the method if that has more lines."""
     if len(request.plans) == 1:
         return method
     return f"{label}, {method}" if method in {"budget", LOWER} or len(request.methods) > 1 else label
@@ -447,7 +452,7 @@ def _sampled_level(phase: Phase) -> int:
 
 
 def _epochs_of_a_step(phase: Phase) -> Fraction:
-    """Return the share of an epoch that one step makes up, by the draw of the outermost sampled level."""
+    """Return the share of the outermost sampled level's units that a step draws; InputError if no level is sampled."""
     level = phase.hierarchy.levels[_sampled_level(phase)]
     if isinstance(level.scheme, Poisson | CappedPoisson):
         return level.scheme.probability

@@ -276,6 +276,7 @@ def test_a_budget_may_change_while_training_runs():
         {"history": [[-1, None, None, 3]]},
         {"history": [[0, "much", None, 3]]},
         {"history": [[0, None, None]]},
+        {"history": [[0, None, math.inf, 3]]},
     ],
     ids=str,
 )
