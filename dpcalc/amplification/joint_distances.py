@@ -227,7 +227,7 @@ class _Search:
         return best
 
     def _worst_lengths(self, cells: _Cells) -> _Lengths:
-        """Return by cell of the search, and of the mate, the lengths with the largest integral."""
+        """Return the lengths that make the integral largest, by cell of the search and cell of a mate's angle."""
         along = np.cos(cells.unit[:, 1:]) - self.high
         ratio = cells.distance[:, :1] / cells.distance[:, 1:]
         along = np.where(along > 0, along * ratio, along)

@@ -272,7 +272,7 @@ def _deviations_to_tell_apart(ancestors: int, max_mates: int) -> tuple[Sequence[
 
 
 def _add_mates(states: _MatesWeights, exact: CountDistribution, cap: int) -> _MatesWeights:
-    """Return the states with a random number, rounded up if many, added to totals up to `cap`; weights times WHOLE."""
+    """Return the states after a random number is added to each total, at most to `cap`; weights are times WHOLE."""
     is_short = len(states) * len(exact) <= _MAX_SUMS
     law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
     spend(4 * TURN * len(states) * len(law))

@@ -56,7 +56,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the valid bounds of a phase, any perhaps the smallest, own before ancestors'; InputError if there is none.
+    """Return the valid bounds of a phase, of which any may be the smallest, own ones first; InputError if none is valid.
 
     A plain (K), which no other bound is below, is the only one.
 
@@ -274,7 +274,7 @@ def _hidden_draws_bound(
 
 
 def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
-    """Return True if the unit's draw and those above may be hidden: fixed, Poisson or `all`, of one redraw period."""
+    """Return True if draws down to the unit may be hidden: fixed, Poisson or `all`, of one period, contents known."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     return simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)

@@ -139,7 +139,7 @@ class _BesideMembers:
             yield _Exchange(hidden.missed[0] * p, coming, sys.maxsize)
 
     def _without_members(self, units_and_members: tuple[int, int], hidden: HiddenDraws) -> Iterator[_Exchange]:
-        """Yield the exchanges of the units drawn for units of the group and others, in a batch without any member."""
+        """Yield the exchanges of the units drawn for units of the group, in a batch that holds these and no member."""
         cap = missed_distances(self.path, self.placement, self.member, units_and_members)[1]
         redrawn = _redrawn_distribution(self.others, self.stand_in, len(self.placement))
         if len(self.placement) == 1 and len(self.path.counts) == 2:  # members are exchanged for others of their unit
@@ -170,7 +170,7 @@ def _others_distribution(
 
 
 def _drawn_beside_members(hierarchy: Hierarchy, number: int, unit_level: int, clip: int) -> CountDistribution:
-    """Return an upper law of what level `number` draws in a full frame; a Poisson draw of members has one unit less."""
+    """Return an upper law of what a frame's draw at level `number` contributes; a Poisson draw of members omits one."""
     # No unit counts as missing for those that hold members, but in a Poisson draw of the members themselves, of whom
     # each frame holds one or more.
     level = hierarchy.level(number)

@@ -347,7 +347,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return `phase_bound` counted by pass; if each pass holds all units, with a sure shift by the pass's distance.
+    """Return `phase_bound` by pass: a sure shift by the pass's distance if a pass holds all units, else its own bound.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -372,7 +372,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
 
 
 def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
-    """Return an upper bound on the sum over a pass of squared distances in clip norms between batches of D and D'."""
+    """Return an upper bound on the sum, over batches of a pass, of the squared distance (clip norms) of D and D'."""
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
     # the sum of their squared distances.
     is_clipped_above = clip < len(path.counts)

@@ -136,7 +136,7 @@ def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
 
 
 def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return upper bounds on the losses > 0 of either direction, where each of H members moves D and D' oppositely."""
+    """Return upper bounds on the losses > 0 of either direction, where each of H members moves D and D' apart."""
     # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
     # one mixture rise those of the other fall.
     counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)

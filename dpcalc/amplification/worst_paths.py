@@ -76,7 +76,7 @@ def _path_above(paths: Sequence[Path]) -> Path:
 
 
 def _schemes_and_counts_above(paths: Sequence[Path]) -> tuple[tuple[Scheme, ...], tuple[int, ...]]:
-    """Return (first scheme that is not `all`, fewest units in whole batches) by level of the paths."""
+    """Return by level the first scheme that is not `all`, and the fewest units, in whole batches if they differ."""
     # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     columns = zip(*(path.schemes for path in paths), strict=True)
     schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
@@ -122,7 +122,7 @@ def _count_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]
 
 
 def _missed_ancestor_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield what an ancestor contributes, what it does without the unit, and what its stand-in does."""
+    """Yield what an ancestor contributes, that without the unit, and what its stand-in does, for draws that miss it."""
     contributions, stand_in = table.contributions[phase], _stand_in_contributions(table, phase, at)
     for distance in (contributions[:, at], contributions[:, at] - contributions[:, -1], stand_in):
         yield np.where(_is_sampled(table, phase, at), distance, _IRRELEVANT)
