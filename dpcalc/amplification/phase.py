@@ -56,7 +56,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the valid bounds of a phase, of which any may be the smallest, own ones first; InputError if none is valid.
+    """Return the valid bounds of a phase, of which any may be the smallest, own ones first; InputError if none is.
 
     A plain (K), which no other bound is below, is the only one.
 
