@@ -12,9 +12,9 @@ Source: docs/theory.md, Theorem 6.10.
 import math
 from dataclasses import fields
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.arrays import Array
@@ -62,7 +62,7 @@ class JointStepBound(StepBound):
 
 
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
-    """Return (K) with the geometry of its likeliest missed ancestor; None without one or a removed unit's stand-in.
+    """Return (K) with the geometry of its likeliest missed ancestor; None unless a removed unit has one and a stand-in.
 
     Args:
         bound: (K) of the path.
@@ -147,10 +147,6 @@ class _Cells:
         unit, distance = ([each[:, :2], each[:, 1:]] for each in halves)
         return _Cells(np.concatenate([*unit, *unit]), np.concatenate([distance[k // 2] for k in range(4)]))
 
-    def taken(self, rows: NDArray[np.intp]) -> "_Cells":
-        """Return the cells at these indices, in their order."""
-        return _Cells(self.unit[rows], self.distance[rows])
-
 
 def _first_cells(max_distance: float) -> _Cells:
     """Return the cells of a grid over all angles from 0 to pi and distances up to the largest."""
@@ -159,6 +155,14 @@ def _first_cells(max_distance: float) -> _Cells:
     return _Cells(
         np.stack([unit[rows], unit[rows + 1]], axis=1), np.stack([distance[columns], distance[columns + 1]], axis=1)
     )
+
+
+class _Lengths(NamedTuple):
+    """Lengths in deviations of the noise: of the unit minus a mate, by parts, and of the missed batch."""
+
+    along: Array  # parallel to the missed batch, shape (cells, cells of a mate)
+    across: Array  # orthogonal to it, same shape
+    distance: Array  # of the missed batch, shape (cells,)
 
 
 class _Search:
@@ -189,9 +193,9 @@ class _Search:
         for _ in range(_ROUNDS):
             order = np.argsort(-values)
             kept = np.append(kept, values[order[_SPLIT:]].max(initial=0.0))  # nan stays nan, which is no bound
-            values, cells = values[order[:_SPLIT]], cells.taken(order[:_SPLIT])
-            cells = cells.quarters()
-            values = np.minimum(self._upper_bounds(cells, math.expm1(epsilon)), np.tile(values, 4))
+            split = order[:_SPLIT]
+            cells = _Cells(cells.unit[split], cells.distance[split]).quarters()
+            values = np.minimum(self._upper_bounds(cells, math.expm1(epsilon)), np.tile(values[split], 4))
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
     def on_a_line(self, epsilon: float) -> float:
@@ -208,32 +212,32 @@ class _Search:
     def _upper_bounds(self, cells: _Cells, expm1_epsilon: float) -> Array:
         """Return, by cell, the smallest bound on delta / inclusion at the worst mates, over the shares in _THREATS."""
         # For each share in _THREATS: charging the mates by their angle for that share of what is missed is valid.
-        along, across, distance = self._worst_lengths(cells)
+        lengths = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
-        far = np.where(distance <= _MAX_DISTANCE, self.far, 0.0)[:, None]
-        distance = np.minimum(distance, _MAX_DISTANCE)
+        far = np.where(lengths.distance <= _MAX_DISTANCE, self.far, 0.0)[:, None]
+        lengths = lengths._replace(distance=np.minimum(lengths.distance, _MAX_DISTANCE))
         mean = np.minimum((self.reach - cells.distance[:, 0]) / self.mates, 1.0)  # largest mean cosine of the mates
-        ratios, weights = _ratio_law(distance, self.points)
+        ratios, weights = _ratio_law(lengths.distance, self.points)
         best = np.full(mean.shape, np.inf)
         for threat in _THREATS:
             charge = 1 - threat + threat * (self.low + 1) / (mean[:, None] + 1 + 1e-12)
             strikes = 1 + expm1_epsilon * charge[:, :, None] * (self.near + far * ratios)[:, None, :]
-            values = self._integrals((along, across, distance), strikes, weights)
+            values = self._integrals(lengths, strikes, weights)
             best = np.minimum(best, self._largest_mean(values, mean))
         return best
 
-    def _worst_lengths(self, cells: _Cells) -> tuple[Array, Array, Array]:
-        """Return the costliest (unit minus mate along the missed batch, across it, missed batch) in deviations."""
+    def _worst_lengths(self, cells: _Cells) -> _Lengths:
+        """Return the lengths that make the integral largest, by cell of the search and cell of a mate's angle."""
         along = np.cos(cells.unit[:, 1:]) - self.high
         ratio = cells.distance[:, :1] / cells.distance[:, 1:]
         along = np.where(along > 0, along * ratio, along)
         sums = [cells.unit[:, at, None] + self.angles[:, at] for at in (0, 1)]
         length = 2 * np.sin(np.clip(math.pi / 2, sums[0] / 2, sums[1] / 2))
         across = np.sqrt(np.maximum(length * length - along * along, 1e-10))
-        return along / self.noise, across / self.noise, cells.distance[:, 1] / self.noise
+        return _Lengths(along / self.noise, across / self.noise, cells.distance[:, 1] / self.noise)
 
-    def _integrals(self, lengths: tuple[Array, Array, Array], strikes: Array, weights: Array) -> Array:
-        """Return upper bounds on E (X_p - strike)^+ by cell and mate cell: Black-Scholes at each point, plus tails."""
+    def _integrals(self, lengths: _Lengths, strikes: Array, weights: Array) -> Array:
+        """Return upper bounds on E (X_p - strike)^+ by cell and mate cell: weighted Black-Scholes prices plus tails."""
         from scipy.special import ndtr  # noqa: PLC0415  the only use of SciPy on the way to epsilon
 
         along, across, distance = lengths

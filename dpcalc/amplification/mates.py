@@ -12,9 +12,10 @@ import math
 import operator
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,8 +68,12 @@ class MatesAverage(Average):
         return self.largest.distances_swapped
 
 
-MissedBatch = tuple[Fraction, int, int]
-"""(probability, distance from D, distance from D') of the batches that miss a unit, in clip norms."""
+class MissedBatch(NamedTuple):
+    """The probability of a batch that misses a unit, and its distances from batches of D and D' that hold it."""
+
+    chance: Fraction
+    distance: int
+    distance_swapped: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +101,7 @@ class UnitCase:
 
 MatesLaw = tuple[tuple[Fraction, tuple[int, ...]], ...]
 """(probability, contributions of the mates under each ancestor, outermost first), largest numbers last."""
+_Distance = Callable[[int, int], int]  # (contributions that go, that come) -> distance, never falling
 _MatesWeights = dict[tuple[int, tuple[int, ...]], int]
 """Weight by (number of mates under an ancestor, those of each ancestor inside it that are kept)."""
 
@@ -122,40 +128,44 @@ class Surroundings:
         return len(self.mates) == 1 and all(len(law) == 1 for law in self.stand_ins)
 
     def parts(
-        self, cases: Sequence[UnitCase], *, exchange: Callable[[int, int], int] = operator.add
+        self, cases: Sequence[UnitCase], *, exchange_distance: _Distance = operator.add
     ) -> tuple[tuple[Fraction, StepBound], ...]:
-        """Return (probability, (K)) for each case of the unit with each draw of the mates, which are independent.
+        """Return (probability, (K)) for each case of the unit combined with each draw of the mates, as independent.
 
         Args:
             cases: of the unit; their probabilities sum to at most 1.
-            exchange: (contributions that go, that come) -> distance, never falling: their sum for noise on a sum, the
-                larger one for mechanisms that count units.
+            exchange_distance: sum of contributions that go and come; the larger one for mechanisms that count units.
         """
         if not self.is_certain:
             spend(8 * TURN * len(cases) * len(self.mates) * (1 + sum(map(len, self.stand_ins))))
         return tuple(
-            (case.chance * chance, self._bound(case, numbers, exchange))
+            (case.chance * chance, self._bound(case, mates, exchange_distance))
             for case in cases
-            for chance, numbers in self.mates
+            for chance, mates in self.mates
         )
 
-    def _bound(self, case: UnitCase, numbers: tuple[int, ...], exchange: Callable[[int, int], int]) -> StepBound:
-        """Return (K) of one case given the mates under each ancestor; a missed batch for each number of a stand-in."""
-        # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
-        # never more than its largest number.
-        terms = [
-            (v * p, exchange(min(case.contents + w, cap), z), exchange(min(case.contents_swapped + w, cap), z))
-            for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, numbers, strict=True)
-            for z, p in law.items()
-        ]
-        missed, distances, swapped = zip(*terms, *case.near, strict=True) if terms or case.near else ((), (), ())
+    def _bound(self, case: UnitCase, mates: tuple[int, ...], exchange_distance: _Distance) -> StepBound:
+        """Return (K) of one case of the unit, given what the mates contribute under each ancestor."""
+        batches = [*self._missed_ancestors(case, mates, exchange_distance), *case.near]
+        missed, distances, swapped = zip(*batches, strict=True) if batches else ((), (), ())
         return StepBound(
             inclusion=case.inclusion, shift=case.shift, missed=missed, distances=distances, distances_swapped=swapped
         )
 
+    def _missed_ancestors(
+        self, case: UnitCase, mates: tuple[int, ...], exchange_distance: _Distance
+    ) -> Iterator[MissedBatch]:
+        """Yield the batches that miss an ancestor, one for each number that its stand-in may contribute."""
+        # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
+        # never more than its largest number.
+        for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, mates, strict=True):
+            leaving, leaving_swapped = min(case.contents + w, cap), min(case.contents_swapped + w, cap)
+            for z, p in law.items():
+                yield MissedBatch(v * p, exchange_distance(leaving, z), exchange_distance(leaving_swapped, z))
+
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
-    """Return the ancestors above unit and clip, with upper laws of their mates and stand-ins where these are random.
+    """Return the ancestors above unit and clip, with upper laws of what mates and stand-ins under each contribute.
 
     Args:
         hierarchy: levels and schemes.
@@ -183,7 +193,7 @@ def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int)
 
 
 def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
-    """Return the ancestors above unit and clip with their largest numbers of mates and stand-ins, taken as certain.
+    """Return the ancestors above unit and clip; what mates and stand-ins under each contribute is at its largest.
 
     Args:
         path: the path to the unit.
@@ -203,7 +213,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
 
 
 def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of a stand-in's contributions; only their largest number if no law is known."""
+    """Return an upper law of what a stand-in of the ancestor contributes; the most for certain if no law is known."""
     largest = path.siblings[number - 1]
     if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
         return {largest: Fraction(1)}
@@ -246,14 +256,11 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
 
 
 def _keep_numbers(sums: _MatesWeights, kept: dict[int, int], onwards: dict[int, int]) -> _MatesWeights:
-    """Return the states with each total put before the kept numbers as `kept`, and carried on as `onwards`; else as 0.
-
-    Weights are divided by WHOLE and rounded down.
-    """
+    """Return the states with each total prepended as `kept[total]` and carried on as `onwards[total]`, else as 0."""
     states: _MatesWeights = {}
     for (total, inside), weight in sums.items():
         key = onwards.get(total, 0), (kept.get(total, 0), *inside)
-        states[key] = states.get(key, 0) + weight // WHOLE
+        states[key] = states.get(key, 0) + weight // WHOLE  # what is rounded off `_mates_law` adds to the largest
     return states
 
 
@@ -265,7 +272,7 @@ def _deviations_to_tell_apart(ancestors: int, max_mates: int) -> tuple[Sequence[
 
 
 def _add_mates(states: _MatesWeights, exact: CountDistribution, cap: int) -> _MatesWeights:
-    """Return the states with a random number, rounded up if many, added to totals up to `cap`; weights times WHOLE."""
+    """Return the states after a random number is added to each total, at most to `cap`; weights are times WHOLE."""
     is_short = len(states) * len(exact) <= _MAX_SUMS
     law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
     spend(4 * TURN * len(states) * len(law))
@@ -302,7 +309,7 @@ def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[in
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of what a unit's mates contribute, from their draw or their parent's; else the largest."""
+    """Return an upper law of what the mates drawn at level `number` contribute; the most for certain without a law."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
@@ -337,12 +344,12 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return the average with parts merged into costlier ones until at most `max_centers` are left, where possible.
+    """Return an Average above this one: close parts are merged until about `max_centers` are left; few are unchanged.
 
     Args:
         average: its parts are all of the kind of (K); else, or if they are few, it is returned unchanged.
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-        max_centers: of all parts together, about; fewer if several units share the work.
+        max_centers: distances of all parts together, about, and 4 for each part; fewer if several units share the work.
 
     Source: docs/theory.md, Theorem 4.6.
     """
@@ -380,9 +387,10 @@ def _profiles_and_allowed_rise(bounds: Sequence[StepBound], chances: Array, devi
 
 
 def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: parts merged into it and itself}; each joins the longer one it raises least, by 1 at most.
+    """Return {kept part: itself and parts merged into it}: each into the longer one of its kind that it raises least.
 
-    Each part has a row of `profiles`, in units of the allowed rise, and of `lengths`; other kinds are not compared.
+    Each part has a row of `profiles`, in units of the allowed rise, and of `lengths`. All parts merged into a part may
+    raise it by 1 at most.
     """
     # From the largest distances downwards: (K) grows with the shift and with every distance, and within a kind the
     # probabilities of what is missed are the same.
@@ -423,12 +431,8 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
     inclusion = max(float(bound.inclusion) for bound in bounds)
     low, high = 0.1 * inclusion * min(1.0, shift), min(shift * shift / 2 + 6 * shift, _LARGEST_EPSILON)
     epsilons = np.append(0.0, np.geomspace(low, high, _EPSILONS - 1))
-    return np.hstack(
-        [
-            _half_line_deltas(bounds, [getattr(bound, side) for bound in bounds], deviation, epsilons)
-            for side in ("distances", "distances_swapped")
-        ]
-    )
+    sides = [bound.distances for bound in bounds], [bound.distances_swapped for bound in bounds]
+    return np.hstack([_half_line_deltas(bounds, distances, deviation, epsilons) for distances in sides])
 
 
 def _half_line_deltas(
@@ -456,7 +460,7 @@ def _half_line_deltas(
 
 
 def _ends_of_half_lines(epsilons: Array, shifts: Array, weights: Array, places: Array) -> Array:
-    """Return, by bisection, the output below which the loss exceeds epsilon, for each bound and epsilon.
+    """Return, by bisection, the output below which the loss is above epsilon, shape (bounds, epsilons).
 
     Lengths are in deviations; `weights` are (e^epsilon - 1) v_j / eta, shape (bounds, epsilons, batches).
     """

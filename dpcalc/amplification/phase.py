@@ -37,7 +37,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.sampling.counts import full_batch
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import (
     All,
@@ -56,7 +56,9 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the valid bounds of a phase: the units' own if there is one, then its ancestors'; InputError if none is.
+    """Return the valid bounds of a phase, of which any may be the smallest, own ones first; InputError if none is.
+
+    A plain (K), which no other bound is below, is the only one.
 
     Args:
         hierarchy: levels and schemes.
@@ -151,7 +153,7 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return the choices with averages over random mates added, or in their place for a single fresh draw.
+    """Return the choices of a phase with averages over random mates, added to them or in the place of a plain (K).
 
     The choices are unchanged for episodes, for steps that units choose, and for other draws than fixed, Poisson and
     `all` ones.
@@ -211,7 +213,7 @@ def _averaged_ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int) -> tu
 def _check_in_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return the bound of one unit whose Poisson draw is hidden and held above fresh draws; None for any other case.
+    """Return a bound, with a CheckIn, of a step with one unit in it; None unless its Poisson draw is held above fresh.
 
     Source: docs/theory.md, Theorem 7.8.
     """
@@ -265,15 +267,14 @@ def _hidden_draws_bound(
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     member = _member_effect(path, clip, adjacency, is_counted=each is not None)
-    try:
+    with suppress(WorkExceededError):
         bound = hidden_group_bound(path, group.placement, member, each=each)
-    except WorkExceededError:
-        return None
-    return None if bound is None else PhaseBound(bound=bound, hold=hierarchy.level(len(path.counts)).redraw_every)
+        return None if bound is None else PhaseBound(bound=bound, hold=hierarchy.level(len(path.counts)).redraw_every)
+    return None
 
 
 def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
-    """Return True if draws down to the unit may be hidden: simple ones of one period, with known contents."""
+    """Return True if draws down to the unit may be hidden: fixed, Poisson or `all`, of one period, contents known."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     return simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)
@@ -282,16 +283,15 @@ def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
 def _averaged_group_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return `_hidden_draws_bound` averaged over the group's mates; None too if members are clipped from above."""
+    """Return `_hidden_draws_bound` averaged over what non-members contribute; None too if clipped above the members."""
     if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     member = _member_effect(path, clip, adjacency, is_counted=each is not None)
-    try:
+    with suppress(WorkExceededError):
         bound = averaged_group_bound(hierarchy, path, group.placement, member, clip=clip)
-    except WorkExceededError:
-        return None
-    return None if bound is None else PhaseBound(bound=bound, hold=hierarchy.level(len(path.counts)).redraw_every)
+        return None if bound is None else PhaseBound(bound=bound, hold=hierarchy.level(len(path.counts)).redraw_every)
+    return None
 
 
 def _path_down_to(path: Path, unit: int) -> Path:
@@ -300,7 +300,9 @@ def _path_down_to(path: Path, unit: int) -> Path:
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of the protected units themselves, by step or, if they are shuffled, by pass.
+    """Return the bound of the protected units themselves: of a pass if their path has a shuffle, else of a draw.
+
+    Passes are taken to have the same number of steps in D and D'.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -308,12 +310,9 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
         clip: clipping level, 0 to depth.
         adjacency: relation between D and D'.
         group: the protected units and their placement.
-
-    Returns:
-        An upper bound; passes are taken to have the same number of steps in D and D'.
     """
-    if hierarchy.episodes is not None:
-        member = _member_of_episode(hierarchy.episodes, hierarchy.level(len(path.counts)), path, clip, adjacency)
+    if (built := hierarchy.episodes) is not None:
+        member = _member_of_episode(built, path, hierarchy.level(len(path.counts)).count, clip, adjacency)
         return PhaseBound(bound=member.bound(revealed_count_distributions(hierarchy, path, clip=clip, group=group)))
     shuffled = is_shuffled(path)
     # A group can be in several batches of a pass, and their vectors count separately even if each batch is one vector.
@@ -324,7 +323,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return a phase bound from that of a draw: longer-held ancestors' draws are public, capped ones averaged over.
+    """Return a phase bound from that of a draw, where draws of ancestors that are held for longer are public.
 
     Args:
         hierarchy: levels and schemes.
@@ -382,7 +381,7 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
 def _draw_bound(
     hierarchy: Hierarchy, path: Path, clip_and_counted_level: tuple[int, int], adjacency: Adjacency, group: Group
 ) -> Bound:
-    """Return the bound of one draw: of a group, or with replacement, by the law of how many members are drawn."""
+    """Return one unit's bound of one draw; for groups and with replacement by the law of how many members are drawn."""
     clip, counted_level = clip_and_counted_level
     if group.size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
         return single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -392,24 +391,28 @@ def _draw_bound(
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return what a drawn member, or one of its counted contributions, changes: one vector if clipped from above."""
+    """Return the effect of a drawn member, or of one contribution of it if these are counted."""
     if clip < len(path.counts):
-        above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
-        return Member(own=1, stand_in=1, adjacency=above)
+        return _member_of_vector(adjacency)
     replaced = isinstance(path.schemes[-1], (Fixed, WithReplacement))
     own = 1 if is_counted else path.contributions[-1]
     return Member(own=own, stand_in=path.siblings[-1] if replaced else None, adjacency=adjacency)
 
 
-def _member_of_episode(built: Episodes, level: Level, path: Path, clip: int, adjacency: Adjacency) -> Member:
-    """Return how one task with a unit of the protected `level` changes the sum; by one vector if clipped as a task."""
+def _member_of_vector(adjacency: Adjacency) -> Member:
+    """Return the effect of a member on a vector clipped above it, which turns around; zero-out is as replace-one."""
+    is_removed = adjacency is Adjacency.ADD_REMOVE
+    return Member(own=1, stand_in=1, adjacency=adjacency if is_removed else Adjacency.REPLACE_ONE)
+
+
+def _member_of_episode(built: Episodes, path: Path, max_count: int, clip: int, adjacency: Adjacency) -> Member:
+    """Return the effect of one task with the protected class or record, whose level has up to `max_count` units."""
     is_class = len(path.counts) == 1
-    if clip < 2:
-        removed = is_class and adjacency is Adjacency.ADD_REMOVE  # without the class: any other task
-        return Member(own=1, stand_in=1, adjacency=adjacency if removed else Adjacency.REPLACE_ONE)
+    if clip < 2:  # without its class a task is any other task
+        return _member_of_vector(adjacency if is_class else Adjacency.REPLACE_ONE)
     own, taken = (built.records, built.ways) if is_class else (1, built.records)
     # A task that takes all classes, or all records, leaves no other unit to take the place of a missed one.
-    return Member(own=own, stand_in=None if taken == level.count else own, adjacency=adjacency)
+    return Member(own=own, stand_in=None if taken == max_count else own, adjacency=adjacency)
 
 
 # Poisson batches that are cut at random to a maximum: whether the other units alone fill the batch is revealed. Given
@@ -442,10 +445,7 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
 
 def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
-    """Return (probability, schemes by level) for each combination of capped draws that are full or not.
-
-    A capped draw after the first `_MAX_AVERAGED` counts as always full, at the Poisson rate, which costs no less.
-    """
+    """Return (probability, schemes by level) by whether the first 3 capped draws are full; further ones always are."""
     outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]
     capped = 0
     for scheme, *counts in zip(path.schemes, path.counts, path.max_counts, strict=True):
@@ -458,7 +458,7 @@ def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
 
 
 def _capped_cases(scheme: CappedPoisson, min_count: int, max_count: int) -> list[tuple[Fraction, Scheme]]:
-    """Return (probability > 0, scheme) of a capped draw with room (Poisson), surely full, and perhaps full."""
+    """Return (probability, scheme) of a capped draw with room, surely full, perhaps full; the last alone if costly."""
     rate, cap = scheme.probability, scheme.max_batch_size
     few, many = full_batch(min_count - 1, rate, cap), full_batch(max_count - 1, rate, cap)
     if few is None or many is None:

@@ -50,23 +50,25 @@ class ContributionLaws(NamedTuple):
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return one unit's bound, averaged over its random contributions; (K) with the largest if certain or costly.
+    """Return one unit's bound by the law of its contributions; (K) with the most if they are certain or costly.
 
     Args:
         hierarchy: levels and schemes.
         path: the path to the unit; all draws have one redraw period.
         clip: clipping level, 0 to depth.
         adjacency: relation between D and D'.
+
+    Returns:
+        (K) if nothing but the draw is random; a CountPair for an outermost unit without stand-ins; else an Average.
     """
-    bound = path_bound(path, clip=clip, adjacency=adjacency)
     laws = _random_contributions(hierarchy, path, clip)
     is_fixed = isinstance(path.schemes[-1], Fixed)
     if laws is not None and len(path.counts) == 1 and not is_fixed:
-        return _outermost_unit_bound(path, laws.own, adjacency) or bound
+        return _outermost_unit_bound(path, laws.own, adjacency) or path_bound(path, clip=clip, adjacency=adjacency)
     few = None if laws is None else _few_single_counts(laws, is_fixed=is_fixed)
-    cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), few)
+    cases = _unit_cases(hierarchy, path, few, clip=clip, adjacency=adjacency)
     if len(cases) == 1 and cases[0].is_sure:
-        return bound
+        return path_bound(path, clip=clip, adjacency=adjacency)
     return Average(parts=largest_surroundings(path, clip=clip).parts(cases))
 
 
@@ -108,8 +110,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
     if laws is not None:
         is_paired = isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE
         laws = _few_averaged_counts(laws, is_paired=is_paired)
-    bound = path_bound(path, clip=clip, adjacency=adjacency)
-    cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), laws)
+    cases = _unit_cases(hierarchy, path, laws, clip=clip, adjacency=adjacency)
     try:
         around = surroundings(hierarchy, path, clip=clip, max_mates=_MAX_PARTS // len(cases))
         return largest if around.is_certain else MatesAverage(parts=around.parts(cases), largest=largest)
@@ -127,7 +128,7 @@ def _few_averaged_counts(laws: ContributionLaws, *, is_paired: bool) -> Contribu
 def hidden_unit_bound(
     hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int
 ) -> StepBound | MatesAverage:
-    """Return a unit's bound (K*) with hidden draws, in changed units, averaged over mates if random and cheap.
+    """Return (K*) of a unit whose draws are hidden, in numbers of changed units; averaged over random mates if cheap.
 
     A missed ancestor exchanges the units drawn under it for those of its stand-in; a pair exchanged is one change.
 
@@ -143,19 +144,19 @@ def hidden_unit_bound(
     Source: docs/theory.md, Theorem 8.7.
     """
     unit, case = len(path.counts), _case_in_changes(path, adjacency)
-    ((_, largest),) = largest_surroundings(path, clip=unit).parts([case], exchange=max)
+    ((_, largest),) = largest_surroundings(path, clip=unit).parts([case], exchange_distance=max)
     with allowance(_MATES_WORK), suppress(WorkExceededError):
         if max_mates:
             # Without the levels below: a drawn unit counts, whether or not anything of it is drawn.
             down_to_unit = replace(hierarchy, levels=hierarchy.levels[:unit], tree=None)
             around = surroundings(down_to_unit, path, clip=unit, max_mates=max_mates)
-            parts = around.parts([case], exchange=max)
+            parts = around.parts([case], exchange_distance=max)
             return largest if around.is_certain else MatesAverage(parts=parts, largest=largest)
     return largest
 
 
 def _case_in_changes(path: Path, adjacency: Adjacency) -> UnitCase:
-    """Return the only case of a unit of one change, in which it and a stand-in of a fixed draw are exchanged as one."""
+    """Return the only case of a unit where distances count changed units; an exchange with a stand-in is 1 change."""
     may_stand_in = isinstance(path.schemes[-1], Fixed)
     replaced, removed = adjacency is Adjacency.REPLACE_ONE, adjacency is Adjacency.ADD_REMOVE
     return UnitCase(
@@ -164,7 +165,7 @@ def _case_in_changes(path: Path, adjacency: Adjacency) -> UnitCase:
         shift=1,
         contents=1,
         contents_swapped=int(replaced or (removed and may_stand_in)),
-        near=((path.missed(len(path.counts)), 1, int(replaced or (may_stand_in and not removed))),),
+        near=(MissedBatch(path.missed(len(path.counts)), 1, int(replaced or (may_stand_in and not removed))),),
         is_sure=True,
     )
 
@@ -185,17 +186,13 @@ def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> Contri
 
 
 def _unit_cases(
-    hierarchy: Hierarchy,
-    path: Path,
-    bound: StepBound,
-    clip_and_adjacency: tuple[int, Adjacency],
-    laws: ContributionLaws | None,
+    hierarchy: Hierarchy, path: Path, laws: ContributionLaws | None, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the cases over which a unit's bound (K) is averaged, by the laws of its and a stand-in's contributions.
+    """Return the cases over which (K) of a unit is averaged: by `laws`, or by whether it is alone in a clipped vector.
 
-    Without laws, and clipped from above, contributions are at their largest.
+    Without laws a unit that is not clipped from above has one case.
     """
-    clip, adjacency = clip_and_adjacency
+    bound = path_bound(path, clip=clip, adjacency=adjacency)
     if clip < len(path.counts):
         return _cases_below_clipping_level(hierarchy, path, bound, clip=clip, adjacency=adjacency)
     if laws is None:
@@ -206,7 +203,7 @@ def _unit_cases(
 
 
 def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the only case of a unit with its largest contributions, in D' those of it or of what takes its place."""
+    """Return the only case of a unit when it and what takes its place in D' make their largest contributions."""
     own = path.contributions[-1]
     if adjacency is Adjacency.REPLACE_ONE:
         swapped = own
@@ -225,15 +222,15 @@ def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCas
 
 
 def _missed_from(bound: StepBound, number: int) -> tuple[MissedBatch, ...]:
-    """Return the batches of (K) that miss the unit, but of its ancestors none above level `number`."""
-    above = number - 1
-    return tuple(zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True))
+    """Return the batches of (K) that miss the unit of level `number` or one below it on the path."""
+    batches = zip(bound.missed, bound.distances, bound.distances_swapped, strict=True)
+    return tuple(MissedBatch(*batch) for batch in batches)[number - 1 :]
 
 
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return an upper law of a drawn member's contributions; None if each must count with the most.
+    """Return an upper law of a drawn member's contributions, 0 or 1 if clipped from above; None to count the most.
 
     Args:
         hierarchy: levels and schemes.
@@ -242,9 +239,9 @@ def member_contribution_distribution(
         adjacency: relation between D and D'.
 
     Returns:
-        Below the clipping level (clip < unit) the law of whether the member holds any drawn record: 0 or 1. None where
-        the number is not random or not known, another unit may take the member's place, or draws are with replacement
-        or build episodes.
+        Clipped from above (clip < unit), the law of whether the member holds any drawn record. None where the number is
+        not random or not known, another unit may take the member's place, or draws are with replacement or build
+        episodes.
     """
     unit = len(path.counts)
     if _counts_empty_members(hierarchy, path, clip, adjacency):
@@ -258,7 +255,7 @@ def member_contribution_distribution(
 
 
 def _counts_empty_members(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency) -> bool:
-    """Return True if drawn members that may be empty must still count in full."""
+    """Return True for episodes, replacement, and stand-ins that even an empty member keeps out: it counts in full."""
     if hierarchy.episodes is not None or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
         return True
     # A member under a fixed draw keeps a stand-in out even where it is empty itself: the mean moves all the same.
@@ -279,8 +276,8 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a UnitCase for each number h of a unit's contributions, given h >= 1; an empty unit counts as missed."""
-    # The batches that miss the unit differ from D's by h and by what stands in for it, those that hold it empty by h.
+    """Return a UnitCase for each number h >= 1 of the unit's contributions; a unit drawn empty counts as missed."""
+    # Missed batches differ from D's by h and by each number that a stand-in contributes; those that hold it empty by h.
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     return [
         UnitCase(
@@ -290,8 +287,8 @@ def _cases_by_own_counts(
             contents=h,
             contents_swapped=h if replaced else 0,
             near=(
-                *((bound.missed[-1] * p, h + m, h + m if replaced else m) for m, p in stand_in.items()),
-                (bound.inclusion * (1 - nonempty), h, h if replaced else 0),
+                *(MissedBatch(bound.missed[-1] * p, h + m, h + m if replaced else m) for m, p in stand_in.items()),
+                MissedBatch(bound.inclusion * (1 - nonempty), h, h if replaced else 0),
             ),
         )
         for h, chance in own.items()
@@ -308,7 +305,7 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
             shift=x + y,
             contents=x,
             contents_swapped=y,
-            near=tuple((bound.missed[-1] * share, x + m, 0) for m, share in stand_in.items()),
+            near=tuple(MissedBatch(bound.missed[-1] * share, x + m, 0) for m, share in stand_in.items()),
         )
         for x, p in own.items()
         for y, q in stand_in.items()
@@ -319,7 +316,7 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the cases of a unit that is clipped with others: one, or two if a removed unit may be alone there."""
+    """Return the cases of a unit in a clipped vector: beside other records and, for a removed one, perhaps alone."""
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
         bound = _with_empty_as_missed(bound, nonzero_probability(law))
@@ -332,9 +329,7 @@ def _cases_below_clipping_level(
         near=_missed_from(bound, max(clip, 1)),
         is_sure=law is None,
     )
-    if adjacency is not Adjacency.ADD_REMOVE:
-        return [beside_others]
-    alone = _chance_of_being_alone(hierarchy, path, clip)
+    alone = _chance_of_being_alone(hierarchy, path, clip) if adjacency is Adjacency.ADD_REMOVE else Fraction(0)
     if alone < _NEGLECTED_CHANCE:
         return [beside_others]
     near = _missed_when_alone(hierarchy, path, bound, clip)
@@ -346,7 +341,7 @@ def _cases_below_clipping_level(
 
 
 def _with_empty_as_missed(bound: StepBound, nonempty: Fraction) -> StepBound:
-    """Return (K) in which a drawn unit counts as missed with probability 1 - `nonempty`."""
+    """Return (K) in which a drawn unit that is empty, with probability 1 - `nonempty`, counts as missed."""
     empty = bound.inclusion * (1 - nonempty)
     missed = (*bound.missed[:-1], bound.missed[-1] + empty)
     return replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
@@ -365,7 +360,7 @@ def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fract
 
 
 def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
-    """Return a lower bound on Pr[no other drawn unit has a record] for Poisson and fixed draws; 0 for other ones."""
+    """Return a lower bound on Pr[no other drawn unit has a record] for Poisson, fixed and full draws; 0 for others."""
     # With replacement the unit may be drawn again, and a batch of a pass depends on its order: 0 bounds those.
     match scheme:
         case Poisson(probability=rate):
@@ -379,16 +374,16 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
 
 
 def _missed_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> tuple[MissedBatch, ...]:
-    """Return the missed batches of a removed unit alone in its clipping unit; an ancestor may have a stand-in."""
+    """Return the batches that miss a removed unit or an ancestor down from `clip`, if it alone fills its vector."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
-    terms: list[MissedBatch] = []
+    batches: list[MissedBatch] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction
     # reversal, from 2 to 1; a stand-in of an ancestor may still hold a record.
     for number in range(max(clip, 1), unit + 1):
         chance = bound.missed[number - 1]
         if number < unit and isinstance(path.schemes[number - 1], Fixed):
             nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
-            terms += [(chance * nonempty, 2, 1), (chance * (1 - nonempty), 1, 0)]
+            batches += [MissedBatch(chance * nonempty, 2, 1), MissedBatch(chance * (1 - nonempty), 1, 0)]
         else:
-            terms.append((chance, 1, 0))
-    return tuple(terms)
+            batches.append(MissedBatch(chance, 1, 0))
+    return tuple(batches)

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import (
@@ -33,7 +34,7 @@ from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
 def averaged_group_bound(
     hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
 ) -> MatesAverage | None:
-    """Return a group's bound averaged over the other units drawn; None if these are certain or no member is ever drawn.
+    """Return a group's bound averaged over what non-members contribute; None if that is certain or no member is drawn.
 
     Args:
         hierarchy: levels and schemes; the clipping level is the protected one or below.
@@ -77,6 +78,14 @@ def _outermost_stand_in_distribution(hierarchy: Hierarchy, path: Path, clip: int
     return few_counts(law) if law else {largest: Fraction(1)}
 
 
+class _Exchange(NamedTuple):
+    """The probability of a missed batch, what comes in it for the units drawn, and the largest distance to it."""
+
+    chance: Fraction
+    coming: int
+    max_distance: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class _BesideMembers:
     """A group, and what is drawn beside its members in their outermost units, or in exchange for these.
@@ -97,53 +106,50 @@ class _BesideMembers:
     stand_in: CountDistribution
     is_equal: bool
 
-    def bounds(self, drawn: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, StepBound]]:
-        """Yield (share, (K)) for the numbers drawn, one for each number that non-members contribute beside them.
+    def bounds(self, units_and_members: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, StepBound]]:
+        """Yield (share, (K)) given the numbers drawn, for each number that non-members in drawn units contribute.
 
         Args:
-            drawn: (g, h).
+            units_and_members: (g, h), numbers of outermost units of the group and of members in the batch.
             hidden: law of (g, h), with the probabilities of what is missed.
         """
-        (g, h), member, max_each = drawn, self.member, self.path.contributions[0]
-        unlike = member.stand_in or 0 if member.adjacency is Adjacency.ADD_REMOVE else 0
-        own_swapped = member.own if member.adjacency is Adjacency.REPLACE_ONE else unlike
-        exchanges = [*self._exchanges(drawn, hidden)]
+        (g, h), member, max_each = units_and_members, self.member, self.path.contributions[0]
+        own_swapped = self._own_in_neighbour()
+        exchanges = [*self._without_units(g, hidden), *self._without_members(units_and_members, hidden)]
         for number, share in _sum_of_few(self.others, g).items():
-            ahead, swapped = (min(h * own + number, g * max_each) for own in (member.own, own_swapped))
+            leaving, swapped = (min(h * own + number, g * max_each) for own in (member.own, own_swapped))
             bound = StepBound(
                 inclusion=hidden.inclusion,
                 shift=min(h * member.shift, 2 * max_each * g),
                 missed=tuple(chance for chance, _, _ in exchanges),
-                distances=tuple(min(ahead + coming, cap) for _, coming, cap in exchanges),
+                distances=tuple(min(leaving + coming, cap) for _, coming, cap in exchanges),
                 distances_swapped=tuple(min(swapped + coming, cap) for _, coming, cap in exchanges),
             )
             yield share, bound
 
-    def _exchanges(self, drawn: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, int, int]]:
-        """Yield (chance, contributions that come, largest distance) of each batch that misses the units drawn."""
-        g, _ = drawn
-        for coming, p in _sum_of_few(self.stand_in, g).items():
-            yield hidden.missed[0] * p, coming, sys.maxsize
-        leaving, largest_redrawn = self._max_leaving(g), self._largest_redrawn(drawn)
-        for coming, p in self._redrawn(drawn).items():
-            yield hidden.missed[1] * p, leaving + coming, largest_redrawn
+    def _own_in_neighbour(self) -> int:
+        """Return the most that D' contributes in a member's place: its own if replaced, a stand-in's if removed."""
+        if self.member.adjacency is Adjacency.REPLACE_ONE:
+            return self.member.own
+        return self.member.stand_in or 0 if self.member.adjacency is Adjacency.ADD_REMOVE else 0
 
-    def _largest_redrawn(self, drawn: tuple[int, int]) -> int:
-        """Return the largest distance from a batch of (g, h) to one with the group's units and none of the members."""
-        return missed_distances(self.path, self.placement, self.member, drawn)[1]
+    def _without_units(self, drawn_units: int, hidden: HiddenDraws) -> Iterator[_Exchange]:
+        """Yield the exchanges of the units drawn for as many stand-ins, in a batch without any unit of the group."""
+        for coming, p in _sum_of_few(self.stand_in, drawn_units).items():
+            yield _Exchange(hidden.missed[0] * p, coming, sys.maxsize)
 
-    def _redrawn(self, drawn: tuple[int, int]) -> CountDistribution:
-        """Return an upper law of what the group's units contribute when they are redrawn without the members.
-
-        It is the largest number alone if one unit holds all members and these lie directly in it.
-        """
+    def _without_members(self, units_and_members: tuple[int, int], hidden: HiddenDraws) -> Iterator[_Exchange]:
+        """Yield the exchanges of the units drawn for units of the group, in a batch that holds these and no member."""
+        cap = missed_distances(self.path, self.placement, self.member, units_and_members)[1]
         redrawn = _redrawn_distribution(self.others, self.stand_in, len(self.placement))
         if len(self.placement) == 1 and len(self.path.counts) == 2:  # members are exchanged for others of their unit
-            return {self._largest_redrawn(drawn): Fraction(1)}
-        return redrawn
+            redrawn = {cap: Fraction(1)}
+        max_leaving = self._max_leaving(units_and_members[0])
+        for coming, p in redrawn.items():
+            yield _Exchange(hidden.missed[1] * p, max_leaving + coming, cap)
 
     def _max_leaving(self, drawn_units: int) -> int:
-        """Return the most that units drawn in place of the group's other units contribute; 0 unless drawn fixed."""
+        """Return the most that stand-ins of the group's undrawn units contribute; 0 unless the draw is fixed."""
         # They are those of the batch: nothing hides them. A part with more than MAX_UNITS_APART units, or of frames of
         # unknown size, stands for fewer of the group too.
         max_number = self.path.siblings[0] if isinstance(self.path.schemes[0], Fixed) else 0
@@ -153,7 +159,7 @@ class _BesideMembers:
 def _others_distribution(
     hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
 ) -> CountDistribution:
-    """Return an upper law of what non-members contribute in one outermost unit that holds members."""
+    """Return an upper law of what non-members contribute in one drawn outermost unit that holds members."""
     # From the members' level outwards; units that hold members count as drawn.
     occupied = _most_occupied_in_a_frame(placement, unit)
     law: CountDistribution = {0: Fraction(1)}
@@ -163,21 +169,21 @@ def _others_distribution(
     return few_counts(law)
 
 
-def _drawn_beside_members(hierarchy: Hierarchy, number: int, unit: int, clip: int) -> CountDistribution:
-    """Return an upper law of what non-members contribute that level `number` draws in a frame with members."""
+def _drawn_beside_members(hierarchy: Hierarchy, number: int, unit_level: int, clip: int) -> CountDistribution:
+    """Return an upper law of what a frame's draw at level `number` contributes; a Poisson draw of members omits one."""
     # No unit counts as missing for those that hold members, but in a Poisson draw of the members themselves, of whom
     # each frame holds one or more.
     level = hierarchy.level(number)
-    full = math.prod(each.max_drawn for each in hierarchy.levels[number:clip])
-    each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=full)
-    sum_of_draw = mates_sum if number == unit and isinstance(level.scheme, Poisson) else drawn_sum
-    return few_counts(sum_of_draw(level, level.count, each or {full: Fraction(1)}))
+    max_each = math.prod(each.max_drawn for each in hierarchy.levels[number:clip])
+    each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
+    sum_of_draw = mates_sum if number == unit_level and isinstance(level.scheme, Poisson) else drawn_sum
+    return few_counts(sum_of_draw(level, level.count, each or {max_each: Fraction(1)}))
 
 
-def _most_occupied_in_a_frame(placement: tuple[Placement, ...], unit: int) -> list[int]:
-    """Return, by level, the most units of one frame that hold members; 1 at the first and last level."""
-    frames, occupied = list(placement), [1] * unit
-    for number in range(1, unit - 1):
+def _most_occupied_in_a_frame(placement: tuple[Placement, ...], unit_level: int) -> list[int]:
+    """Return, for levels 1 to `unit_level`, the most units of one frame that hold members; 1 at the first and last."""
+    frames, occupied = list(placement), [1] * unit_level
+    for number in range(1, unit_level - 1):
         inner = [frame for frame in frames if isinstance(frame, tuple)]
         occupied[number] = max(map(len, inner))
         frames = [each for frame in inner for each in frame]
@@ -185,7 +191,7 @@ def _most_occupied_in_a_frame(placement: tuple[Placement, ...], unit: int) -> li
 
 
 def _redrawn_distribution(others: CountDistribution, stand_in: CountDistribution, occupied: int) -> CountDistribution:
-    """Return a coarse upper law of the sum of `occupied` units, each at least as large as in either law."""
+    """Return a coarse upper law of the sum of `occupied` units, each of a law that is above both."""
     # Of each unit it is what it holds beside members, or what a unit without members holds: a law above both.
     above: CountDistribution = {}
     tail = Fraction(0)

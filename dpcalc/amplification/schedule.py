@@ -113,15 +113,20 @@ def step_counts(release: Release) -> dict[Curve, int]:
 
 
 def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return steps under a public draw as one step: a mixture of profiles if possible; {} at rate 0, all at rate 1."""
-    # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
-    # they are composed, so that accountants mix the draw in afterwards.
+    """Return {all steps under a public draw as one: 1}; unchanged at rate 1, {} if there are none or at rate 0."""
     if rate in {0, 1} or not counts:
         return counts if rate else {}
+    return {_step_under_public_draw(counts, rate): 1}
+
+
+def _step_under_public_draw(counts: dict[Curve, int], rate: float) -> PublicMixture | RevealedSubsample:
+    """Return one step that makes these with probability `rate`: a PublicMixture for one profile, occurring once."""
+    # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
+    # they are composed, so that accountants mix the draw in afterwards.
     ((curve, count), *more) = counts.items()
     if not more and count == 1 and isinstance(curve, PrivacyProfile):
-        return {PublicMixture(weights=(rate,), profiles=(curve,)): 1}
-    return {RevealedSubsample(rate=rate, counts=tuple(counts.items())): 1}
+        return PublicMixture(weights=(rate,), profiles=(curve,))
+    return RevealedSubsample(rate=rate, counts=tuple(counts.items()))
 
 
 # PATE: the answers of teachers, whatever the votes are (docs/theory.md, Theorem 12.1)
@@ -146,7 +151,7 @@ def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
 
 
 def query_release(mechanism: PateMechanism, *, group_size: int, queries: int) -> Release:
-    """Return the release of `queries` answers of PATE teachers, which holds in both directions.
+    """Return `queries` repeats of the curves that dominate one answer of PATE teachers, in either direction.
 
     Args:
         mechanism: how each query is answered.
@@ -342,7 +347,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound by pass: a sure shift by its distance if a pass holds all units, else that of its random draw.
+    """Return `phase_bound` by pass: a sure shift by the pass's distance if a pass holds all units, else its own bound.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -367,7 +372,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
 
 
 def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
-    """Return an upper bound on the sum over a pass of squared distances in clip norms between batches of D and D'."""
+    """Return an upper bound on the sum, over batches of a pass, of the squared distance (clip norms) of D and D'."""
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
     # the sum of their squared distances.
     is_clipped_above = clip < len(path.counts)
@@ -421,7 +426,7 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
-    """Return, not raise, the InputError for passes that a removal shortens, with ways out; TypeError if not shuffled.
+    """Return the InputError for a shuffled level whose passes lose a step to a removal, with remedies in its message.
 
     Args:
         hierarchy: levels and schemes.
@@ -446,7 +451,7 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
 
 
 def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield in words what keeps a shuffle from losing a step: `drop_last` flipped, and the nearest batch size."""
+    """Yield each change that keeps a shuffle from losing a step: `drop_last` flipped, and the nearest batch size."""
     other = replace(scheme, drop_last=not scheme.drop_last)
     if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,14 @@ from dpcalc.work import ELEMENT, spend
 Pairs = Callable[[int], Atoms]
 """From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
 
-_PositiveLosses = tuple[Array, Array, float]  # (losses > 0, log P mass of each, infinity mass) of one direction
+
+class _PositiveLosses(NamedTuple):
+    """The finite losses > 0 of one direction P||Q, the log of the P mass of each, and the P mass at loss infinity."""
+
+    losses: Array
+    log_masses: Array
+    infinity_mass: float
+
 
 _LARGE = 600.0  # log ratio above which expm1 is not taken: e^709 overflows a float
 _MOST_ODDS = Fraction(10**300)  # of being missed, as a float; fewer make a loss larger
@@ -62,13 +70,12 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
 
 def _join_directions(own: _PositiveLosses, other: _PositiveLosses) -> Atoms:
     """Return atoms with the losses > 0 of `own`, the negated ones of `other`, and all other mass at loss 0."""
-    losses, logs, infinity_mass = own
-    against, weights, other_infinite = other
-    return glued((logs, losses), (weights, -against), infinity_mass=infinity_mass, only_other=other_infinite)
+    ahead, against = (own.log_masses, own.losses), (other.log_masses, -other.losses)
+    return glued(ahead, against, infinity_mass=own.infinity_mass, only_other=other.infinity_mass)
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _PositiveLosses:
-    """Return the losses > 0 of (K*) in one direction, an upper bound over all joint laws of its likelihood ratios."""
+    """Return the losses > 0 of (K*) in one direction, at their largest over joint laws of its likelihood ratios."""
     # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j, with v_j missed and M_j at `distances`.
     # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable
     # (`comonotone_coupling`): no other joint law of ratios with these marginals has a larger expectation in (K*).
@@ -81,7 +88,7 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _P
     above = losses > 0
     logs = widths[above] + log_eta + log_p[above]
     infinite = np.isinf(losses[above])
-    return losses[above][~infinite], logs[~infinite], float(np.exp(logs[infinite]).sum())
+    return _PositiveLosses(losses[above][~infinite], logs[~infinite], float(np.exp(logs[infinite]).sum()))
 
 
 def _missed_losses(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) -> tuple[Array, Array]:
@@ -109,27 +116,27 @@ def _gap_to_1(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) ->
 
 
 def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return the losses > 0 of D||D', where D draws a random number H of members and D' has none of them."""
+    """Return upper bounds on the losses > 0 of D||D', where D draws H members at random and D' has none of them."""
     # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
     counts, none = _chances_and_pairs(bound, pairs)
     widths, columns = comonotone_coupling([from_second(pair) for _, pair in counts])
     losses = _log_mixture(counts, none, columns)
     above = losses > 0
     infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
-    return losses[above], widths[above] + losses[above], infinity_mass
+    return _PositiveLosses(losses[above], widths[above] + losses[above], infinity_mass)
 
 
 def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return the losses > 0 of D'||D, where D draws a random number H of members and D' has none of them."""
+    """Return upper bounds on the losses > 0 of D'||D, where D draws H members at random and D' has none of them."""
     counts, none = _chances_and_pairs(bound, pairs)
     widths, columns = comonotone_coupling([from_first(pair.swapped) for _, pair in counts])
     losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
     above, infinite = (losses > 0) & (losses < np.inf), losses == np.inf
-    return losses[above], widths[above], float(np.exp(widths[infinite]).sum())
+    return _PositiveLosses(losses[above], widths[above], float(np.exp(widths[infinite]).sum()))
 
 
 def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return the losses > 0 of either direction, where H members move D and D' by half the shift to opposite sides."""
+    """Return upper bounds on the losses > 0 of either direction, where each of H members moves D and D' apart."""
     # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
     # one mixture rise those of the other fall.
     counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
@@ -142,11 +149,11 @@ def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
     above = losses > 0
     infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
     infinity_mass += float(np.exp((widths + own)[infinite]).sum())
-    return losses[above], (widths + own)[above], infinity_mass
+    return _PositiveLosses(losses[above], (widths + own)[above], infinity_mass)
 
 
 def _chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[Fraction, Atoms]], float]:
-    """Return (Pr[H = h], pair of h members) for each h >= 1, and log Pr[H = 0], which is -inf if H is never 0."""
+    """Return (Pr[H = h], pair at distance shift * h) for each h >= 1, and log Pr[H = 0], -inf if H is never 0."""
     law = dict(bound.law)
     counts = [(chance, pairs(bound.shift * h)) for h, chance in law.items() if h]
     return counts, log_fraction(law.get(0, Fraction(0)))

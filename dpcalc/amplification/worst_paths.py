@@ -43,7 +43,7 @@ def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[t
 
 
 def _with_mates_of_all(table: PathTable, kept: dict[int, NDArray[np.intp]]) -> PathTable:
-    """Return the table, in which each kept row has the most mates of all rows that it stands for."""
+    """Return the table with all its rows, where each kept row has the most mates of all rows that it stands for."""
     # The order in which rows are left out knows the contributions under each ancestor, not how they are shared out
     # between the levels: a row that is left out may have more mates at some level.
     raised = [mates.copy() for mates in table.mates]
@@ -100,13 +100,16 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
     if table.hierarchies[phase].episodes is not None:  # the smaller a class, the likelier is each of its records
         yield from -table.counts.T
         return
-    for at in range(table.unit):
+    last = table.unit - 1
+    for at in range(last):
         yield from _count_features(table, phase, at)
-        yield from _distance_features(table, phase, at)
+        yield from _missed_ancestor_features(table, phase, at)
+    yield from _count_features(table, phase, last)
+    yield _stand_in_contributions(table, phase, last)
 
 
 def _count_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield the columns of one level's numbers of units with which the cost grows: negated, or both if either may."""
+    """Yield numbers of units with which cost grows: negated, and unnegated if more may cost more; none for Poisson."""
     scheme, counts = table.hierarchies[phase].levels[at].scheme, table.counts[:, at]
     if isinstance(scheme, CappedPoisson):  # neither more units nor fewer always cost less
         yield -counts
@@ -118,15 +121,16 @@ def _count_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]
             yield np.where(is_sampled, counts, _IRRELEVANT)
 
 
-def _distance_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield the most that a stand-in contributes and, above the unit's level, an ancestor that can be missed."""
-    stand_in = np.where(_has_stand_in(table, phase, at), table.siblings[phase][:, at], 0)
-    if at == table.unit - 1:
-        yield stand_in
-        return
-    contributions, is_sampled = table.contributions[phase], _is_sampled(table, phase, at)
+def _missed_ancestor_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
+    """Yield what an ancestor contributes, that without the unit, and what its stand-in does, for draws that miss it."""
+    contributions, stand_in = table.contributions[phase], _stand_in_contributions(table, phase, at)
     for distance in (contributions[:, at], contributions[:, at] - contributions[:, -1], stand_in):
-        yield np.where(is_sampled, distance, _IRRELEVANT)
+        yield np.where(_is_sampled(table, phase, at), distance, _IRRELEVANT)
+
+
+def _stand_in_contributions(table: PathTable, phase: int, at: int) -> IntArray:
+    """Return by path the most that a stand-in drawn at a level contributes; 0 where the level has none."""
+    return np.where(_has_stand_in(table, phase, at), table.siblings[phase][:, at], 0)
 
 
 def _is_sampled(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
