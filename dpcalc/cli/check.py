@@ -220,16 +220,17 @@ def lock(  # noqa: PLR0913  one parameter an option
         old_lock = read_or_new_lock(lock_path(Path.cwd()))
         locked = _cases_to_lock(paths, old_lock, config_reader(context))
         results, new_lock = updated_lock(locked, old_lock, costs=costs)
-    asides: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
     if check:
         results = (*results, *missing_configs(locked, old_lock, config_args=configs or None))
     else:
         results = _without_failures(results)
-        own = new_lock.restricted_to([old_lock.entry_name(case.new) for case in locked if case.new is not None])
-        asides, changed = _write_lock(own, results, removed=set() if configs else {*old_lock.entries} - {*own.entries})
     reports = (Report(format="json" if as_json else "text"),)
     answer = gate_answer("lock", results, reports=reports, verbose=verbose)
+    if check:
+        return answer
+    own = new_lock.restricted_to([old_lock.entry_name(case.new) for case in locked if case.new is not None])
+    removed = set() if configs else {*old_lock.entries} - {*own.entries}
+    asides, changed = _write_lock(own, results, removed=removed)
     return replace(answer, asides=(*answer.asides, *asides), changed=(*answer.changed, *changed))
 
 
@@ -255,32 +256,31 @@ def _without_failures(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write the new entries to dpcalc.lock if all configs passed, and return (remarks, files written).
-
-    Args:
-        own: has the entries of the given configs only.
-        results: of these configs.
-        removed: names of entries to drop; all others stay, also those that another process has just written.
-    """
-    from dpcalc.config.files import create, exclusive_lock, save
+    """Update the entries of `own` in dpcalc.lock, if all results passed, and return (remarks, files written)."""
     from dpcalc.config.source import visible
-    from dpcalc.gate.lock import Lock, read_or_new_lock
     from dpcalc.gate.verdict import Verdict
-    from dpcalc.report.gate import lock_text
 
     shown = visible(os.path.relpath(own.path))
     if any(result.verdict is not Verdict.PASSED for result in results):
         return (f"error: {shown} is not written: not every config has a cost",), ()
+    _update_lock_file(own, removed=removed)
+    notes = tuple(f"note: removed the entry of {visible(name)}" for name in sorted(removed))
+    return (*notes, f"wrote {shown}"), (own.path,)
+
+
+def _update_lock_file(own: Lock, *, removed: set[str]) -> None:
+    """Add or replace the entries of `own` in its file, drop those with a removed name, and keep all others."""
+    from dpcalc.config.files import create, exclusive_lock, save
+    from dpcalc.gate.lock import Lock, read_or_new_lock
+    from dpcalc.report.gate import lock_text
+
     # Entries are read again under the lock: another process may have written some since the configs were judged.
     with exclusive_lock(own.path):
-        others = {
-            name: entry for name, entry in read_or_new_lock(Path(own.path)).entries.items() if name not in removed
-        }
+        entries = read_or_new_lock(Path(own.path)).entries
+        others = {name: entry for name, entry in entries.items() if name not in removed}
         data = lock_text(Lock(path=own.path, entries=others | dict(own.entries))).encode()
         if not create(own.path, data):
             save(own.path, data)
-    notes = tuple(f"note: removed the entry of {visible(name)}" for name in sorted(removed))
-    return (*notes, f"wrote {shown}"), (own.path,)
 
 
 # `dpcalc explain`: a rule by its code, or the list of all.
