@@ -96,7 +96,7 @@ def _print_json_error(command: str, errors: Sequence[Exception]) -> None:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return True if standard output is for a program: `--json`, or `--report json` without a file."""
+    """Return True if the words ask for JSON on standard output: `--json`, or `--report json` without a file."""
     # The parser may be what failed, so the words themselves are looked at.
     words = list(takewhile(lambda word: word != "--", arguments))
     reports = [word.removeprefix("--report=") for word in words if word.startswith("--report=")]

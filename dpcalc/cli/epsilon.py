@@ -116,7 +116,7 @@ def _checks(composition: Composition, plan: Plan) -> _Checks:
 
 
 def _epsilon_of_several(context: typer.Context, paths: tuple[str, ...]) -> _Answer:
-    """Return the answer on all configs that have one, with the errors of the others."""
+    """Return the answer on all configs that have one, with the errors of the others; ExceptionGroup if none has."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, note_texts
     from dpcalc.report.guarantees import config_names
@@ -139,11 +139,7 @@ def _epsilon_of_every_unit(files: tuple[Loaded, ...]) -> _Answer:
 
 
 def _votes_field(loaded: Loaded) -> tuple[Fields, tuple[str, ...]]:
-    """Return (field of the data-dependent cost, warning that it is private), each in a tuple; ((), ()) without votes.
-
-    Raises:
-        InputError: the votes cannot be read or do not fit the config; it begins with the place of `mechanism.votes`.
-    """
+    """Return ((field of the data-dependent cost,), (warning that it is private,)); ((), ()) if no votes apply."""
     aggregation = _aggregation_of_votes(loaded.plan)
     if aggregation is None:
         return (), ()
@@ -154,7 +150,7 @@ def _votes_field(loaded: Loaded) -> tuple[Fields, tuple[str, ...]]:
     try:
         cost = data_dependent_guarantee(aggregation, _votes(loaded), delta=loaded.plan.delta)
         return (votes_field(cost),), (f"warning: {WARNING}",)
-    except InputError as error:
+    except InputError as error:  # votes that cannot be read, or do not fit the config
         place = loaded.mark("mechanism.votes")
         stated_at = "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "
         raise InputError(f"{stated_at}`mechanism.votes`: {error}") from error
@@ -257,7 +253,7 @@ def risk(
     The bounds hold for every attacker and every data set.
     """
     prior_value = options.probability("--prior", prior) or 0.0
-    given_rates = tuple(options.probability("--fpr", rate) or 0.0 for rate in rates or ())
+    given_rates = tuple(sorted({options.probability("--fpr", rate) or 0.0 for rate in rates or ()}))
     baselines = tuple(sorted({options.probability("--baseline", each) or 0.0 for each in given_baselines or ()}))
     loaded = loaded_plan(context)
 
@@ -266,16 +262,12 @@ def risk(
     from dpcalc.planner.search import require_pld_method
     from dpcalc.report.solution import risk_output
 
-    false_positive_rates = tuple(sorted(set(given_rates))) or FALSE_POSITIVE_RATES
+    plan = require_pld_method(loaded.plan)
     result = risk_of(
-        require_pld_method(loaded.plan),
-        prior=prior_value,
-        false_positive_rates=false_positive_rates,
-        baselines=baselines,
+        plan, prior=prior_value, false_positive_rates=given_rates or FALSE_POSITIVE_RATES, baselines=baselines
     )
-    return CommandResult(
-        text=output_text(risk_output(result, loaded), as_json=as_json), asides=remarks(loaded.diagnostics, result.notes)
-    )
+    text = output_text(risk_output(result, loaded), as_json=as_json)
+    return CommandResult(text=text, asides=remarks(loaded.diagnostics, result.notes))
 
 
 # `dpcalc compare`: all accountants and bounds in one table.
