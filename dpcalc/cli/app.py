@@ -3,7 +3,7 @@
 import io
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from itertools import pairwise, takewhile
 from typing import Any, Protocol, TextIO, runtime_checkable
@@ -66,25 +66,23 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_failure(error: Exception, arguments: Sequence[str]) -> int:
-    """Print an exception, or each one of a group, and return the highest exit code.
-
-    With `--json` they are printed as JSON too, unless the output itself failed.
-    """
+    """Print an exception, or each one of a group, with `--json` as JSON too, and return the highest exit code."""
     errors = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
     codes = [_print_error(each) for each in errors]
-    if _wants_json(arguments) and not isinstance(error, OutputError):
+    if isinstance(error, OutputError):  # no JSON where the output itself failed
+        for remark in error.asides:
+            print_remark(remark)
+    elif _wants_json(arguments):
         _print_json_error(_command_name(arguments), errors)
     return max(codes)
 
 
 def _print_error(error: Exception) -> int:
-    """Print an error to standard error, below a traceback if DPCALC_TRACEBACK is set, and return its exit code."""
+    """Print an error, below a traceback if DPCALC_TRACEBACK is set, to standard error, and return its exit code."""
     if os.environ.get("DPCALC_TRACEBACK"):
         print_remark("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)
     print_remark(message)
-    for remark in error.asides if isinstance(error, OutputError) else ():
-        print_remark(remark)
     return code
 
 
@@ -98,7 +96,7 @@ def _print_json_error(command: str, errors: Sequence[Exception]) -> None:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return True if standard output is for a program: `--json`, or `--report json` without a file."""
+    """Return True if the words ask for JSON on standard output: `--json`, or `--report json` without a file."""
     # The parser may be what failed, so the words themselves are looked at.
     words = list(takewhile(lambda word: word != "--", arguments))
     reports = [word.removeprefix("--report=") for word in words if word.startswith("--report=")]
@@ -113,19 +111,26 @@ def _command_name(arguments: Sequence[str]) -> str:
 
 
 def _option_hint(error: UsageError) -> str:
-    """Return a hint line for an option of another tool; "" if there is nothing to say about the option."""
+    """Return a line that says what dpcalc calls an unknown option of another tool; "" if there is nothing to say."""
     with suppress(Exception):  # a hint must not hide the error
-        from dpcalc.config.messages import key_suggestion
-
         option = str(getattr(error, "option_name", ""))
-        meant = key_suggestion("", option.lstrip("-").replace("-", "_"))
-        ours = _flag_of_key(f"{meant.section}.{meant.key}")
         command = getattr(getattr(error, "ctx", None), "command", None)
-        if option and ours and any(ours in parameter.opts for parameter in getattr(command, "params", ())):
-            return f"\n  = dpcalc calls this {ours}"
-        if option and meant.key == "max_grad_norm":
-            return "\n  = dpcalc needs no clip norm: the noise multiplier is relative to it"
+        flags = {flag for parameter in getattr(command, "params", ()) for flag in parameter.opts}
+        hint = _hint_at_own_flag(option, flags) if option else ""
+        return f"\n  = {hint}" if hint else ""
     return ""
+
+
+def _hint_at_own_flag(option: str, flags: Container[str]) -> str:
+    """Return a hint at the one of the flags that means an option, or that clip norms need none; "" for neither."""
+    from dpcalc.config.messages import key_suggestion
+
+    meant = key_suggestion("", option.lstrip("-").replace("-", "_"))
+    own_flag = _flag_of_key(f"{meant.section}.{meant.key}")
+    if own_flag in flags:
+        return f"dpcalc calls this {own_flag}"
+    is_clip_norm = meant.key == "max_grad_norm"
+    return "dpcalc needs no clip norm: the noise multiplier is relative to it" if is_clip_norm else ""
 
 
 def _flag_of_key(key: str) -> str:
@@ -161,7 +166,7 @@ def _result(arguments: Sequence[str]) -> CommandResult:
 
 
 def _result_by_typer(command: Any, arguments: Sequence[str]) -> CommandResult:  # noqa: ANN401  Typer's class of groups is private
-    """Return the result of a command run by Typer, empty if it printed help; KeyboardInterrupt if it is interrupted."""
+    """Run a command by Typer and return its result, empty if Typer itself answered; KeyboardInterrupt if stopped."""
     import typer
 
     try:
@@ -174,7 +179,7 @@ def _result_by_typer(command: Any, arguments: Sequence[str]) -> CommandResult:  
 
 
 def _result_of_exit(code: object) -> CommandResult:
-    """Return an empty result if Typer exits; BrokenPipeError if that means that the reader is gone."""
+    """Return an empty result for an exit of Typer, code 0 or 1; BrokenPipeError for 1 unless it completes a word."""
     # Typer leaves so when the reader of its help is gone, and after shell completion.
     if code and COMPLETING not in os.environ:
         raise BrokenPipeError from None
@@ -190,12 +195,7 @@ def _result_of_code(code: int | None) -> CommandResult:
 
 
 def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  likewise
-    """Return the result of `[COMMAND] --help` and `explain [CODE]` without Typer's parser; None for other arguments.
-
-    Args:
-        command: the Typer group of all commands.
-        arguments: the words after `dpcalc`.
-    """
+    """Return the result of `[COMMAND] --help` and `explain [CODE]` without Typer's parser; None for other arguments."""
     # Typer converts every option with pydantic, whose import takes longer than all else that these two need.
     *words, last = arguments or ("",)
     if last in command.context_settings.get("help_option_names", ()):

@@ -139,26 +139,30 @@ def diff(  # noqa: PLR0913  one parameter an option
     from dpcalc.cli.progress import costs_in_time
     from dpcalc.config.source import Severity
     from dpcalc.gate.check import diff as results_of
-    from dpcalc.gate.diff import cases, two_files
-    from dpcalc.gate.policy import Scope, with_scope_problems
+    from dpcalc.gate.policy import with_scope_problems
 
     chosen_reports = reports(report or (), as_json=as_json)
     with costs_in_time(timeout, memory_limit) as costs:
         before = options.revision(base)
-        reader = config_reader(context, base=before)
-        if before:
-            scope = _announced_scope(configs, before)
-            compared = cases(scope.paths, reader)
-        elif configs is not None and len(configs) == 2:
-            scope = Scope(paths=(configs[1],))
-            compared = (two_files(configs[0], configs[1], reader),)
-        else:
-            raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
+        compared, scope = _cases_to_compare(configs, before, config_reader(context, base=before))
         results = with_scope_problems(results_of(compared, costs=costs), scope, severity=Severity.WARNING)
         if not results:
             raise InputError(f"nothing to compare: {_nothing_found(before)}")
         answer = gate_answer("diff", results, reports=chosen_reports, verbose=verbose)
     return _with_exit_zero(answer) if exit_zero else answer
+
+
+def _cases_to_compare(configs: Sequence[str] | None, base: str, reader: ConfigReader) -> tuple[tuple[Case, ...], Scope]:
+    """Return each config beside its version in `base`, or without a base two configs; InputError if not two."""
+    from dpcalc.gate.diff import cases, two_files
+    from dpcalc.gate.policy import Scope
+
+    if base:
+        scope = _announced_scope(configs, base)
+        return cases(scope.paths, reader), scope
+    if configs is None or len(configs) != 2:
+        raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
+    return (two_files(configs[0], configs[1], reader),), Scope(paths=(configs[1],))
 
 
 # `dpcalc validate`: check that configs are well-formed.
@@ -220,16 +224,17 @@ def lock(  # noqa: PLR0913  one parameter an option
         old_lock = read_or_new_lock(lock_path(Path.cwd()))
         locked = _cases_to_lock(paths, old_lock, config_reader(context))
         results, new_lock = updated_lock(locked, old_lock, costs=costs)
-    asides: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
     if check:
         results = (*results, *missing_configs(locked, old_lock, config_args=configs or None))
     else:
         results = _without_failures(results)
-        own = new_lock.restricted_to([old_lock.entry_name(case.new) for case in locked if case.new is not None])
-        asides, changed = _write_lock(own, results, removed=set() if configs else {*old_lock.entries} - {*own.entries})
     reports = (Report(format="json" if as_json else "text"),)
     answer = gate_answer("lock", results, reports=reports, verbose=verbose)
+    if check:
+        return answer
+    new = new_lock.restricted_to([old_lock.entry_name(case.new) for case in locked if case.new is not None])
+    removed = set() if configs else {*old_lock.entries} - {*new.entries}
+    asides, changed = _write_lock(new, results, removed=removed)
     return replace(answer, asides=(*answer.asides, *asides), changed=(*answer.changed, *changed))
 
 
@@ -254,33 +259,32 @@ def _without_failures(results: Sequence[Result]) -> tuple[Result, ...]:
     )
 
 
-def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write the new entries to dpcalc.lock if all configs passed, and return (remarks, files written).
-
-    Args:
-        own: has the entries of the given configs only.
-        results: of these configs.
-        removed: names of entries to drop; all others stay, also those that another process has just written.
-    """
-    from dpcalc.config.files import create, exclusive_lock, save
+def _write_lock(new: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Add, replace and remove entries of dpcalc.lock, if all results passed, and return (remarks, files written)."""
     from dpcalc.config.source import visible
-    from dpcalc.gate.lock import Lock, read_or_new_lock
     from dpcalc.gate.verdict import Verdict
-    from dpcalc.report.gate import lock_text
 
-    shown = visible(os.path.relpath(own.path))
+    shown = visible(os.path.relpath(new.path))
     if any(result.verdict is not Verdict.PASSED for result in results):
         return (f"error: {shown} is not written: not every config has a cost",), ()
-    # Entries are read again under the lock: another process may have written some since the configs were judged.
-    with exclusive_lock(own.path):
-        others = {
-            name: entry for name, entry in read_or_new_lock(Path(own.path)).entries.items() if name not in removed
-        }
-        data = lock_text(Lock(path=own.path, entries=others | dict(own.entries))).encode()
-        if not create(own.path, data):
-            save(own.path, data)
+    _update_lock_file(new, removed=removed)
     notes = tuple(f"note: removed the entry of {visible(name)}" for name in sorted(removed))
-    return (*notes, f"wrote {shown}"), (own.path,)
+    return (*notes, f"wrote {shown}"), (new.path,)
+
+
+def _update_lock_file(new: Lock, *, removed: set[str]) -> None:
+    """Add or replace entries in the file of `new`, drop removed ones, and keep what others have written meanwhile."""
+    from dpcalc.config.files import create, exclusive_lock, save
+    from dpcalc.gate.lock import Lock, read_or_new_lock
+    from dpcalc.report.gate import lock_text
+
+    # Entries are read again under the lock: another process may have written some since the configs were judged.
+    with exclusive_lock(new.path):
+        entries = read_or_new_lock(Path(new.path)).entries
+        others = {name: entry for name, entry in entries.items() if name not in removed}
+        data = lock_text(Lock(path=new.path, entries=others | dict(new.entries))).encode()
+        if not create(new.path, data):
+            save(new.path, data)
 
 
 # `dpcalc explain`: a rule by its code, or the list of all.

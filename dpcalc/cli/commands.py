@@ -67,7 +67,7 @@ def _without_conversion(params: list[Any]) -> list[Any]:
 
 
 def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
-    """Return a text value as typed, after any callback; convert other or missing required values as usual."""
+    """Return texts as typed, after any callback; convert what is no text, or required and missing, as Typer would."""
     is_list = param.multiple or param.nargs != 1
     words = (value or ()) if is_list else (() if value is None else (value,))
     is_usual = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
@@ -92,15 +92,12 @@ class HelpfulGroup(TyperGroup):
             formatter: writes the help page.
         """
         _write_parameters(self.get_params(ctx), formatter)
-        panels: dict[str, list[tuple[str, str]]] = {}
+        rows = []
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
-            panel = getattr(command, "rich_help_panel", None)
             summary = (command.help or "").partition("\n\n")[0].replace("\n", " ")
-            panels.setdefault(panel if isinstance(panel, str) else _COMMANDS, []).append((name, summary))
-        for panel, rows in panels.items():
-            with formatter.section(panel):
-                _write_rows(formatter, rows)
+            rows.append((_panel(command, _COMMANDS), name, summary))
+        _write_sections(formatter, rows)
 
 
 def _narrow_width() -> int | None:
@@ -110,7 +107,7 @@ def _narrow_width() -> int | None:
 
 
 def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
-    """Write (name, text) rows in two columns, or with each text below its name on a narrow page."""
+    """Write (name, text) rows in two columns, or each text below its name on a narrow page; no hyphen ends a line."""
     col_max = 30 if formatter.width >= _NARROW - 2 else 2  # on a narrow terminal texts stand below their names
     formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], col_max=col_max)
     formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
@@ -118,17 +115,28 @@ def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: A
 
 def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: ANN401  click's classes move between versions
     """Write names and help of parameters that are not hidden in a section for each panel, arguments first."""
-    panels: dict[str, list[tuple[str, str]]] = {}
-    for param in sorted(params, key=_is_argument, reverse=True):
-        if not getattr(param, "hidden", False):
-            usual = _ARGUMENTS if _is_argument(param) else _OPTIONS
-            panel = getattr(param, "rich_help_panel", None)
-            panels.setdefault(panel if isinstance(panel, str) else usual, []).append(
-                (_name_column(param), _text_column(param))
-            )
-    for panel, rows in panels.items():
-        with formatter.section(panel):
-            _write_rows(formatter, rows)
+    shown = [param for param in params if not getattr(param, "hidden", False)]
+    rows = [
+        (_panel(param, _ARGUMENTS if _is_argument(param) else _OPTIONS), _name_column(param), _text_column(param))
+        for param in sorted(shown, key=_is_argument, reverse=True)
+    ]
+    _write_sections(formatter, rows)
+
+
+def _panel(item: Any, usual: str) -> str:  # noqa: ANN401  likewise
+    """Return the title of the help section that a command or parameter declares; `usual` if it declares none."""
+    declared = getattr(item, "rich_help_panel", None)
+    return declared if isinstance(declared, str) else usual
+
+
+def _write_sections(formatter: Any, rows: Iterable[tuple[str, str, str]]) -> None:  # noqa: ANN401  likewise
+    """Write (section, name, text) rows, a section after the other in the order of their first rows."""
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for section, name, text in rows:
+        sections.setdefault(section, []).append((name, text))
+    for section, rows_of_section in sections.items():
+        with formatter.section(section):
+            _write_rows(formatter, rows_of_section)
 
 
 def _is_argument(param: Any) -> bool:  # noqa: ANN401  likewise
@@ -151,14 +159,18 @@ def _name_column(param: Any) -> str:  # noqa: ANN401  likewise
 
 
 def _text_column(param: Any) -> str:  # noqa: ANN401  likewise
-    """Return the right help column of a parameter: its help, its default if worth showing, and "[required]"."""
-    text, default = param.help or "", param.show_default
-    if default is True:
-        value = None if callable(param.default) or getattr(param, "is_flag", False) else param.default
-        default = getattr(value, "value", value)
-    if default and default is not True:
-        text += f"  [default: {default}]"
-    return f"{text}  [required]" if param.required else text
+    """Return the right help column of a parameter: its help, "[default: ...]" if it has one, and "[required]"."""
+    default = _default_column(param)
+    return f"{param.help or ''}{default and f'  [default: {default}]'}{'  [required]' if param.required else ''}"
+
+
+def _default_column(param: Any) -> str:  # noqa: ANN401  likewise
+    """Return the description of a default, or else its value; "" for no default, a flag's or a computed one."""
+    if param.show_default is not True:
+        return param.show_default or ""
+    if callable(param.default) or getattr(param, "is_flag", False):
+        return ""
+    return str(getattr(param.default, "value", param.default) or "")
 
 
 # The Typer application with all commands.

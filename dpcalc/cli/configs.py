@@ -164,16 +164,15 @@ def import_(  # noqa: PLR0913  one parameter an option
 
     result = imported(read_run(file, terms), terms, file)
     evaluation = evaluate(result.loaded.plan)
-    answer, notes = import_output(result, evaluation, file), note_texts(evaluation)
-    changed: tuple[str, ...] = ()
-    if output is not None:
-        write_file("--output", output, result.text.encode(), force=force)
-        notes, changed = (*notes, f"wrote {output}"), (output,)
-    if output is not None or as_json or quiet:
-        text = output_text(answer, as_json=as_json, quiet=quiet, verbose=verbose)
-    else:
-        text, notes = result.text, (answer.headline, *notes)
-    return CommandResult(text=text, asides=remarks(result.loaded.diagnostics, notes, quiet=quiet), changed=changed)
+    cost, notes, findings = import_output(result, evaluation, file), note_texts(evaluation), result.loaded.diagnostics
+    if output is None and not as_json and not quiet:
+        return CommandResult(text=result.text, asides=remarks(findings, (cost.headline, *notes)))
+    text = output_text(cost, as_json=as_json, quiet=quiet, verbose=verbose)
+    if output is None:
+        return CommandResult(text=text, asides=remarks(findings, notes, quiet=quiet))
+    write_file("--output", output, result.text.encode(), force=force)
+    asides = remarks(findings, (*notes, f"wrote {output}"), quiet=quiet)
+    return CommandResult(text=text, asides=asides, changed=(output,))
 
 
 def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
@@ -272,14 +271,15 @@ def scan(  # noqa: PLR0913  one parameter an option
 
 
 def _tree_output(counts: Scan, output: str | None) -> str | None:
-    """Return the place to write the tree to, None for no tree; InputError for a file if there is one level only."""
-    if output not in {None, STDOUT} and len(counts.sizes) == 1:
-        raise InputError(
-            f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0].units}); its count "
-            "needs no tree: leave --output out"
-        )
-    has_tree = len(counts.sizes) > 1 and (output is not None or not counts.is_equal)
-    return (output or DEFAULT) if has_tree else None
+    """Return `--output`, or counts.json for unequal sizes, else None; for one level None, InputError for a file."""
+    if len(counts.sizes) > 1:
+        return output or (None if counts.is_equal else DEFAULT)
+    if output in {None, STDOUT}:
+        return None
+    raise InputError(
+        f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0].units}); its count "
+        "needs no tree: leave --output out"
+    )
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -288,7 +288,7 @@ def _split_names(text: str) -> tuple[str, ...]:
 
 
 def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> None:
-    """Raise InputError if `--output` names an unusable file, or standard output beside --json."""
+    """Raise InputError unless `--output` is a *.json file, new without --force, or is "-" without --json, or None."""
     from dpcalc.scan.count import TREE_SUFFIX
 
     if output is not None and output != STDOUT:
@@ -300,30 +300,29 @@ def _check_tree_output(output: str | None, *, force: bool, as_json: bool) -> Non
 
 
 def _scan_result(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
-    """Write the tree to `output`, if any, and return the sizes and the `data:` section as text or JSON.
-
-    If `output` is "-", the tree is the text of the result, and the sizes are an aside.
-    """
-    from dpcalc.scan.count import data_section, tree_text
+    """Return the sizes of a scan, after writing the tree to `output`; for "-" the tree, with the sizes as an aside."""
+    from dpcalc.scan.count import tree_text
 
     asides = tuple(f"note: {remark}" for remark in counts.remarks)
-    changed: tuple[str, ...] = ()
-    tree = tree_text(counts.names, counts.counts) if output else ""
-    if output and output != STDOUT:
-        write_file("--output", output, tree.encode(), force=force)
-        asides, changed = (*asides, f"note: wrote {output}"), (output,)
+    text = _sizes_text(counts, output, as_json=as_json)
+    if not output:
+        return CommandResult(text=text, asides=asides)
+    tree = tree_text(counts.names, counts.counts)
+    if output == STDOUT:
+        return CommandResult(text=tree, asides=(*asides, text.rstrip()))
+    write_file("--output", output, tree.encode(), force=force)
+    return CommandResult(text=text, asides=(*asides, f"note: wrote {output}"), changed=(output,))
+
+
+def _sizes_text(counts: Scan, output: str | None, *, as_json: bool) -> str:
+    """Return the `data:` section for a config below comments with the sizes, or both as JSON."""
+    from dpcalc.scan.count import data_section, scan_output
+
     sizes = [(size.min_units, size.max_units) for size in counts.sizes]
     section = data_section(counts.names, sizes, file=_tree_name(output))
     if as_json:
-        from dpcalc.scan.count import scan_output
-
-        return CommandResult(
-            text=scan_output(counts, output=output, section=section).json_text(), asides=asides, changed=changed
-        )
-    text = "".join(f"# {line}\n" for line in _size_lines(counts)) + section
-    if output == STDOUT:
-        return CommandResult(text=tree, asides=(*asides, text.rstrip()))
-    return CommandResult(text=text, asides=asides, changed=changed)
+        return scan_output(counts, output=output, section=section).json_text()
+    return "".join(f"# {line}\n" for line in _size_lines(counts)) + section
 
 
 def _tree_name(output: str | None) -> str:

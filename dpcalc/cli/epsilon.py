@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from dpcalc.mechanisms.pate import Aggregation, Votes
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.composition import Composition
-    from dpcalc.planner.pate import DataDependentResult
     from dpcalc.planner.plan import Plan
     from dpcalc.report.fields import Fields, Output
+    from dpcalc.report.statement import StatementView
 
 
 EPSILON_EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
@@ -77,46 +77,46 @@ class _Answer(NamedTuple):
 
 
 def _epsilon_of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> _Answer:
-    """Return the answer on one config, on request with cross-checks or with the cost of its votes."""
+    """Return the answer on one config, on request with cross-checks or with the data-dependent cost of its votes."""
     from dpcalc.planner.composition import composed
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import evaluation_output, note_texts
 
     composition = composed(loaded.plan)
     evaluation = evaluate(composition)
-    notes = note_texts(evaluation)
-    private = _cost_of_votes(loaded) if with_votes else None
-    checks: tuple[CrossCheck, ...] = ()
-    errors: tuple[PrefixErrors, ...] = ()
-    extra: Fields = ()
-    if with_checks:
-        from dpcalc.planner.compare import cross_checks, prefix_errors
-
-        checks, errors = cross_checks(composition), prefix_errors(loaded.plan)
-        extra, missing = _gdp_field(composition)
-        notes += missing
-    warnings: tuple[str, ...] = ()
-    if private is not None:
-        from dpcalc.pate.view import WARNING, votes_field
-
-        extra, warnings = (*extra, votes_field(private)), (f"warning: {WARNING}",)
-    output = evaluation_output(evaluation, loaded, checks=checks, errors=errors, extra=extra)
-    return _Answer(output, (loaded,), notes, warnings)
+    votes, warnings = _votes_field(loaded) if with_votes else ((), ())
+    checks = _checks(composition, loaded.plan) if with_checks else _Checks()
+    output = evaluation_output(
+        evaluation, loaded, checks=checks.cross_checks, errors=checks.prefix_errors, extra=(*checks.gdp_field, *votes)
+    )
+    return _Answer(output, (loaded,), (*note_texts(evaluation), *checks.notes), warnings)
 
 
-def _gdp_field(composition: Composition) -> tuple[Fields, tuple[str, ...]]:
-    """Return the field of the certified mu-GDP and a note if it took too long, each in a tuple that may be empty."""
+class _Checks(NamedTuple):
+    """Additions of `-v` to the answer on one config: other accountants, errors of prefix sums, mu-GDP or a note."""
+
+    cross_checks: tuple[CrossCheck, ...] = ()
+    prefix_errors: tuple[PrefixErrors, ...] = ()
+    gdp_field: Fields = ()
+    notes: tuple[str, ...] = ()
+
+
+def _checks(composition: Composition, plan: Plan) -> _Checks:
+    """Return the additions of `-v` to the answer on a plan; a note in place of mu-GDP if that cannot be computed."""
+    from dpcalc.planner.compare import cross_checks, prefix_errors
     from dpcalc.planner.gdp import gaussian_summary
     from dpcalc.report.fields import Section
     from dpcalc.report.guarantees import gdp_field
     from dpcalc.work import optional
 
+    checks, errors = cross_checks(composition), prefix_errors(plan)
     gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
-    return () if gdp is None else (gdp_field(gdp, Section.LAST),), (missing,) if missing else ()
+    field = () if gdp is None else (gdp_field(gdp, Section.LAST),)
+    return _Checks(checks, errors, field, (missing,) if missing else ())
 
 
 def _epsilon_of_several(context: typer.Context, paths: tuple[str, ...]) -> _Answer:
-    """Return the answer on all configs that have one, with the errors of the others."""
+    """Return the answer on all configs that have one, with the errors of the others; ExceptionGroup if none has."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, note_texts
     from dpcalc.report.guarantees import config_names
@@ -138,21 +138,19 @@ def _epsilon_of_every_unit(files: tuple[Loaded, ...]) -> _Answer:
     return _Answer(units_output(answers), files, notes)
 
 
-def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
-    """Return the data-dependent cost of a config's votes, which is private; None if it does not apply.
-
-    Raises:
-        InputError: the votes cannot be read or do not fit the config; it begins with the place of `mechanism.votes`.
-    """
+def _votes_field(loaded: Loaded) -> tuple[Fields, tuple[str, ...]]:
+    """Return ((field of the data-dependent cost,), (warning that it is private,)); ((), ()) if no votes apply."""
     aggregation = _aggregation_of_votes(loaded.plan)
     if aggregation is None:
-        return None
+        return (), ()
 
+    from dpcalc.pate.view import WARNING, votes_field
     from dpcalc.planner.pate import data_dependent_guarantee
 
     try:
-        return data_dependent_guarantee(aggregation, _votes(loaded), delta=loaded.plan.delta)
-    except InputError as error:
+        cost = data_dependent_guarantee(aggregation, _votes(loaded), delta=loaded.plan.delta)
+        return (votes_field(cost),), (f"warning: {WARNING}",)
+    except InputError as error:  # votes that cannot be read, or do not fit the config
         place = loaded.mark("mechanism.votes")
         stated_at = "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "
         raise InputError(f"{stated_at}`mechanism.votes`: {error}") from error
@@ -255,7 +253,7 @@ def risk(
     The bounds hold for every attacker and every data set.
     """
     prior_value = options.probability("--prior", prior) or 0.0
-    given_rates = tuple(options.probability("--fpr", rate) or 0.0 for rate in rates or ())
+    given_rates = tuple(sorted({options.probability("--fpr", rate) or 0.0 for rate in rates or ()}))
     baselines = tuple(sorted({options.probability("--baseline", each) or 0.0 for each in given_baselines or ()}))
     loaded = loaded_plan(context)
 
@@ -264,16 +262,12 @@ def risk(
     from dpcalc.planner.search import require_pld_method
     from dpcalc.report.solution import risk_output
 
-    false_positive_rates = tuple(sorted(set(given_rates))) or FALSE_POSITIVE_RATES
+    plan = require_pld_method(loaded.plan)
     result = risk_of(
-        require_pld_method(loaded.plan),
-        prior=prior_value,
-        false_positive_rates=false_positive_rates,
-        baselines=baselines,
+        plan, prior=prior_value, false_positive_rates=given_rates or FALSE_POSITIVE_RATES, baselines=baselines
     )
-    return CommandResult(
-        text=output_text(risk_output(result, loaded), as_json=as_json), asides=remarks(loaded.diagnostics, result.notes)
-    )
+    text = output_text(risk_output(result, loaded), as_json=as_json)
+    return CommandResult(text=text, asides=remarks(loaded.diagnostics, result.notes))
 
 
 # `dpcalc compare`: all accountants and bounds in one table.
@@ -342,11 +336,16 @@ def statement(
 
     loaded = loaded_plan(context)
     view = statement_view(stated(loaded.plan), loaded, published=published)
-    text = statement_format(written)(view, width() if on_terminal() else PLAIN_WIDTH)
-    if on_terminal() and written == "text":
-        text = _with_separated_thousands(text)
     notes = registry_notes(view) if written == "registry" else ()
-    return CommandResult(text=text, asides=remarks(loaded.diagnostics, notes))
+    return CommandResult(text=_statement_text(view, written), asides=remarks(loaded.diagnostics, notes))
+
+
+def _statement_text(view: StatementView, written: str) -> str:
+    """Return the statement in a format, at the terminal's width; plain text on a terminal has thousands separators."""
+    if not on_terminal():
+        return statement_format(written)(view, PLAIN_WIDTH)
+    text = statement_format(written)(view, width())
+    return _with_separated_thousands(text) if written == "text" else text
 
 
 def _with_separated_thousands(text: str) -> str:

@@ -106,37 +106,32 @@ def curve(  # noqa: PLR0913  one parameter an option
     Prints a chart and a table on a terminal, otherwise the table. Lines are upper bounds unless labelled otherwise.
     """
     from dpcalc.charts.chart import chart_csv, chart_output
+    from dpcalc.charts.plot import chart_picture
     from dpcalc.charts.series import CURVES
     from dpcalc.charts.shapes import CurveRequest
     from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.numbers import parse_numbers
 
-    output_format = _output_format(as_csv=as_csv, as_json=as_json)
+    text_format = _text_format(as_csv=as_csv, as_json=as_json)
     if plot:
         check_picture(plot)
     grid = tuple(sorted({float(text) for text in parse_numbers(over, option="--range")})) if over else ()
     # A batch size that no bound covers is accepted where the curve goes over other sizes.
     loaded = _configs_to_draw(context, configs or (), allow_any_size=kind == "rate")
-    names = zip(config_names(loaded), (config.plan for config in loaded), strict=True)
-    request = CurveRequest(
-        plans=tuple(names), methods=tuple(dict.fromkeys(methods or ())), grid=grid, on_progress=report_progress
-    )
+    plans = tuple(zip(config_names(loaded), (config.plan for config in loaded), strict=True))
+    lines = tuple(dict.fromkeys(methods or ()))
     announce("curve")
-    chart = CURVES[kind](request)
-    notes = []
-    if plot:
-        from dpcalc.charts.plot import chart_picture
-
-        notes.append(write_picture(plot, lambda ending: chart_picture(chart, ending)))
+    chart = CURVES[kind](CurveRequest(plans=plans, methods=lines, grid=grid, on_progress=report_progress))
+    notes = [write_picture(plot, lambda ending: chart_picture(chart, ending))] if plot else []
     asides = (*remarks([item for config in loaded for item in config.diagnostics]), *notes)
-    if output_format == "json":
+    if text_format == "json":
         text = chart_output(kind, chart, loaded).json_text()
     else:
-        text = chart_csv(chart) if output_format == "csv" else _chart_and_lines(chart)
+        text = chart_csv(chart) if text_format == "csv" else _chart_and_lines(chart)
     return CommandResult(text=text, asides=asides, changed=(plot,) if plot else ())
 
 
-def _output_format(*, as_csv: bool, as_json: bool) -> str:
+def _text_format(*, as_csv: bool, as_json: bool) -> str:
     """Return "csv", "json" or, without either option, "text"; InputError for both."""
     if as_csv and as_json:
         raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
@@ -222,9 +217,9 @@ def sweep(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.sweep.points import InterruptedSweep, parse_axis
     from dpcalc.sweep.points import sweep as swept
-    from dpcalc.sweep.view import summary, sweep_output
+    from dpcalc.sweep.view import summary
 
-    output_format = _output_format(as_csv=as_csv, as_json=as_json)
+    text_format = _text_format(as_csv=as_csv, as_json=as_json)
     if scheduler and executor is not Executor.DASK:
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
     axes = tuple(map(parse_axis, over))
@@ -236,23 +231,20 @@ def sweep(  # noqa: PLR0913  one parameter an option
     pool = _pool(executor, scheduler, workers, memory=options.memory(memory_limit), points=count)
     announce("sweep", total=count)
     try:
-        outcomes, is_complete = swept(base, axes, pool, report_progress), True
+        outcomes = swept(base, axes, pool, report_progress)
     except InterruptedSweep as interrupted:
-        outcomes, is_complete = interrupted.outcomes, False
-    if outcomes and output_format == "json":
-        text = sweep_output(axes, outcomes, path=base.name, is_complete=is_complete).json_text()
-    else:
-        text = _sweep_text(base, axes, outcomes, as_csv=as_csv, with_drawing=is_complete)
-    notes = [f"note: {summary(outcomes)}"] if outcomes else []
-    if not is_complete:
+        finished = interrupted.outcomes
         left_out = f"; {plot} was not written" if plot else ""
-        notes.append(f"interrupted: {len(outcomes):,} of {count:,} points are finished{left_out}")
+        notes = [f"note: {summary(finished)}"] if finished else []
+        notes.append(f"interrupted: {len(finished):,} of {count:,} points are finished{left_out}")
+        text = _sweep_text(base, axes, finished, text_format, is_complete=False) if finished else ""
         return CommandResult(text=text, code=INTERRUPTED, asides=tuple(notes))
-    if plot:
-        notes.append(_write_sweep_picture(plot, base, axes, outcomes))
+    text = _sweep_text(base, axes, outcomes, text_format, is_complete=True)
+    pictures = (_write_sweep_plot(plot, base, axes, outcomes),) if plot else ()
+    asides = (f"note: {summary(outcomes)}", *pictures)
     # The worst point decides, as the worst file does in a gate.
     code = max(outcome.code for outcome in outcomes)
-    return CommandResult(text=text, code=code, asides=tuple(notes), changed=(plot,) if plot else ())
+    return CommandResult(text=text, code=code, asides=asides, changed=(plot,) if plot else ())
 
 
 def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
@@ -283,9 +275,7 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
     return in_process if points <= FEW else partial(processes, jobs=jobs, memory_per_process=memory)
 
 
-def _write_sweep_picture(
-    plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]
-) -> str:
+def _write_sweep_plot(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
     """Write the picture of a sweep, over an old file if there is one, and return a note on it."""
     from dpcalc.charts.plot import chart_picture
     from dpcalc.sweep.points import subtitle
@@ -298,33 +288,42 @@ def _write_sweep_picture(
 
 
 def _sweep_text(
-    base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...], *, as_csv: bool, with_drawing: bool
+    base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...], text_format: str, *, is_complete: bool
 ) -> str:
-    """Return the outcomes as CSV or as a table, on request with a drawing; "" if there are none."""
-    from dpcalc.sweep.view import sweep_csv, sweep_lines
+    """Return a sweep as "json", "csv" or "text": a table, on a terminal with a drawing unless the sweep is partial."""
+    from dpcalc.sweep.view import sweep_csv, sweep_lines, sweep_output
 
-    if not outcomes:
-        return ""
-    if as_csv:
+    if text_format == "json":
+        return sweep_output(axes, outcomes, path=base.name, is_complete=is_complete).json_text()
+    if text_format == "csv":
         return sweep_csv(axes, outcomes)
-    return _drawing_and_table(base, axes, outcomes) if with_drawing else sweep_lines(axes, outcomes)
+    is_drawn = is_complete and on_terminal()
+    return _drawing_and_table(base, axes, outcomes) if is_drawn else sweep_lines(axes, outcomes)
 
 
 def _drawing_and_table(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Return the table of a sweep, on a terminal below a drawing, which replaces the table if that is long."""
+    """Return the drawing of a sweep, if it has one, above its table; above a hint at `--csv` if over MAX_ROWS rows."""
+    from dpcalc.sweep.view import sweep_lines
+
+    drawing = _drawing(base, axes, outcomes)
+    if drawing and len(outcomes) > MAX_ROWS:
+        return f"{drawing}\n--csv prints all {len(outcomes):,} rows\n"
+    table = sweep_lines(axes, outcomes, width=width())
+    return f"{drawing}\n{table}" if drawing else table
+
+
+def _drawing(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
+    """Return a line over one key with numbers, or a map over two keys, for a terminal; "" for any other axes."""
     from dpcalc.charts.plot import chart_text
     from dpcalc.sweep.points import subtitle
-    from dpcalc.sweep.view import heat_text, sweep_chart, sweep_lines
+    from dpcalc.sweep.view import heat_text, sweep_chart
 
-    table = sweep_lines(axes, outcomes, width=width() if on_terminal() else 0)
-    if not on_terminal() or len(axes) > 2 or (len(axes) == 1 and axes[0].numbers is None):
-        return table
+    if len(axes) > 2 or (len(axes) == 1 and axes[0].numbers is None):
+        return ""
     facts = subtitle(base, axes, outcomes)
     if len(axes) == 1:
-        drawn = chart_text(sweep_chart(axes[0], outcomes, subtitle=facts), width=width())
-    else:
-        drawn = heat_text((axes[0], axes[1]), outcomes, width=width(), styled=has_styles(), subtitle=facts)
-    return f"{drawn}\n{table}" if len(outcomes) <= MAX_ROWS else f"{drawn}\n--csv prints all {len(outcomes):,} rows\n"
+        return chart_text(sweep_chart(axes[0], outcomes, subtitle=facts), width=width())
+    return heat_text((axes[0], axes[1]), outcomes, width=width(), styled=has_styles(), subtitle=facts)
 
 
 # `dpcalc audit`, `audit-sampler`, `simulate`: scores, logged batches and random draws beside what the config says.

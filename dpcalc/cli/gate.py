@@ -14,7 +14,7 @@ from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, styled_text
 from dpcalc.config.files import git_root, is_device, send, write_or_replace
 from dpcalc.config.source import ConfigError, Severity, read_bytes
-from dpcalc.errors import InputError, system_message
+from dpcalc.errors import FIX_INPUT, InputError, system_message
 from dpcalc.gate.verdict import Limit, Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
 from dpcalc.report.formats import REPORTS, report_format
@@ -71,10 +71,7 @@ class Report:
             raise self._refusal(f"cannot write it: {system_message(error)}") from error
 
     def _refuse_links(self, path: Path) -> None:
-        """Raise InputError for a path that is a link or leads out of its repository.
-
-        Outside git, only a link to a file is refused.
-        """
+        """Raise InputError for a link or a path that leaves its repository; outside git only for a link to a file."""
         root = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
         if root is None:
             # /dev/stdout is such a link: where standard output is a file, the link itself would be replaced.
@@ -161,9 +158,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write the report files, and return the printed report with the exit code of the worst verdict.
-
-    A report that cannot be written makes the code 2 at least.
+    """Write the report files, and return the printed report; exit code of the worst verdict, >= 2 if a file fails.
 
     With a report for GitHub, Markdown is appended to the workflow's step summary too. Asides have the tracebacks.
 
@@ -175,20 +170,25 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
     """
     levels = set(Severity) if verbose else {Severity.ERROR, Severity.WARNING}
     view = gate_view(command, results, levels=levels, locate=_path_from_top)
-    code = EXIT_CODES[worst_verdict(result.verdict for result in results)]
-    asides = _tracebacks(results)
     *files, printed = reports
-    changed = []
+    changed, failures = _write_files(files, view)
+    asides = (*_tracebacks(results), *failures)
+    if any(report.format == "github" for report in reports):
+        asides += _append_to_summary(view)
+    code = max(EXIT_CODES[worst_verdict(result.verdict for result in results)], FIX_INPUT if failures else 0)
+    return CommandResult(text=_printed_text(printed, view), code=code, asides=asides, changed=changed)
+
+
+def _write_files(files: Sequence[Report], view: GateView) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Write every report to its file, and return (paths written, an "error: ..." line for each other file)."""
+    written, failures = [], []
     for report in files:
         try:
             report.write(report_format(report.format).text(view))
-            changed.append(str(report.path))
+            written.append(str(report.path))
         except InputError as error:  # the verdict is known: say it all the same
-            asides.append(f"error: {error}")
-            code = max(code, 2)
-    if any(report.format == "github" for report in reports):
-        asides += _append_to_summary(view)
-    return CommandResult(text=_printed_text(printed, view), code=code, asides=tuple(asides), changed=tuple(changed))
+            failures.append(f"error: {error}")
+    return tuple(written), tuple(failures)
 
 
 def _printed_text(report: Report, view: GateView) -> str:
@@ -205,18 +205,18 @@ def _path_from_top(path: str) -> str:
     return place.relative_to(root).as_posix() if root is not None and place.is_relative_to(root) else path
 
 
-def _append_to_summary(view: GateView) -> list[str]:
-    """Append the Markdown report to the file that GITHUB_STEP_SUMMARY names, if set; return [] or [why it failed]."""
+def _append_to_summary(view: GateView) -> tuple[str, ...]:
+    """Append the Markdown report to the file that GITHUB_STEP_SUMMARY names, if set; return () or (why it failed,)."""
     path = os.environ.get(SUMMARY)
     if not path:
-        return []
+        return ()
     try:
         # Appended, since other steps of the job write there too.
         with Path(path).open("a", encoding="utf-8") as summary:
             summary.write(report_format("markdown").text(view))
     except OSError as error:
-        return [f"warning: {SUMMARY}: cannot write it: {system_message(error)}"]
-    return []
+        return (f"warning: {SUMMARY}: cannot write it: {system_message(error)}",)
+    return ()
 
 
 def _tracebacks(results: Sequence[Result]) -> list[str]:

@@ -371,14 +371,15 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
     looked = (
         "--no-config ignores those that are found" if request.no_config else f"no dpcalc.yaml in {folders[0]}{above}"
     )
+    command = " ".join((context.command_path, *_own_arguments(context)))
     own = "".join(f" {words}" for words in _own_options(context))
     flags = "".join(f" {option} {text}" for option, text in request.flags)
     more = _example_options(context, missing)
     lacks = f"; without one {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} needed" if missing else ""
     return (
         f"no config: none given, {looked}{lacks}\n"
-        f"  give one:            {context.command_path} config.yaml{own}\n"
-        f"  or say it directly:  {context.command_path}{own}{flags}{more}"
+        f"  give one:            {command} config.yaml{own}\n"
+        f"  or say it directly:  {command}{own}{flags}{more}"
     )
 
 
@@ -395,11 +396,19 @@ def _lacks_target(context: typer.Context) -> bool:
     return bool(goals) and set(goals) == {None}
 
 
+def _own_arguments(context: typer.Context) -> list[str]:
+    """Return the arguments of the command that are single texts, such as the KIND of `curve`."""
+    names = [param.name or "" for param in context.command.params if param.param_type_name == "argument"]
+    return [str(context.params[name]) for name in names if isinstance(context.params.get(name), str)]
+
+
 def _own_options(context: typer.Context) -> Iterator[str]:
-    """Yield the given options of the command itself, not the shared ones: "--option TEXT", and "--flag" if set."""
+    """Yield the command's own options that differ from their defaults: "--option TEXT" for each text, or "--flag"."""
     for param in context.command.params:
-        value = None if param.name in SHARED else context.params.get(param.name or "")
-        if isinstance(value, str):
-            yield f"{param.opts[0]} {value}"
-        elif value is True:
+        value = context.params.get(param.name or "")
+        if param.name in SHARED or param.param_type_name == "argument" or value == param.default:
+            continue
+        if value is True:
             yield param.opts[0]
+        texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+        yield from (f"{param.opts[0]} {text}" for text in texts)

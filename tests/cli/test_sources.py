@@ -120,6 +120,21 @@ def test_a_solver_keeps_its_own_words(dpcalc):
     assert last.endswith("dpcalc solve-sigma --target-eps 2 --quiet --sample-rate 0.004 --steps 14_000 --delta 1e-5")
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("words", "first", "ways"),
+    [
+        ("curve epochs --method pld --method rdp --csv", "curve epochs", "--method pld --method rdp --csv"),
+        ("sweep --over training.steps=1,2 --jobs 2", "sweep", "--over training.steps=1,2 --jobs 2"),
+        ("risk --fpr 0.1 --prior 0.5", "risk", "--fpr 0.1"),
+    ],
+)
+def test_every_way_keeps_arguments_and_repeated_options_of_the_command(dpcalc, words, first, ways):
+    *_, config, flags = dpcalc(*words.split()).err.splitlines()
+    assert config == f"  give one:            dpcalc {first} config.yaml {ways}"
+    assert flags.startswith(f"  or say it directly:  dpcalc {first} {ways} --sample-rate 0.004 ")
+
+
 def test_key(dpcalc, folder, config):
     path = folder / "train.yaml"
     text = "".join(f"    {line}\n" for line in Path(config()).read_text(encoding="utf-8").splitlines())
