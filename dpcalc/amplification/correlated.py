@@ -83,17 +83,17 @@ def _steps_of_level(
         case BallsInBins() as bins:
             return _steps_of_bins(mechanism, hierarchy, bins, steps, attained=attained)
         case _:
-            return _release_in_any_order(mechanism, steps, attained=attained)
+            return _release_in_any_order(mechanism, steps, for_lower_bound=attained)
 
 
-def _release_in_any_order(mechanism: MatrixFactorization, steps: int, *, attained: bool) -> _LevelSteps:
+def _release_in_any_order(mechanism: MatrixFactorization, steps: int, *, for_lower_bound: bool) -> _LevelSteps:
     """Return the run as one release of all units that bounds any order of participation; none for 0 steps."""
     noise = mechanism.joint_noise_multiplier
     if not steps:
         return _LevelSteps(All(), noise, 0)
     sensitivity = mechanism.sensitivity(steps)
     # 1e-15 covers the rounding of the quotient, to the side that is asked for.
-    noise *= (1 + 1e-15) / sensitivity.ratio_lower if attained else (1 - 1e-15) / sensitivity.ratio
+    noise *= (1 + 1e-15) / sensitivity.ratio_lower if for_lower_bound else (1 - 1e-15) / sensitivity.ratio
     return _LevelSteps(All(), noise, 1)
 
 

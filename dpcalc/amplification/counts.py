@@ -476,13 +476,13 @@ def _units_and_members_drawn(
 def missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return the largest distances (clip norms) of a batch to one without units of the group, and without members.
+    """Return the largest distances of a batch to one with other units drawn for the group's, and for its members.
 
     Args:
         path: as of `hidden_group_bound`.
         placement: likewise.
         member: likewise.
-        drawn: (g, h), what the first batch holds.
+        drawn: (g units, h members) of the group that the first batch holds.
     """
     (g, h), stand_in = drawn, path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
     without_members = _distance_to_redrawn_units(path, g, len(placement))

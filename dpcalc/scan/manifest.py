@@ -26,7 +26,7 @@ Key = tuple[str, ...]
 
 
 def levels_and_columns(levels: tuple[str, ...], columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (levels, columns), where empty each made from the other; only records may lack a column, else InputError.
+    """Return (levels, columns); empty levels are the columns and the records, empty columns the levels but the last.
 
     Args:
         levels: names of the levels, outermost first, the last that of the records; () for the columns and RECORD.
@@ -122,7 +122,7 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
 
 
 def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple[str, list[str]]:
-    """Return (delimiter, column names) of a header; InputError unless it has each of the columns once."""
+    """Return the first delimiter that splits a header into all columns, and its names; InputError if none does."""
     # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
     headers = ((delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in DELIMITERS)
     fitting = [(delimiter, header) for delimiter, header in headers if set(columns) <= set(header)]
