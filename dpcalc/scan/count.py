@@ -147,7 +147,7 @@ class Walk:
             self.depths[depth] = (count + len(files), first or os.path.join(place, min(files)))  # noqa: PTH118
 
     def _entries(self, place: str) -> tuple[list[str], list[str]]:
-        """Return (names of files with the endings, sorted names of folders) of a folder, and note what is skipped."""
+        """Return (names of files to count, sorted names of folders), empty if unreadable, and note what is skipped."""
         path = os.path.join(self.top, place) if place else self.top  # noqa: PTH118  for speed
         try:
             files, folders, others = self._entries_by_kind(path)

@@ -96,7 +96,7 @@ def _single_draw(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> MemberDistr
 
 
 def _placed_members(plan: Plan, hierarchy: Hierarchy, placement: Placement | None, path: Path) -> MemberDistribution:
-    """Return the distribution of a placed group's draws in a batch, or an upper bound if the placement is open."""
+    """Return the distribution of the draws of placed units in a batch, with `is_exact` False for an upper bound."""
     law = _placed_distribution(plan, placement, path)
     is_exact = placement is not None and _is_exact(plan, hierarchy, path, law)
     return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=_has_shuffle(hierarchy))
@@ -237,7 +237,7 @@ def _any_of(trials: int, probability: float) -> float:
 
 
 def _episode_distribution(hierarchy: Hierarchy, episodes: Episodes, level: int, members: int) -> CountDistribution:
-    """Return the distribution of draws in a step of constructed tasks: of `members` classes, or at level 2 a record."""
+    """Return the distribution of draws in a step of constructed tasks: of `members` classes, at level 2 of a record."""
     classes, records = hierarchy.levels
     if level == 1:
         return convolve_power(hypergeometric(classes.count, members, episodes.ways), episodes.tasks)

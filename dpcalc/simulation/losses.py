@@ -171,7 +171,7 @@ def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
 
 
 def _tilted_subsample(curve: RevealedSubsample, tilt: float, truncated_mass: float) -> TiltedSubsample:
-    """Return steps that share a revealed draw under a tilt, which makes the draw itself more likely, too."""
+    """Return steps that share a revealed draw under a tilt, which also changes the probability of the draw."""
     steps = tuple((tilt_curve(inner, tilt=tilt, truncated_mass=truncated_mass), count) for inner, count in curve.counts)
     # E[e^{zL}] = 1 - rate + rate * (product of the steps' moments); the share of the second term is the probability of
     # the draw under the tilt.
@@ -218,7 +218,7 @@ def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> Tilted
 
 
 def _cut_segments(curve: LossCurve, tilt: float, truncated_mass: float) -> tuple[tuple[Segment, ...], list[Array]]:
-    """Return (segments of which more than `truncated_mass` an end is left to draw, edges of the cells of each)."""
+    """Return (segments of which a part is left after truncation, edges of the cells of each)."""
     cuts = [
         (segment, _cell_edges(segment, tilt, truncated_mass))
         for segment in curve.segments

@@ -102,13 +102,13 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
 
 
 def _draw_one_by_one(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw as `_draw_by_random_keys` does, but unit by unit: slow for many frames, fast for large ones."""
+    """Return indices of `number` distinct random units of each frame, or of all in a smaller one, frame by frame."""
     picked = [rng.choice(size, min(number, size), replace=False, shuffle=False) for size in sizes.tolist()]
     return np.concatenate([np.zeros(0, dtype=np.int64), *picked])
 
 
 def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw `number` distinct units of each frame, or all of a smaller one; return indices in the frames, in one row."""
+    """Return indices of `number` distinct random units of each frame, or of all in a smaller one: the smallest keys."""
     max_size = int(sizes.max(initial=0))
     pieces = [np.zeros(0, dtype=np.int64)]
     rows = max(1, CHUNK // max(max_size, 1))
@@ -122,7 +122,7 @@ def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArr
 
 
 def _draw_distinct(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw as `_draw_by_random_keys` does, from frames of at least number^2 units, each anew until no unit repeats."""
+    """Return indices of `number` units of each frame, of number^2 or more, drawn anew until all of a frame differ."""
     units = rng.integers(0, sizes[:, None], (sizes.size, number))
     repeated = np.arange(sizes.size)
     # Rows that draw a unit twice, at most half of them, are drawn anew as a whole: so every set stays equally likely.
@@ -302,7 +302,7 @@ def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple
 
 
 def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> tuple[IntArray, IntArray]:
-    """Return (first child's number, number of children) of parents; of a size range 0 has the least, others the most.
+    """Return (first child's number, child count) of each parent; where counts are a range parent 0 has the fewest.
 
     Args:
         hierarchy: levels and sizes.
@@ -340,7 +340,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 
 def _units_looked_at(scheme: Scheme, mean_count: float, max_count: int) -> float:
-    """Return the expected cost of a draw from a frame: its drawn units, or all if they are put in random order."""
+    """Return the expected cost of a draw from a frame: the units drawn, for a fixed draw what its method costs."""
     match scheme:
         case CappedPoisson(probability=rate):
             return mean_count * float(rate)
