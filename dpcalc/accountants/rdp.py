@@ -26,7 +26,7 @@ from dpcalc.losses.moments import (
     widest_span,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.numerics.roots import inverse_at_zero, zoomed_minimum
+from dpcalc.numerics.roots import Sample, inverse_at_zero, zoomed_minimum
 from dpcalc.records import dataclass
 
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
@@ -269,7 +269,7 @@ def _orders_about_zero(orders: Array, values: Array, at: int) -> Array:
     low, high = math.log(orders[at - 1]), math.log(orders[at])
     around = slice(max(at - 2, 0), at + 2)
     samples = zip(values[around].tolist(), np.log(orders[around]).tolist(), strict=True)
-    guess = inverse_at_zero([(value, order, math.nan) for value, order in samples])
+    guess = inverse_at_zero([Sample(value, order, math.nan) for value, order in samples])
     guess = guess if low < guess < high else (low + high) / 2
     near = guess + (high - low) * np.array(_OFFSETS)
     result: Array = np.exp(np.concatenate([[low], near[(near > low) & (near < high)], [high]]))

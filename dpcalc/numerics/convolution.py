@@ -25,9 +25,6 @@ def sum_by_index(indices: NDArray[np.int64], weights: Array, *, size: int) -> Ar
         indices: whole numbers in [0, size), shape (n,).
         weights: shape (n,).
         size: number of sums.
-
-    Returns:
-        Sums, 0 for an index that does not occur, shape (size,).
     """
     return np.bincount(indices, weights=weights, minlength=size).astype(np.float64)
 

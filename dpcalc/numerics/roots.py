@@ -69,7 +69,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, value_tolerance: float
 ) -> float:
-    """Return an approximate root of a falling function, or the end of the interval nearest to its root outside.
+    """Return an approximate root of a falling function; the end of `ends` nearest to the root if it lies outside.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -82,11 +82,11 @@ def falling_root(
         The approximate root; low if f is negative on the whole interval, high if it is positive there.
     """
     low, high = -math.inf, math.inf
-    samples: list[tuple[float, float, float]] = []
+    samples: list[Sample] = []
     x = start
     while True:
         value, slope = f(x)
-        samples.append((value, x, slope if slope < 0 else math.nan))
+        samples.append(Sample(value, x, slope if slope < 0 else math.nan))
         low, high = (x, high) if value > 0 else (low, x)
         # The inverse function is interpolated: it gives the next point at once, without a root of a polynomial.
         has_nodes = len(samples) > 1 or slope < 0
@@ -94,28 +94,42 @@ def falling_root(
         inside = low < guess < high
         if abs(value) <= value_tolerance:
             return guess if inside else x
-        # Bisection where interpolation leaves the bracket, or no longer halves the value (infinite values, steps); a
-        # bounded step outwards while there is no bracket.
-        if not inside or (len(samples) > 4 and abs(value) > abs(samples[-2][0]) / 2):
-            guess = (low + high) / 2 if math.isfinite(low + high) else x + (_MAX_STEP_LEFT, _MAX_STEP_RIGHT)[value > 0]
+        # Interpolation also fails where it no longer halves the value (infinite values, steps).
+        if not inside or (len(samples) > 4 and abs(value) > abs(samples[-2].value) / 2):
+            guess = _fallback_point(samples[-1], low, high)
         guess = min(max(guess, x + _MAX_STEP_LEFT), x + _MAX_STEP_RIGHT)
         if guess in {low, high} or x == ends[value > 0]:
             return x
         x = min(max(guess, ends[0]), ends[1])
 
 
-def inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
+class Sample(NamedTuple):
+    """A function's value, the point where it was taken, and the derivative there, NaN if it is not known."""
+
+    value: float
+    point: float
+    slope: float
+
+
+def _fallback_point(newest: Sample, low: float, high: float) -> float:
+    """Return the middle of the bracket (low, high) of a root or, if an end is infinite, a step towards the root."""
+    if math.isfinite(low + high):
+        return (low + high) / 2
+    return newest.point + (_MAX_STEP_RIGHT if newest.value > 0 else _MAX_STEP_LEFT)
+
+
+def inverse_at_zero(samples: list[Sample]) -> float:
     """Return the point at which the value is 0, by inverse Hermite interpolation of the samples.
 
     Args:
-        samples: (value, point, derivative or NaN), two or more, or one with a derivative, which is a second node there.
+        samples: two or more, or one with a derivative, which is a second node there.
     """
-    nodes = [sample for sample in samples for _ in range(1 if math.isnan(sample[2]) else 2)]
-    values, column = [value for value, _, _ in nodes], [point for _, point, _ in nodes]
+    nodes = [sample for sample in samples for _ in range(1 if math.isnan(sample.slope) else 2)]
+    values, column = [node.value for node in nodes], [node.point for node in nodes]
     result, product = column[0], 1.0
     for order in range(1, len(nodes)):
         column = [
-            _divided_difference(values[i], values[i + order], column[i], column[i + 1], nodes[i][2])
+            _divided_difference(values[i], values[i + order], column[i], column[i + 1], nodes[i].slope)
             for i in range(len(nodes) - order)
         ]
         product *= -values[order - 1]
@@ -131,7 +145,7 @@ def _divided_difference(first: float, last: float, low: float, high: float, slop
 
 
 class Minimum(NamedTuple):
-    """The smallest value of a function that was found, its place, and the two neighbours of the place."""
+    """The smallest value of a function that was found, its place, and the neighbours of the last grid's best point."""
 
     value: float
     place: float
@@ -139,7 +153,7 @@ class Minimum(NamedTuple):
 
 
 def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, count: int) -> Minimum:
-    """Return the smallest value of f over `points` > 0 and over `rounds` - 1 further grids around the best point.
+    """Return the smallest value of f over `points` > 0 and `rounds` - 1 finer grids around the best, with its place.
 
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.

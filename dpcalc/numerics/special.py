@@ -84,9 +84,6 @@ def log_sum_exp_by_index(indices: NDArray[np.intp], x: Array, *, size: int) -> A
         indices: whole numbers in [0, size), shape (n,).
         x: logarithms below +inf, shape (n,).
         size: number of sums.
-
-    Returns:
-        Logarithms, -inf for an index that does not occur, shape (size,).
     """
     top = np.full(size, -np.inf)
     np.maximum.at(top, indices, x)

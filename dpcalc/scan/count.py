@@ -115,7 +115,7 @@ class Walk:
     depths: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     def folder(self, place: str = "", depth: int = 1, done: float = 0.0, share: float = 1.0) -> Folder:
-        """Return a folder with all below it, and fill `skipped` and `depths`; InputError if folders nest too deep.
+        """Read a folder and all below it, fill `skipped` and `depths`; InputError if folders nest beyond MAX_DEPTH.
 
         Args:
             place: path of the folder from the top.
@@ -127,9 +127,7 @@ class Walk:
             InputError: folders are nested more than MAX_DEPTH deep.
         """
         files, names = self._entries(place)
-        if files:
-            count, first = self.depths.get(depth, (0, ""))
-            self.depths[depth] = (count + len(files), first or os.path.join(place, min(files)))  # noqa: PTH118
+        self._note_depth(place, depth, files)
         if names and depth > MAX_DEPTH:
             raise InputError(f"{self.top}: expected folders at most {MAX_DEPTH} deep, got deeper ones")
         # Folders of a level count as equally large for progress: their sizes are only known after the walk.
@@ -142,8 +140,14 @@ class Walk:
                 self.on_progress(done + (number + 1) * part)
         return Folder(place=place, files=len(files), folders=tuple(folders))
 
+    def _note_depth(self, place: str, depth: int, files: Sequence[str]) -> None:
+        """Add the files of one folder to their number in `depths`, and keep the first file of each depth."""
+        if files:
+            count, first = self.depths.get(depth, (0, ""))
+            self.depths[depth] = (count + len(files), first or os.path.join(place, min(files)))  # noqa: PTH118
+
     def _entries(self, place: str) -> tuple[list[str], list[str]]:
-        """Return (names of files to count, sorted names of folders); none if unreadable; skipped entries are noted."""
+        """Return (names of files to count, sorted names of folders), empty if unreadable, and note what is skipped."""
         path = os.path.join(self.top, place) if place else self.top  # noqa: PTH118  for speed
         try:
             files, folders, others = self._entries_by_kind(path)
@@ -161,7 +165,7 @@ class Walk:
         return files, sorted(folders)
 
     def _entries_by_kind(self, path: str) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-        """Return (names of files and links to files, of folders, (name, kind) of all others and of hidden ones)."""
+        """Return (names of files and links to files, names of folders, (name, kind) of hidden or other entries)."""
         files, folders, others = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -189,17 +193,16 @@ class Walk:
         return LINK if top.startswith(linked) or linked.startswith(top) else OUTSIDE
 
 
-def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts, tuple[str, ...] | None]:
-    """Return (nested counts of a folder, level names without `-`); InputError if it cannot be counted completely.
+def folder_counts(walk: Walk, names: Sequence[str]) -> NestedCounts:
+    """Return the number of records of each unit in a folder tree; InputError if it cannot be counted completely.
 
     Args:
         walk: walk over the folder; its `skipped` and `depths` are filled.
-        names: names of the levels, outermost first, `-` for folders that are no level; None to take one level for each
+        names: names of the levels, outermost first, `-` for folders that are no level; () to take one level for each
             depth of folders.
 
     Returns:
-        Counts in the form of a tree file, a number where there is one level, units without records left out; the names
-        without `-`, None for None.
+        Counts in the form of a tree file, a number where there is one level, units without records left out.
 
     Raises:
         InputError: there is nothing to count, files lie at another depth than the levels, or a folder cannot be
@@ -211,8 +214,7 @@ def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts
     if set(walk.depths) != {depth}:
         raise InputError(_depths_message(walk, depth if names else None))
     # A level must mean the same everywhere, so that files at two depths are refused before anything is counted.
-    counts = _nested_counts(top, list(names or [""] * depth), walk.skipped)
-    return counts, tuple(name for name in names if name != SKIPPED) if names else None
+    return _nested_counts(top, names or [""] * depth, walk.skipped)
 
 
 def _check_walk(walk: Walk) -> None:
@@ -237,12 +239,9 @@ def _depths_message(walk: Walk, depth: int | None) -> str:
 
 
 def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces) -> NestedCounts:
-    """Return the files of each unit, nested by level, depths named `-` joined; empty units are noted as skipped.
+    """Return the number of files of each unit, nested by level without those named `-`; note empty units as skipped.
 
-    Args:
-        folder: the folder.
-        names: names of the levels of its contents, one for each depth below it; SKIPPED joins the counts of a depth.
-        skipped: filled with empty units.
+    `names` are those of the levels of the folder's contents, one for each depth below it.
     """
     name, *names_below = names
     if not names_below:
@@ -359,20 +358,25 @@ def is_folder(path: str) -> bool:
 
 
 def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Return the sizes of a folder tree, without the output file in it; InputError if columns are named."""
+    """Return the sizes of a folder tree, its levels numbered if no names are given; InputError if columns are given."""
     if source.columns:
         raise InputError("--columns: expected with a CSV or JSONL file, got a folder; --levels names its levels")
+    walk = _walk_of(source, on_progress)
+    counts = folder_counts(walk, source.levels)
+    remarks = walk.skipped.lines(faults=False)
+    if source.levels:
+        return _scan_of(counts, tuple(name for name in source.levels if name != SKIPPED), remarks)
+    names = (*(f"level_{number}" for number in range(1, _depth(counts))), RECORD)
+    hint = ("name the levels with --levels, e.g. --levels user,session,example",) if len(names) > 1 else ()
+    return _scan_of(counts, names, (*remarks, *hint))
+
+
+def _walk_of(source: ScanRequest, on_progress: Callable[[float], None]) -> Walk:
+    """Return a walk, not yet started, over the requested folder without the tree file that the scan will write."""
     endings = tuple(f".{ending.lower().removeprefix('.')}" for ending in source.endings)
     # The tree file of an earlier scan may lie in the folder; counted, it would be a record.
     top, excluded = os.path.realpath(source.path), os.path.realpath(source.output) if source.output else ""
-    walk = Walk(top=top, endings=endings, excluded=excluded, on_progress=on_progress)
-    counts, names = folder_counts(walk, source.levels or None)
-    remarks = walk.skipped.lines(faults=False)
-    if names is None:
-        names = (*(f"level_{number}" for number in range(1, _depth(counts))), RECORD)
-        if len(names) > 1:
-            remarks = (*remarks, "name the levels with --levels, e.g. --levels user,session,example")
-    return _scan_of(counts, names, remarks)
+    return Walk(top=top, endings=endings, excluded=excluded, on_progress=on_progress)
 
 
 def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:

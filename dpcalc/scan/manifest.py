@@ -26,7 +26,7 @@ Key = tuple[str, ...]
 
 
 def levels_and_columns(levels: tuple[str, ...], columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (levels, columns); empty levels are the columns and the records, empty columns the levels but the last.
+    """Return (levels, columns), an empty one made from the other; InputError unless all levels above records have one.
 
     Args:
         levels: names of the levels, outermost first, the last that of the records; () for the columns and RECORD.
@@ -64,21 +64,26 @@ def manifest_counts(
     Raises:
         InputError: the file or a line cannot be read, or lacks a column; the message names the line.
     """
-    rows = _csv_rows if path.lower().endswith((".csv", ".tsv")) else _jsonl_rows
-    try:
-        with open_regular(path) as stream:
-            keys = _with_progress(rows(path, stream, columns), stream, os.fstat(stream.fileno()).st_size, on_progress)
-            # Keys are held in memory, rows are not.
-            counts = Counter(dict.fromkeys(keys, 1)) if distinct else Counter(keys)
-    except ConfigError as error:
-        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {system_message(error)}") from error
+    counts = _rows_by_key(path, columns, on_progress)
     if not counts:
         raise InputError(f"{path}: expected a row for each record, got none")
     if distinct:
         counts = Counter(key[:-1] for key in counts)
     return _nested(sorted(counts.items()), 0)
+
+
+def _rows_by_key(path: str, columns: Sequence[str], on_progress: Callable[[float], None]) -> Counter[Key]:
+    """Return the number of rows with each combination of the columns' values; InputError if they cannot be read."""
+    rows = _csv_rows if path.lower().endswith((".csv", ".tsv")) else _jsonl_rows
+    try:
+        with open_regular(path) as stream:
+            keys = _with_progress(rows(path, stream, columns), stream, os.fstat(stream.fileno()).st_size, on_progress)
+            # Keys are held in memory, rows are not.
+            return Counter(keys)
+    except ConfigError as error:
+        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {system_message(error)}") from error
 
 
 def _with_progress(
@@ -122,7 +127,7 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
 
 
 def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the first delimiter that splits a header into all columns, and its names; InputError if none does."""
+    """Return (delimiter, column names) of a header; InputError unless it has each of the columns once."""
     # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
     headers = ((delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in DELIMITERS)
     fitting = [(delimiter, header) for delimiter, header in headers if set(columns) <= set(header)]

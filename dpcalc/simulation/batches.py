@@ -18,7 +18,7 @@ from dpcalc.planner.composition import ProtectedUnit
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import (
     Allocation,
@@ -63,7 +63,7 @@ class MemberDistribution:
     probabilities: CountDistribution
     is_exact: bool
     is_of_pass: bool
-    in_round: float | None
+    in_round: float | None = None
 
 
 def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) -> MemberDistribution:
@@ -75,20 +75,31 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) 
         phase_index: of the phase, from 0.
     """
     hierarchy, path = plan.phases[phase_index].hierarchy, _path_of_a_step(plan, protected, phase_index)
-    in_round: float | None = None
     if hierarchy.episodes is not None:
-        law, is_exact = _episode_distribution(hierarchy, plan.unit, plan.group_size), True
-    elif plan.group_size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
-        on_path = _units_on_path(hierarchy, protected, phase_index, plan.unit)
-        rates = [level.scheme.rate(unit.frame_size) for level, unit in zip(hierarchy.levels, on_path, strict=False)]
-        law, is_exact, in_round = {1: math.prod(rates, start=Fraction(1))}, True, _round_inclusion(hierarchy, rates)
-    else:
-        placement, path = _placement(plan, protected), one_pass(path)
-        law = _placed_distribution(plan, placement, path)
-        is_exact = placement is not None and _is_exact(plan, hierarchy, path, law)
+        law = _episode_distribution(hierarchy, hierarchy.episodes, plan.unit, plan.group_size)
+        return MemberDistribution(probabilities=law, is_exact=True, is_of_pass=_has_shuffle(hierarchy))
+    if plan.group_size > 1 or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+        return _placed_members(plan, hierarchy, _placement(plan, protected), one_pass(path))
+    on_path = _units_on_path(hierarchy, protected, phase_index, plan.unit)
+    rates = [level.scheme.rate(unit.frame_size) for level, unit in zip(hierarchy.levels, on_path, strict=False)]
+    return _single_draw(hierarchy, rates)
+
+
+def _single_draw(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> MemberDistribution:
+    """Return the exact distribution of a unit that a step or pass draws at most once, with these rates by level."""
     return MemberDistribution(
-        probabilities=law, is_exact=is_exact, is_of_pass=_has_shuffle(hierarchy), in_round=in_round
+        probabilities={1: math.prod(rates, start=Fraction(1))},
+        is_exact=True,
+        is_of_pass=_has_shuffle(hierarchy),
+        in_round=_round_inclusion(hierarchy, rates),
     )
+
+
+def _placed_members(plan: Plan, hierarchy: Hierarchy, placement: Placement | None, path: Path) -> MemberDistribution:
+    """Return the distribution of the draws of placed units in a batch, with `is_exact` False for an upper bound."""
+    law = _placed_distribution(plan, placement, path)
+    is_exact = placement is not None and _is_exact(plan, hierarchy, path, law)
+    return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=_has_shuffle(hierarchy))
 
 
 def _has_shuffle(hierarchy: Hierarchy) -> bool:
@@ -107,7 +118,7 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> P
 
 
 def _placed_distribution(plan: Plan, placement: Placement | None, path: Path) -> CountDistribution:
-    """Return the distribution of the members in a batch; with placement None an upper bound for every placement."""
+    """Return the distribution of the number of members in a batch; for placement None a bound for every placement."""
     if placement is None:
         parent_rate = math.prod((path.rate(level) for level in range(1, plan.unit)), start=Fraction(1))
         return _mixed(large_group(plan.group_size, parent_rate, path.rate(plan.unit)))
@@ -119,7 +130,7 @@ def _placed_distribution(plan: Plan, placement: Placement | None, path: Path) ->
 
 
 def _is_exact(plan: Plan, hierarchy: Hierarchy, path: Path, law: CountDistribution) -> bool:
-    """Return False if unequal frames, parents drawn with replacement, or merged counts make a law an upper bound."""
+    """Return True if a law is exact: frames are equal, no parents of a group are repeated, no counts were merged."""
     has_equal_frames = all(level.is_equal for level in hierarchy.levels[: plan.unit])
     has_repeated_parents = any(isinstance(scheme, WithReplacement) for scheme in path.schemes[:-1])
     return has_equal_frames and not (plan.group_size > 1 and has_repeated_parents) and max(law) <= _MAX_EXACT_COUNTS
@@ -135,7 +146,7 @@ def _mixed(mixture: Sequence[tuple[Fraction, CountDistribution]]) -> CountDistri
 
 
 def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tuple[int, ...]:
-    """Return the numbers, from 0, of the protected units whose draws are watched.
+    """Return the numbers, from 0, of the protected units in their level; the first ones if no placement is stated.
 
     Args:
         plan: a training run.
@@ -225,13 +236,10 @@ def _any_of(trials: int, probability: float) -> float:
     return -math.expm1(trials * math.log1p(-probability)) if probability < 1 else 1.0
 
 
-def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> CountDistribution:
-    """Return the distribution of draws of the members, classes or else one record, in a step of constructed tasks."""
-    episodes = hierarchy.episodes
-    if episodes is None:
-        raise LookupError("episodes: expected constructed tasks, got none")
+def _episode_distribution(hierarchy: Hierarchy, episodes: Episodes, level: int, members: int) -> CountDistribution:
+    """Return the distribution of draws in a step of constructed tasks: of `members` classes, at level 2 of a record."""
     classes, records = hierarchy.levels
-    if unit == 1:
+    if level == 1:
         return convolve_power(hypergeometric(classes.count, members, episodes.ways), episodes.tasks)
     return binomial(episodes.tasks, episodes.class_rate(classes.count) * episodes.record_rate(records.count))
 
@@ -334,7 +342,7 @@ def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistributio
 
 
 def _together_checks(phase: _Phase, units: str, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks of how often 1, 2, ... or more draws of protected units meet, up to 4 or the first that is rare."""
+    """Yield checks of how often a step or pass has k or more draws of protected units, k from 1 to 4 if not rare."""
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     when = " in a pass" if distribution.is_of_pass else ""
     for number in range(1, min(max(distribution.probabilities), _MAX_TOGETHER) + 1):
@@ -355,7 +363,7 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
 
 
 def _mean_draws_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return the check of the mean number of draws from a frame in a step or pass, which only a cap leaves random."""
+    """Return the check of the mean number of draws from a frame; its interval is one number unless draws are capped."""
     observed, expected = count.drawn / max(count.parents, 1), _expected_from_frame(scheme, count)
     interval = observed, observed
     if isinstance(scheme, CappedPoisson):
@@ -365,13 +373,14 @@ def _mean_draws_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCoun
 
 
 def _expected_from_frame(scheme: Scheme, count: LevelCount) -> float:
-    """Return the expected draws from a frame of the mean drawn size, in a pass if there is one; 0 without frames."""
+    """Return the expected draws from one of the frames, on average, in a step or pass; 0 if there are no frames."""
     if not count.parents:
         return 0.0
+    # Of most schemes the expectation is linear in the size of a frame, so that the mean size gives the mean.
+    if isinstance(scheme, Fixed | CappedPoisson):
+        return count.nominal / count.parents
     frame_size = count.offered / count.parents
-    of_frames = isinstance(scheme, Fixed | CappedPoisson)
-    in_step = count.nominal / count.parents if of_frames else expected_draws(scheme, frame_size)
-    return in_step * _steps_of_draw(scheme, int(frame_size))
+    return expected_draws(scheme, frame_size) * _steps_of_draw(scheme, int(frame_size))
 
 
 def _bounded_mean_interval(mean: float, max_value: int, trials: int) -> Ends:
@@ -411,12 +420,9 @@ def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
 
 
 def _draws_by_declared_sizes(level: Level, scheme: Scheme, parent_draws: Array) -> Array:
-    """Return the expected draws of (the first unit, all others), the first of the fewest siblings, the others of most.
+    """Return the expected draws of (first unit, all others together), where the first parent has the fewest units.
 
-    Args:
-        level: of the units.
-        scheme: of each frame.
-        parent_draws: expected draws of (the first parent, all others together); shape (1,) for the whole data set.
+    `parent_draws` are those of (first parent, all others together), of shape (1,) for the whole data set.
     """
     of_first, of_other = expected_draws(scheme, level.min_count), expected_draws(scheme, level.count)
     total = of_first * parent_draws[0] + of_other * (parent_draws.sum() - parent_draws[0])
@@ -441,17 +447,19 @@ def _batch_interval(phase: _Phase, depth: int) -> Ends:
 
 
 def _is_product_of_levels(phase: _Phase, depth: int) -> bool:
-    """Return True if each level down to `depth` was drawn from, and its frames are equal or of fixed draws."""
+    """Return True if, down to `depth`, every level has drawn frames that all give the same expected number of draws."""
     _, schemes = draws_of_step(phase.hierarchy)
-    is_fixed = (
-        isinstance(scheme, WithReplacement) or (isinstance(scheme, Fixed) and not scheme.at_most) for scheme in schemes
-    )
-    levels = zip(phase.hierarchy.levels[:depth], phase.counts.levels, is_fixed, strict=False)
-    return all(count.parents and (level.is_equal or fixed) for level, count, fixed in levels)
+    levels = zip(phase.hierarchy.levels[:depth], phase.counts.levels, schemes, strict=False)
+    return all(count.parents and (level.is_equal or _is_of_fixed_size(scheme)) for level, count, scheme in levels)
+
+
+def _is_of_fixed_size(scheme: Scheme) -> bool:
+    """Return True if a scheme draws the same number of units from every frame."""
+    return isinstance(scheme, WithReplacement) or (isinstance(scheme, Fixed) and not scheme.at_most)
 
 
 def _product_of_levels(phase: _Phase, depth: int) -> Ends:
-    """Return the product of the intervals of each level's draws from one frame in a step, down to level `depth`."""
+    """Return an interval of the mean batch size: the product of intervals of each level's draws from one frame."""
     # Each level multiplies the batch by a number of draws or, of Poisson draws, by the share of a frame's units.
     copies, schemes = draws_of_step(phase.hierarchy)
     low = high = float(copies)

@@ -37,8 +37,6 @@ def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
         >>> mean_interval(0.0, 100, miss_probability=0.02)
         (0.0, 0.045007...)
     """
-    # Hoeffding 1963, Theorem 1: the mean of n such numbers is at least m > p, its expectation, with probability at most
-    # exp(-n KL(m || p)), and likewise below p. The interval holds every p that neither tail excludes.
     max_divergence = math.log(2 / miss_probability) / trials
 
     def is_inside(expectation: float) -> bool:

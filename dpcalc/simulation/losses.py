@@ -153,10 +153,10 @@ Tilted = TiltedStep | TiltedSubsample
 
 
 def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
-    """Return a step, or a revealed draw of steps, ready to be drawn under a tilt; UnsupportedError for an RdpCurve.
+    """Return a curve under a tilt, prepared for drawing its losses; UnsupportedError for an RdpCurve.
 
     Args:
-        curve: its privacy loss.
+        curve: the privacy loss of a step, or of the steps that share a revealed draw.
         tilt: z > 0.
         truncated_mass: P mass that may be left out at each end of each segment, >= 0.
 
@@ -165,8 +165,13 @@ def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
     """
     if isinstance(curve, RdpCurve):
         raise UnsupportedError("losses: expected steps that can be drawn from, got Renyi divergences only")
-    if not isinstance(curve, RevealedSubsample):
-        return _tilted_step(curve, tilt, truncated_mass)
+    if isinstance(curve, RevealedSubsample):
+        return _tilted_subsample(curve, tilt, truncated_mass)
+    return _tilted_step(curve, tilt, truncated_mass)
+
+
+def _tilted_subsample(curve: RevealedSubsample, tilt: float, truncated_mass: float) -> TiltedSubsample:
+    """Return steps that share a revealed draw under a tilt, which also changes the probability of the draw."""
     steps = tuple((tilt_curve(inner, tilt=tilt, truncated_mass=truncated_mass), count) for inner, count in curve.counts)
     # E[e^{zL}] = 1 - rate + rate * (product of the steps' moments); the share of the second term is the probability of
     # the draw under the tilt.
@@ -187,7 +192,7 @@ def any_infinite(steps: Iterable[tuple[Tilted, int]]) -> float:
 
 
 def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> TiltedStep:
-    """Return a step that is ready for rejection sampling of its losses under a tilt."""
+    """Return a step under a tilt as cells with ceilings above its density, and as atoms, for rejection sampling."""
     segments, edges = _cut_segments(curve, tilt, truncated_mass)
     atoms, log_masses = _tilted_atoms(curve, tilt)
     empty = [np.zeros(0)]
@@ -213,7 +218,7 @@ def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> Tilted
 
 
 def _cut_segments(curve: LossCurve, tilt: float, truncated_mass: float) -> tuple[tuple[Segment, ...], list[Array]]:
-    """Return (segments that hold more than `truncated_mass`, edges of the cells of each)."""
+    """Return (segments of which a part is left after truncation, edges of the cells of each)."""
     cuts = [
         (segment, _cell_edges(segment, tilt, truncated_mass))
         for segment in curve.segments
@@ -251,7 +256,7 @@ def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Arr
 
 
 def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
-    """Return edges of equally wide cells where a segment's tilted density matters; none if all is truncated."""
+    """Return edges of equal cells, narrow enough for close ceilings, on the untruncated part of a segment, if any."""
     pair = segment.pair
     low, high = _range_to_cover(segment, tilt, truncated_mass)
     if low >= high:
@@ -393,7 +398,7 @@ class _TiltedRun:
         return self.log_norm - tilt * self.epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
 
     def mean_weight(self, runs: int, source: RandomSource) -> float:
-        """Return the mean weight of drawn sums, 0 up to epsilon, as a share of the largest possible weight.
+        """Return the mean over drawn sums S of e^(K - z S) (1 - e^(epsilon - S))_+ divided by its largest value.
 
         Args:
             runs: number of sums.
@@ -414,7 +419,7 @@ class _TiltedRun:
         return total / runs
 
     def drawn_delta(self, runs: int, source: RandomSource) -> tuple[float, Ends]:
-        """Return (estimate of delta by drawn sums, its confidence interval), infinite losses and truncated mass added.
+        """Return (estimate of delta by drawn sums, its confidence interval); the upper end covers truncated losses.
 
         Args:
             runs: number of sums.
@@ -485,7 +490,7 @@ def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve,
 
 
 def _loss_cost(curve: Curve) -> float:
-    """Return the relative time that it takes to draw a loss of a curve."""
+    """Return the expected time to draw one loss of a curve, relative to that of a pair with two centers."""
     if isinstance(curve, RevealedSubsample):
         return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
     if isinstance(curve, RdpCurve):

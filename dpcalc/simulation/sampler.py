@@ -102,13 +102,13 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
 
 
 def _draw_one_by_one(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw `number` distinct units of each frame, or all of a smaller one, in a loop over frames; one row of all."""
+    """Return indices of `number` distinct random units of each frame, or of all in a smaller one, frame by frame."""
     picked = [rng.choice(size, min(number, size), replace=False, shuffle=False) for size in sizes.tolist()]
     return np.concatenate([np.zeros(0, dtype=np.int64), *picked])
 
 
 def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw `number` distinct units of each frame, or all of a smaller one, by random keys; return their indices."""
+    """Return indices of `number` distinct random units of each frame, or of all in a smaller one: the smallest keys."""
     max_size = int(sizes.max(initial=0))
     pieces = [np.zeros(0, dtype=np.int64)]
     rows = max(1, CHUNK // max(max_size, 1))
@@ -122,7 +122,7 @@ def _draw_by_random_keys(number: int, sizes: IntArray, rng: Generator) -> IntArr
 
 
 def _draw_distinct(number: int, sizes: IntArray, rng: Generator) -> IntArray:
-    """Draw `number` distinct units of each frame of number^2 or more, anew until none repeats; one row of all."""
+    """Return indices of `number` units of each frame, of number^2 or more, drawn anew until all of a frame differ."""
     units = rng.integers(0, sizes[:, None], (sizes.size, number))
     repeated = np.arange(sizes.size)
     # Rows that draw a unit twice, at most half of them, are drawn anew as a whole: so every set stays equally likely.
@@ -302,7 +302,7 @@ def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple
 
 
 def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> tuple[IntArray, IntArray]:
-    """Return (first child's number, number of children) of parents; of a range of sizes parent 0 has the smallest.
+    """Return (first child's number, child count) of each parent; where counts are a range parent 0 has the fewest.
 
     Args:
         hierarchy: levels and sizes.
@@ -318,7 +318,7 @@ def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> tuple[IntAr
 
 
 def round_cost(hierarchy: Hierarchy) -> float:
-    """Return the time of drawing a round, all steps of a pass, in units looked at; InputError if it is too long.
+    """Return the expected cost of a round, at least 1, in units looked at by its draws; InputError if it is too high.
 
     Raises:
         InputError: more units than can be drawn.
@@ -339,15 +339,15 @@ def round_cost(hierarchy: Hierarchy) -> float:
     return max(total, 1.0)
 
 
-def _units_looked_at(scheme: Scheme, count: float, max_count: int) -> float:
-    """Return the time of a draw from a frame of `count` units on average, in units that are looked at."""
+def _units_looked_at(scheme: Scheme, mean_count: float, max_count: int) -> float:
+    """Return the expected cost of a draw from a frame: the units drawn, for a fixed draw what its method costs."""
     match scheme:
         case CappedPoisson(probability=rate):
-            return count * float(rate)
+            return mean_count * float(rate)
         case Fixed():
-            return count if is_dense(scheme, max_count) else expected_draws(scheme, count) + _PICKING_COST
+            return mean_count if is_dense(scheme, max_count) else expected_draws(scheme, mean_count) + _PICKING_COST
         case _:
-            return expected_draws(scheme, count)
+            return expected_draws(scheme, mean_count)
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
@@ -386,7 +386,7 @@ def _merge(parts: Sequence[LevelCount]) -> LevelCount:
 
 
 def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: Generator) -> DrawCounts:
-    """Draw `rounds` rounds at once, level by level from the outermost, and return their counts."""
+    """Draw `rounds` rounds at once, level by level; return each level's totals and the watched draws of each step."""
     length = steps_per_round(hierarchy)
     copies, schemes = draws_of_step(hierarchy)
     steps = np.repeat(np.arange(rounds) * length, copies)
@@ -395,16 +395,16 @@ def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: G
     members = np.zeros((rounds, length), dtype=np.int64)
     for level, scheme in enumerate(schemes, start=1):
         rows, sizes = _draw_level(hierarchy, level, rows, rng)
-        batches = _count_by_round(rows.steps // rows.span, rounds, length // rows.span)
-        levels.append(_level_count(scheme, sizes, batches))
+        levels.append(_level_count(scheme, sizes, _units_by_draw(rows, rounds, length)))
         if level == watched.level:
-            hits = rows.steps[np.isin(rows.units, watched.units)]
-            members = np.repeat(_count_by_round(hits // rows.span, rounds, length // rows.span), rows.span, axis=1)
+            hits = np.isin(rows.units, watched.units)
+            draws = _units_by_draw(_Rows(rows.steps[hits], rows.units[hits], rows.span), rounds, length)
+            members = np.repeat(draws, rows.span, axis=1)  # a drawn unit takes part in every step that its draw spans
     return DrawCounts(levels=tuple(levels), members=members)
 
 
 def _level_count(scheme: Scheme, sizes: IntArray, batches: IntArray) -> LevelCount:
-    """Return the counts of one level, from the sizes of its frames and its batches of shape (rounds, draws)."""
+    """Return the totals of one level, from the sizes of its frames and its batch sizes of shape (rounds, draws)."""
     return LevelCount(
         parents=sizes.size,
         offered=int(sizes.sum()),
@@ -425,7 +425,7 @@ class _Rows(NamedTuple):
 
 
 def _draw_level(hierarchy: Hierarchy, level: int, parents: _Rows, rng: Generator) -> tuple[_Rows, IntArray]:
-    """Draw a level from each parent as often as its period asks; return (drawn units by step, sizes of the frames)."""
+    """Draw units of a level below each parent, once a redraw period; return (their rows, sizes of the frames)."""
     frames_of, (_, schemes) = _redrawn(hierarchy, level, parents), draws_of_step(hierarchy)
     scheme = schemes[level - 1]
     first, sizes = children(hierarchy, level, frames_of.units)
@@ -439,7 +439,7 @@ def _draw_level(hierarchy: Hierarchy, level: int, parents: _Rows, rng: Generator
 
 
 def _redrawn(hierarchy: Hierarchy, level: int, parents: _Rows) -> _Rows:
-    """Return each parent once for each redraw of a level below it; once if that or a deeper level goes in passes."""
+    """Return a row for each draw from a parent: one a redraw period, one a pass if this or a lower level has passes."""
     _, schemes = draws_of_step(hierarchy)
     is_whole_pass = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[level - 1 :])
     redraws = 1 if is_whole_pass else parents.span // hierarchy.level(level).redraw_every
@@ -468,6 +468,7 @@ def _nominal_draws(scheme: Scheme, sizes: IntArray) -> float:
     return float(numbers @ np.array([expected_draws(scheme, size) for size in values.tolist()]))
 
 
-def _count_by_round(times: IntArray, rounds: int, times_per_round: int) -> IntArray:
-    """Count how often each time from 0 to rounds * times_per_round - 1 occurs, shape (rounds, times_per_round)."""
-    return np.bincount(times, minlength=rounds * times_per_round).reshape(rounds, times_per_round)
+def _units_by_draw(rows: _Rows, rounds: int, length: int) -> IntArray:
+    """Return the number of rows in each draw of rounds of `length` steps, shape (rounds, length // span)."""
+    draws = length // rows.span
+    return np.bincount(rows.steps // rows.span, minlength=rounds * draws).reshape(rounds, draws)

@@ -216,7 +216,7 @@ def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
 
 
 def _node_counts(taken: Array, leaves: int) -> Array:
-    """Return the sum of `taken` below each complete node of the trees, from the leaves up."""
+    """Return the sum of `taken` below each node of binary trees over `leaves` steps each, without incomplete nodes."""
     steps, counts = len(taken), np.concatenate(([0.0], np.cumsum(taken)))
     nodes = []
     for start in range(0, steps, leaves):
