@@ -19,8 +19,8 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,
+    binomial_lower,
     convolve_power,
-    drop_rare_tail,
     nonzero_probability,
     power,
 )
@@ -419,11 +419,11 @@ def _contributing_units(scheme: Scheme, count: int, limit: int) -> int:
 
 
 def _sum_lower(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
-    """Return a lower law of the sum of those of `number` counts that enter with `rate`; a rare top number falls."""
+    """Return a lower law of the sum of those of `number` counts that each enter with `rate`."""
     if max(each) == 1:
-        return drop_rare_tail(binomial(number, rate * each[1]))
+        return binomial_lower(number, rate * each[1])
     total: CountDistribution = {}
-    for entered, weight in drop_rare_tail(binomial(number, rate)).items():
+    for entered, weight in binomial_lower(number, rate).items():
         for value, chance in convolve_power(each, entered).items():
             total[value] = total.get(value, Fraction(0)) + weight * chance
     return total

@@ -52,6 +52,20 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
     return _binomial_upper_by_recurrence(trials, rate, weight, unit)
 
 
+def binomial_lower(trials: int, rate: Fraction) -> CountDistribution:
+    """Return a lower law of Binomial(trials, rate), from an upper law of the failures where Pr[0] is below 2^-2048.
+
+    Args:
+        trials: >= 0.
+        rate: exact, in [0, 1].
+    """
+    law = binomial(trials, rate)
+    if 0 in law:
+        return drop_rare_tail(law)
+    # `binomial` is Chernoff's bound here: an upper law of the trials that fail gives a lower one of those that succeed.
+    return {trials - failures: chance for failures, chance in reversed(binomial(trials, 1 - rate).items())}
+
+
 def _binomial_upper_by_recurrence(trials: int, rate: Fraction, weight: int, unit: int) -> CountDistribution:
     """Return an upper law of a binomial by recurrence from Pr[0] = weight / unit; one count has a tail below 2^-200."""
     # Pr[H = h + 1] = Pr[H = h] (n - h) a / ((h + 1) (b - a)), in whole numbers and rounded down; the remainder of the
@@ -369,7 +383,6 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
 def _rounded_mixture(parts: Sequence[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
     """Return the mixture with each product rounded down to a multiple of 2^-4096; the likeliest key gets the rest."""
     # Sums of integers over one power of two need no common factors, for which the time goes with thousands of digits.
-    # What rounding down leaves over goes to one key, so that the sum stays exact.
     unit = 1 << _MAX_BITS
     whole: dict[Key, int] = {}
     total = Fraction(0)
