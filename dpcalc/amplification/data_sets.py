@@ -19,7 +19,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,
-    binomial,
+    binomial_lower,
     convolve,
     convolve_power,
     drop_rare_tail,
@@ -113,7 +113,7 @@ def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -
         return {sign * vectors * draws: Fraction(1)}
     if draws > 1 or vectors * max_units > _MAX_INDEPENDENT:
         return {0: Fraction(1)}
-    return _scale(drop_rare_tail(binomial(vectors, nonempty)), sign)
+    return _scale(binomial_lower(vectors, nonempty), sign)
 
 
 def _contributing_units(count: int, rate: Fraction) -> int:
@@ -145,7 +145,7 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
 def _sum_with_replacement(size: int, count: int, sibling: Mixture, on_path: Mixture) -> Mixture:
     """Return the law of the sum of `size` draws with replacement; rare large numbers of own draws are cut."""
     total: Mixture = {}
-    for copies, chance in drop_rare_tail(binomial(size, Fraction(1, count))).items():
+    for copies, chance in binomial_lower(size, Fraction(1, count)).items():
         _add_to(total, convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies)), chance)
     return total
 
@@ -160,14 +160,14 @@ def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: 
             law, left = hypergeometric_lower(count, members, size), min(size, count - members)
             return _counted_pair(law, own, each, adjacency, drawn=(size, left))
         case WithReplacement(size=size):
-            law = drop_rare_tail(binomial(size, Fraction(members, count)))
+            law = binomial_lower(size, Fraction(members, count))
             return _counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
         case CappedPoisson() as scheme:  # of single units alone
             swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, {0: Fraction(1)})
             return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
         case Poisson(probability=rate):
             others = _sum_of_poisson_others(path, members, each, sign)
-            return _independent_pair(drop_rare_tail(binomial(members, rate)), own, others, adjacency)
+            return _independent_pair(binomial_lower(members, rate), own, others, adjacency)
         case _:
             return _independent_pair({members: Fraction(1)}, own, {0: Fraction(1)}, adjacency)
 
@@ -185,7 +185,7 @@ def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -
     if count > _MAX_INDEPENDENT and not (is_sure and len(path.counts) > 1):
         return {0: Fraction(1)}
     if is_sure:
-        return _scale(drop_rare_tail(binomial(_contributing_units(count - members, rate), rate)), sign)
+        return _scale(binomial_lower(_contributing_units(count - members, rate), rate), sign)
     return _poisson_sum(count - members, rate, each)
 
 
@@ -268,7 +268,7 @@ def episode_pair(
 def _clipped_above(built: Episodes, clip: int, in_task: CountDistribution) -> tuple[CountDistribution, int]:
     """Return (law of clipped vectors that hold a member, number of all): the tasks (clip 1) or the batch (clip 0)."""
     # A vector of several records turns around if any of them is protected: only the number of such vectors counts.
-    law = drop_rare_tail(binomial(built.tasks, nonzero_probability(in_task)))
+    law = binomial_lower(built.tasks, nonzero_probability(in_task))
     if clip == 0:
         return {0: law.get(0, Fraction(0)), 1: nonzero_probability(law)}, 1
     return law, built.tasks
@@ -426,9 +426,9 @@ def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
     """Return the law of the number of children drawn, of 32 at most if Poisson; 1 if a shuffle has a short batch."""
     match scheme:
         case Poisson(probability=rate):
-            return binomial(min(count, _MAX_INDEPENDENT), rate)
+            return binomial_lower(min(count, _MAX_INDEPENDENT), rate)
         case CappedPoisson(probability=rate, max_batch_size=cap):
-            return capped_distribution(binomial(count, rate), cap)
+            return capped_distribution(binomial_lower(count, rate), cap)
         case Shuffle(drop_last=False):
             return {1: Fraction(1)}
         case _:
@@ -450,7 +450,7 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
 def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
     """Return the law of a Poisson draw's sum, of at most 32 units and about 96 values; further units add 0."""
     units = max(1, _MAX_RANDOM // max(1, len(each) - 1))
-    return _compound(binomial(min(count, units, _MAX_INDEPENDENT), rate), each).law
+    return _compound(binomial_lower(min(count, units, _MAX_INDEPENDENT), rate), each).law
 
 
 def _compound(counts: CountDistribution, each: Mixture) -> ContributionLaw:

@@ -343,7 +343,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
     """
     last = max((at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)), default=0)
     is_revealed = (last > 0 and not group.is_together) or group.size > _MAX_LEFT_OUT
-    return one_pass(path, is_revealed=is_revealed)
+    return path.with_whole_passes if is_revealed else one_pass(path)
 
 
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:

@@ -19,8 +19,8 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,
+    binomial_lower,
     convolve_power,
-    drop_rare_tail,
     nonzero_probability,
     power,
 )
@@ -36,8 +36,6 @@ _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
     """Return an upper bound on Pr[a drawn unit holds a drawn record], with caps ignored; 1 for no levels.
-
-    An upper bound for a capped Poisson draw of units that may be empty: its cut is left out.
 
     Args:
         levels: (scheme, units under one parent) of the levels below the unit, outermost first.
@@ -71,7 +69,7 @@ def _round_up_long_fraction(chance: Fraction) -> Fraction:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return an upper bound on Pr[a drawn unit holds a record]; draws held longer are whole, shorter ones never empty.
+    """Return an upper bound on Pr[a drawn unit holds a record]: draws held longer are whole, shorter ones never empty.
 
     Args:
         hierarchy: levels and schemes.
@@ -89,7 +87,7 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper law of a unit's contributions by its Poisson, capped and empty draws; None if none is random.
+    """Return an upper law of the contributions that a step draws of a drawn unit; None if only their maximum is known.
 
     Args:
         hierarchy: levels and schemes.
@@ -97,10 +95,17 @@ def contribution_distribution(
         clip: clipping level, `unit` or below.
         max_contributions: largest number of contributions of the unit.
     """
-    # But for exact draws, the lowest Poisson level decides how many contributions there are; draws of other schemes
-    # take their maximum, and so does everything below a level whose draw changes while the protected unit's is held.
     if _draws_are_exact(hierarchy, unit, clip) and number_of_poisson_levels(hierarchy, unit, clip) > 1:
         return _compound_contributions(hierarchy, unit, clip)
+    return _contributions_by_one_level(hierarchy, unit, clip, max_contributions)
+
+
+def _contributions_by_one_level(
+    hierarchy: Hierarchy, unit: int, clip: int, max_contributions: int
+) -> CountDistribution | None:
+    """Return an upper law by one Poisson or capped level, else by empty draws; None if neither makes it random."""
+    # The lowest Poisson level decides how many contributions there are; draws of other schemes take their maximum, and
+    # so does everything below a level whose draw changes while the protected unit's is held.
     hold, last = hierarchy.level(unit).redraw_every, _last_drawn_with(hierarchy, unit, clip)
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hold) if last == clip else Fraction(1)
     scheme, count = hierarchy.level(clip).scheme, hierarchy.level(clip).count
@@ -132,7 +137,7 @@ def _last_drawn_with(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def _poisson_contributions(largest: int, each: int, *, rate: Fraction, nonempty: Fraction) -> CountDistribution:
-    """Return an upper law of a Poisson draw's contributions: drawn units full, or all units drawn, by smaller mean."""
+    """Return the upper law of smaller mean: drawn units hold `each` contributions or none, or all units are drawn."""
     # Either a drawn unit contributes `each` if any of its contributions is nonempty, or every unit is drawn.
     some = nonzero_probability(binomial(each, nonempty))
     if rate * some > nonempty:
@@ -255,7 +260,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return what a path's unit and those drawn with it surely contribute in actual data, and the smallest frames.
+    """Return the certain contributions of a path's unit and its siblings, frame sizes and Pr[nonempty] in actual data.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -341,15 +346,16 @@ def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> t
     return tuple(rows)
 
 
-def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
-    """Return the path with frame sizes that occur in the data, and the schemes for these sizes."""
-    levels_of = hierarchy.levels[: len(path.counts)]
+def _actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> list[int]:
+    """Return the tree's number of units in each frame of the path; without a tree, max(min_count, the path's count)."""
     if hierarchy.tree is None:
-        sizes = [max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True)]
-    else:
-        sizes = [
-            int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
-        ]
+        return [max(level.min_count, count) for level, count in zip(hierarchy.levels, path.counts, strict=False)]
+    return [int(level.sizes[level.parent[row]]) for level, row in zip(levels, rows, strict=False)]
+
+
+def _path_of_actual_sizes(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
+    """Return the path with `_actual_sizes` of its frames, the fewest of a group, and the schemes for these sizes."""
+    levels_of, sizes = hierarchy.levels[: len(path.counts)], _actual_sizes(hierarchy, path, levels, rows)
     counts = tuple(fewest_in_frame(level.scheme, size) for level, size in zip(levels_of, sizes, strict=True))
     schemes = (scheme_for_count(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
     return replace(path, counts=counts, max_counts=(), schemes=tuple(schemes))
@@ -384,7 +390,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: range) -> list[int]:
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law, which data attain, of at most `limit` contributions of an off-path unit; {0: 1} if none is known.
+    """Return a law, which some data attain, of at most `limit` contributions of an off-path unit; {0: 1} in doubt.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 
@@ -393,9 +399,9 @@ def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> C
         number: of the level of the unit, which is not on the path.
         limit: most contributions, >= 0.
     """
-    counts = binomial(1, co_sampled.nonempty[co_sampled.clip])
     if not co_sampled.frames:
         return {0: Fraction(1)}
+    counts = binomial(1, co_sampled.nonempty[co_sampled.clip])
     for level, fewest in reversed(co_sampled.frames[number:]):
         contributing = _contributing_units(level.scheme, fewest, limit // max(1, *counts))
         if not contributing:
@@ -413,11 +419,11 @@ def _contributing_units(scheme: Scheme, count: int, limit: int) -> int:
 
 
 def _sum_lower(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
-    """Return a lower law of the sum of counts that enter with probability `rate`: rare numbers of them are dropped."""
+    """Return a lower law of the sum of those of `number` counts that each enter with `rate`."""
     if max(each) == 1:
-        return drop_rare_tail(binomial(number, rate * each[1]))
+        return binomial_lower(number, rate * each[1])
     total: CountDistribution = {}
-    for entered, weight in drop_rare_tail(binomial(number, rate)).items():
+    for entered, weight in binomial_lower(number, rate).items():
         for value, chance in convolve_power(each, entered).items():
             total[value] = total.get(value, Fraction(0)) + weight * chance
     return total

@@ -10,6 +10,7 @@ from dpcalc.errors import WorkExceededError
 from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Key = TypeVar("Key")
+Law = TypeVar("Law")
 CountDistribution = dict[int, Fraction]
 """Probability by count; the values are positive and sum to 1."""
 
@@ -51,8 +52,22 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
     return _binomial_upper_by_recurrence(trials, rate, weight, unit)
 
 
+def binomial_lower(trials: int, rate: Fraction) -> CountDistribution:
+    """Return a lower law of Binomial(trials, rate), from an upper law of the failures where Pr[0] is below 2^-2048.
+
+    Args:
+        trials: >= 0.
+        rate: exact, in [0, 1].
+    """
+    law = binomial(trials, rate)
+    if 0 in law:
+        return drop_rare_tail(law)
+    # `binomial` is Chernoff's bound here: an upper law of the trials that fail gives a lower one of those that succeed.
+    return {trials - failures: chance for failures, chance in reversed(binomial(trials, 1 - rate).items())}
+
+
 def _binomial_upper_by_recurrence(trials: int, rate: Fraction, weight: int, unit: int) -> CountDistribution:
-    """Return an upper law of a binomial upwards from Pr[0] = weight / unit, its tail below 2^-200 at one count."""
+    """Return an upper law of a binomial by recurrence from Pr[0] = weight / unit; one count has a tail below 2^-200."""
     # Pr[H = h + 1] = Pr[H = h] (n - h) a / ((h + 1) (b - a)), in whole numbers and rounded down; the remainder of the
     # total goes to the last count, so that Pr[H >= h] is never too small.
     a, b = rate.numerator, rate.denominator
@@ -88,7 +103,7 @@ class FullBatch(NamedTuple):
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
-    """Return the chance that `others` fill a batch, and that one more unit is in it then; None if too costly.
+    """Return Pr[`others` fill a batch], and Pr[one more unit is in the batch] given that they do; None if too costly.
 
     Args:
         others: units beside one, >= 0.
@@ -159,7 +174,7 @@ def power(base: Fraction, exponent: int) -> Fraction:
 
 
 def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
-    """Return an upper law of a binomial of large mean, by Chernoff's bound at mean + z sqrt(mean) for 76 z >= 0."""
+    """Return an upper law of a binomial of large mean, by Chernoff's bound at no more than 76 counts above the mean."""
     # Pr[H >= t] <= e^(-mean h(u)) with t = (1 + u) mean, h(u) = (1 + u) log(1 + u) - u. Counts between two points are
     # moved to the larger one.
     points = [math.ceil(mean + deviations * math.sqrt(mean)) for deviations in _DEVIATIONS]
@@ -206,7 +221,7 @@ def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistributi
 
 
 def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked units drawn: whole weight}, total), with weights rounded down if over 4096 bits."""
+    """Return ({marked units drawn: whole weight}, total); over 4096 bits, weights are rounded down and sum to less."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)
@@ -280,7 +295,7 @@ def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
     if len(law) == 1:
         ((count, chance),) = law.items()
         return {count * number: chance**number}
-    return _power_by_squaring(law, number, convolve)
+    return power_by_squaring(law, number, convolve, identity={0: Fraction(1)})
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
@@ -290,21 +305,24 @@ def convolve_power_upper(law: CountDistribution, number: int) -> CountDistributi
         law: distribution of each.
         number: how many, >= 0.
     """
-    return _power_by_squaring(law, number, convolve_upper)
+    return power_by_squaring(law, number, convolve_upper, identity={0: Fraction(1)})
 
 
-def _power_by_squaring(
-    law: CountDistribution,
-    number: int,
-    add: Callable[[CountDistribution, CountDistribution], CountDistribution],
-) -> CountDistribution:
-    """Return the law of the sum of `number` independent counts by repeated squaring with `add`; {0: 1} for number 0."""
-    result: CountDistribution = {0: Fraction(1)}
-    while number:
-        number, odd = divmod(number, 2)
+def power_by_squaring(base: Law, exponent: int, multiply: Callable[[Law, Law], Law], *, identity: Law) -> Law:
+    """Return base^exponent for the product `multiply`, by repeated squaring; `identity` for exponent 0.
+
+    Args:
+        base: e.g. the law of one term, whose power by convolution is the law of a sum.
+        exponent: >= 0.
+        multiply: an associative product; its first argument is the power so far.
+        identity: its neutral element.
+    """
+    result = identity
+    while exponent:
+        exponent, odd = divmod(exponent, 2)
         if odd:
-            result = add(result, law)
-        law = add(law, law) if number else law
+            result = multiply(result, base)
+        base = multiply(base, base) if exponent else base
     return result
 
 
@@ -343,7 +361,7 @@ def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> Count
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of weighted distributions, exact unless it has many terms with long fractions.
+    """Return the mixture of the laws: exact, or a `_rounded_mixture` for over 64 terms with a fraction over 1024 bits.
 
     Args:
         parts: (probability, distribution).
@@ -365,7 +383,6 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
 def _rounded_mixture(parts: Sequence[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
     """Return the mixture with each product rounded down to a multiple of 2^-4096; the likeliest key gets the rest."""
     # Sums of integers over one power of two need no common factors, for which the time goes with thousands of digits.
-    # What rounding down leaves over goes to one key, as in `round_to_many_bits`, so that the sum stays exact.
     unit = 1 << _MAX_BITS
     whole: dict[Key, int] = {}
     total = Fraction(0)
@@ -383,12 +400,7 @@ def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
     """Return the law; if a denominator has over 8192 bits, rounded to 4096 in favour of the likeliest key."""
     if _max_denominator_bits(law) <= 2 * _MAX_BITS:
         return law
-    unit = 1 << _MAX_BITS
-    short = {key: chance.numerator * unit // chance.denominator for key, chance in law.items()}
-    likeliest = max(short, key=short.__getitem__)
-    result = {key: Fraction(chance, unit) for key, chance in short.items() if chance}
-    result[likeliest] += sum(law.values(), start=Fraction(0)) - sum(result.values(), start=Fraction(0))
-    return result
+    return _rounded_mixture([(Fraction(1), law)])
 
 
 def drop_rare_tail(law: CountDistribution) -> CountDistribution:
@@ -401,7 +413,7 @@ def drop_rare_tail(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards(law: CountDistribution) -> CountDistribution:
-    """Return an upper law: counts above 0 move up to the next of 48, the 36 likeliest and 12 at equal ranks."""
+    """Return an upper law: counts above 0 move up to the next of at most 48, the 36 likeliest and 12 at equal ranks."""
     counts = sorted(count for count in law if count)
     if len(counts) <= _MAX_COUNTS:
         return law

@@ -157,15 +157,15 @@ class Level:
 
 
 def scheme_for_count(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme for a frame of `count`: `All` if it draws all, Poisson if never cut, `at_most` resolved.
+    """Return the scheme for a frame of `count`: `All` for a full fixed draw or shuffle, Poisson for a draw never cut.
 
     Args:
         scheme: as stated for the level.
         count: units of one parent, >= 1.
 
     Returns:
-        The scheme of that one parent. A shuffle with drop_last stays a shuffle: with one unit fewer it has no batch. A
-        capped Poisson draw of so few units that it is never cut is a Poisson draw.
+        The scheme of that one parent, `at_most` False. A shuffle with drop_last stays a shuffle: with one unit fewer it
+        has no batch.
     """
     # Bounds are tighter for draws of everything and for independent draws, so that those are told apart here.
     if isinstance(scheme, CappedPoisson) and scheme.max_batch_size >= count:
@@ -474,7 +474,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return a step's share of a pass: mean draws per unit of the first level not drawn whole, caps ignored."""
+        """Return a step's mean draws per unit of the first level that is not `All`, before any cap; 1 if all are."""
         # Levels drawn whole leave it to the next one what a pass over the data is.
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:

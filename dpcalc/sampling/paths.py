@@ -67,7 +67,7 @@ def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
 
 
 def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntArray]:
-    """Return a row for each parent and kind of its children, and the kind of each parent."""
+    """Return a row for each parent and kind of its children, and the kinds of the parents: equal if their rows are."""
     # Children sorted by parent and kind fall into runs, one a row; the runs of a parent, as bytes, name its kind.
     above = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((kinds, above))
@@ -83,7 +83,7 @@ def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntA
 
 
 def _rows_of_parents(runs: Alike, chosen: IntArray) -> Alike:
-    """Return the rows under the chosen parents, sorted, with `parent` as an index into `chosen`."""
+    """Return the rows under the chosen parents, sorted by parent and unit, with `parent` as an index into `chosen`."""
     first, last = np.searchsorted(runs.parent, [chosen, chosen + 1])
     length = last - first
     parent = np.repeat(np.arange(chosen.size), length)
@@ -148,6 +148,11 @@ class Path:
         """The path with Poisson draws in the place of those that are cut to a maximum."""
         schemes = (Poisson(probability=x.probability) if isinstance(x, CappedPoisson) else x for x in self.schemes)
         return replace(self, schemes=tuple(schemes))
+
+    @property
+    def with_whole_passes(self) -> "Path":
+        """The path with every shuffle as `All`."""
+        return replace(self, schemes=tuple(All() if isinstance(x, Shuffle) else x for x in self.schemes))
 
     def missed(self, number: int) -> Fraction:
         """Return the exact probability that a step draws the unit at level number - 1 but not its child on the path."""
@@ -249,7 +254,7 @@ class PathTable:
         return tuple(self._path(at, phase, place) for phase in range(len(self.hierarchies)))
 
     def _path(self, at: int, phase: int, place: tuple[int, ...]) -> Path:
-        """Return row `at` as the path of one phase, with the fewest units in frames whose place is not known."""
+        """Return row `at` as the path of one phase; an empty `place` means that frame sizes are not exactly known."""
         levels = self.hierarchies[phase].levels[: self.unit]
         counts = tuple(
             self._fewest_units(level, count, is_known=bool(place))
@@ -320,20 +325,16 @@ def units_in_whole_batches(scheme: Scheme, count: int) -> int:
     return scheme.drawn_in_a_pass(count) if isinstance(scheme, Shuffle) else count
 
 
-def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """Return the path with each shuffle as `All`, but the innermost as a Fixed draw of its pass unless `is_revealed`.
+def one_pass(path: Path) -> Path:
+    """Return the path with the innermost shuffle as one draw of all that its pass holds, and those above it as `All`.
 
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
-    innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
-
-    Args:
-        path: the way to a unit.
-        is_revealed: whether the innermost shuffle is taken to draw everything as well.
+    innermost one are assumed public.
     """
     innermost = max((at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)), default=0)
-    schemes: list[Scheme] = [All() if isinstance(scheme, Shuffle) else scheme for scheme in path.schemes]
+    schemes = list(path.with_whole_passes.schemes)
     scheme, count = path.schemes[innermost], path.counts[innermost]
-    if isinstance(scheme, Shuffle) and not is_revealed:
+    if isinstance(scheme, Shuffle):
         schemes[innermost] = scheme_for_count(Fixed(size=scheme.drawn_in_a_pass(count)), count)
     return replace(path, schemes=tuple(schemes))
 
@@ -396,7 +397,7 @@ def _frames_by_range(hierarchies: Sequence[Hierarchy], unit: int) -> _Frames:
 
 
 def _size_ranges(phases: Sequence[Level]) -> list[tuple[int, int]]:
-    """Return ranges (fewest, most) that divide min_count to count: the fewest alone, then anew where a draw changes."""
+    """Return the ranges (fewest, most) of sizes that share a path: min_count alone, then anew where a draw changes."""
     # Within a range the fewest units cost most, unless they are cut.
     fewest, largest = phases[0].min_count, phases[0].count
     starts = {fewest, min(fewest + 1, largest)}
@@ -462,17 +463,18 @@ def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, values: Sequence[IntArr
 
 
 def _largest_mates(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
-    """Return, for each row, the most that others add to a draw with it: the largest draw less the place it takes."""
-    # Exact for Fixed, Poisson and All, else an upper bound; drawn with replacement, a unit leaves all places to others.
-    total = _largest_draws(rows, scheme, values)
-    taken: IntArray = values
-    if isinstance(scheme, WithReplacement):
-        taken = np.zeros_like(values)
-    elif isinstance(scheme, Fixed):
-        # A unit that is not among the largest that fill a draw takes the place of the least of them.
-        smallest = total - rows.sums_of_largest(values, scheme.size - 1)
-        taken = np.maximum(values, smallest[rows.parent])
-    mates: IntArray = total[rows.parent] - taken
+    """Return, for each row, an upper bound on the sum of the other units' values in a draw that holds it."""
+    # Exact for Fixed, Poisson and All. Others add the largest draw less the value whose place the row takes.
+    largest = _largest_draws(rows, scheme, values)
+    match scheme:
+        case WithReplacement():  # a unit may be drawn as well as others in all places
+            taken = np.zeros_like(values)
+        case Fixed(size=size):  # a unit that is not among the largest takes the place of the smallest of them
+            smallest = largest - rows.sums_of_largest(values, size - 1)
+            taken = np.maximum(values, smallest[rows.parent])
+        case _:
+            taken = values
+    mates: IntArray = largest[rows.parent] - taken
     return mates
 
 

@@ -26,6 +26,7 @@ from dpcalc.sampling.counts import (
     full_batch,
     mixture,
     power,
+    power_by_squaring,
 )
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import CappedPoisson, Scheme, WithReplacement
@@ -72,7 +73,8 @@ def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> 
     for count, chance in each.items():
         term[-(-count // step)] += float(rate * chance)
     term[0] += float(1 - rate)
-    return _raise_tails(_sum_by_squaring(term, number), step, largest)
+    total = power_by_squaring(_Masses(term, 0, 0.0), number, _trimmed_sum, identity=_Masses(np.ones(1), 0, 0.0))
+    return _normalized_at_smallest(_masses_with_margin(total, step, largest))
 
 
 def _grid_width(each: CountDistribution, number: int, rate: float) -> int:
@@ -84,21 +86,8 @@ def _grid_width(each: CountDistribution, number: int, rate: float) -> int:
     return max(1, math.ceil(min(width, number * max(each)) / _MAX_WIDTH))
 
 
-def _sum_by_squaring(term: Array, number: int) -> _Masses:
-    """Return the law of the sum of `number` independent terms by repeated squaring with `_trimmed_sum`."""
-    total, left = _Masses(np.ones(1), 0, 0.0), number
-    power_of_term = _Masses(term, 0, 0.0)
-    while left:
-        left, odd = divmod(left, 2)
-        if odd:
-            total = _trimmed_sum(total, power_of_term)
-        if left:
-            power_of_term = _trimmed_sum(power_of_term, power_of_term)
-    return total
-
-
 def _trimmed_sum(a: _Masses, b: _Masses) -> _Masses:
-    """Return the law of the sum of two counts, its rare low counts merged and its rare high ones moved to `rare`."""
+    """Return the law of the sum of two counts; low tails below 1e-20 move up, high ones below 1e-60 go to `rare`."""
     spend(a.law.size * b.law.size / _PRODUCTS_OF_A_UNIT + TURN)
     law, rare = np.convolve(a.law, b.law), a.rare + b.rare
     above = np.cumsum(law[::-1])
@@ -112,22 +101,27 @@ def _trimmed_sum(a: _Masses, b: _Masses) -> _Masses:
     return _Masses(kept, a.start + b.start + first, rare)
 
 
-def _raise_tails(masses: _Masses, step: int, largest: int) -> CountDistribution:
-    """Return an upper law of counts up to `largest`: every tail is raised by a margin that the smallest counts pay."""
+def _masses_with_margin(masses: _Masses, step: int, largest: int) -> CountDistribution:
+    """Return the mass of each count, raised by 1e-7, relative; `largest` takes all above it and the `rare` mass."""
     law: CountDistribution = {}
     for index in range(masses.law.size - 1, -1, -1):
         mass = Fraction(float(masses.law[index]) * (1 + _MARGIN))
         count = min(step * (masses.start + index), largest)
         law[count] = law.get(count, Fraction(0)) + mass
     law[largest] = law.get(largest, Fraction(0)) + Fraction(masses.rare * (1 + _MARGIN) + _RARE_ABOVE)
-    # The margin is taken from the smallest counts, so that no tail falls; a sum below 1 is filled up there.
-    excess = sum(law.values(), start=Fraction(0)) - 1
-    for count in sorted(law):
-        taken = min(excess, law[count])
-        law[count], excess = law[count] - taken, excess - taken
+    return law
+
+
+def _normalized_at_smallest(masses: CountDistribution) -> CountDistribution:
+    """Return the masses with sum 1: an excess is taken from the smallest counts, a lack is added to the smallest."""
+    # Tails are sums from above: those of the counts that are left as they are do not fall.
+    law, excess = dict(sorted(masses.items())), sum(masses.values(), start=Fraction(0)) - 1
+    for count, mass in list(law.items()):
+        taken = min(excess, mass)
+        law[count], excess = mass - taken, excess - taken
         if not excess:
             break
-    return {count: chance for count, chance in sorted(law.items()) if chance}
+    return {count: chance for count, chance in law.items() if chance}
 
 
 # Few counts in the place of many
@@ -200,7 +194,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return (probability, {number: 1}) pairs, an upper law, in at most 48 numbers, of the contributions to a batch.
+    """Return an upper law of a group's contributions to a batch: at most 48 pairs (probability, {contributions: 1}).
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -233,8 +227,8 @@ class _LogTails(NamedTuple):
 
     Attributes:
         counts: h, from 1 up.
-        logs: log of an upper bound on Pr[some member has at least h copies], for each.
-        end: the largest count that can matter.
+        logs: log of an upper bound on Pr[some member has at least h copies], for each; they do not rise.
+        end: the largest count whose probability may be above e^-830.
     """
 
     counts: list[int]
@@ -243,24 +237,31 @@ class _LogTails(NamedTuple):
 
 
 def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _LogTails:
-    """Return upper bounds on log Pr[some member has at least h copies in a batch] for 48 of the h up to `largest`."""
-    # Each bound is the smallest of two, and no larger than the one before; the last h is that where it is above e^-830.
-    log_members, chernoff = math.log(members), _ChernoffBound.of(draws)
-    any_copy = _log_chance_of_any_copy(draws)
+    """Return at most 48 of the bounds by `_log_tail_bounds`, made non-increasing, up to the last above e^-830."""
+    counts: list[int] = []
+    logs: list[float] = []
+    log, end = 0.0, max(largest, 1)
+    for count, bound in _log_tail_bounds(draws, members, largest):
+        log = min(log, bound)
+        if counts and log < -_VANISHING:
+            end = count - 1
+            break
+        counts.append(count)
+        logs.append(log)
+    kept = _kept_indices(len(counts))
+    return _LogTails([counts[i] for i in kept], [logs[i] for i in kept], end)
+
+
+def _log_tail_bounds(draws: list[tuple[Scheme, int]], members: int, largest: int) -> Iterator[tuple[int, float]]:
+    """Yield (h, upper bound on log Pr[some member has at least h copies in a batch]) for 1 and `_examined_counts`."""
+    log_members, chernoff, any_copy = math.log(members), _ChernoffBound.of(draws), _log_chance_of_any_copy(draws)
     by_transform = np.ones(2)
     if largest > 1 and chernoff.has_few_copies:
         by_transform = _tails_by_transform(draws, members, min(0.0, any_copy, chernoff.log_tail(_CIRCLE)))
-    points, logs, end = [1], [min(0.0, log_members + any_copy, math.log(by_transform[1]))], max(largest, 1)
-    for point in _examined_counts(largest):
-        by_chernoff = log_members + chernoff.log_tail(point)
-        log = min(logs[-1], by_chernoff, math.log(by_transform[point]) if point < by_transform.size else 0.0)
-        if log < -_VANISHING:
-            end = point - 1
-            break
-        points.append(point)
-        logs.append(log)
-    kept = _kept_indices(len(points))
-    return _LogTails([points[i] for i in kept], [logs[i] for i in kept], end)
+    yield 1, min(log_members + any_copy, math.log(by_transform[1]))
+    for count in _examined_counts(largest):
+        log = math.log(by_transform[count]) if count < by_transform.size else 0.0
+        yield count, min(log_members + chernoff.log_tail(count), log)
 
 
 def _examined_counts(largest: int) -> Iterator[int]:
@@ -328,7 +329,7 @@ def _tails_by_transform(draws: list[tuple[Scheme, int]], members: int, log_uncou
 
 
 def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type: ignore[type-arg]  # real or complex
-    """Return log E e^{x H}, H the copies of a unit in a batch, elementwise for real or complex x; inf on overflow."""
+    """Return log E e^{x H}, H the copies of a unit in a batch, for each of the real or complex x; inf on overflow."""
     for scheme, count in reversed(draws):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             growth = np.expm1(x)
@@ -350,12 +351,12 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return a law of a capped draw's sum: the path's unit adds `inner`, each other one `each`, or 0 if over 32 units.
+    """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` of the others.
 
     Args:
         scheme: of the frame.
         count: units in it, that on the path included.
-        each: contribution of every other drawn unit; it counts as 0 if they are more than `_MAX_INDEPENDENT`.
+        each: contribution of every other drawn unit; taken as 0 if the frame has more than 32 units.
         inner: contribution of the unit on the path; None if it was removed.
 
     Raises:

@@ -7,6 +7,7 @@ from math import comb, exp, log
 import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
+from scipy.stats import binom
 
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -123,3 +124,16 @@ def test_a_group_of_units_with_unequal_chances_of_any_record(sizes, adjacency):
         together[sum(shown)] += float(chances[0] * chances[1])
     for epsilon in EPSILONS:
         assert 0 < delta_lower(plan, epsilon=epsilon) <= hockey_stick(together, epsilon, sigma) * NEVER
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_a_group_of_which_many_are_surely_drawn_costs_as_much_as_is_said(epsilon):
+    # So many that nobody is drawn with a probability below 2^-2048, from which on the counts are not exact.
+    size, rate = 3000, Fraction(1, 2)
+    levels = (Level(name="example", count=10_000, scheme=Poisson(probability=rate)),)
+    plan = plan_of(
+        Hierarchy(levels=levels), unit=1, clip=1, adjacency=Adjacency.ADD_REMOVE, group_size=size, sigma=float(size)
+    )
+    law = {h / size: float(binom.pmf(h, size, float(rate))) for h in range(1200, 1801)}
+    truth = hockey_stick(law, epsilon, 1.0)
+    assert 0.5 * truth <= delta_lower(plan, epsilon=epsilon) <= truth * NEVER

@@ -6,9 +6,11 @@ from math import comb
 
 import mpmath
 import pytest
+from scipy.stats import binom
 
 from dpcalc.sampling.counts import (
     binomial,
+    binomial_lower,
     coarsen_upwards,
     convolve,
     convolve_power,
@@ -43,6 +45,17 @@ def test_a_rare_tail_is_moved_up_or_down_and_never_lost():
     assert sum(lower.values()) == 1
     assert max(lower) < 60
     assert drop_rare_tail({0: Fraction(1, 2), 3: Fraction(1, 2)}) == {0: Fraction(1, 2), 3: Fraction(1, 2)}
+
+
+@pytest.mark.parametrize(("trials", "rate"), [(0, "1/2"), (7, "1"), (40, "1/3"), (3000, "1/2"), (6000, "9999/10000")])
+def test_a_lower_binomial_is_never_above_the_exact_one(trials, rate):
+    law = binomial_lower(trials, Fraction(rate))
+    assert sum(law.values()) == 1
+    mean = float(sum(count * chance for count, chance in law.items()))
+    assert 0.95 * trials * Fraction(rate) <= mean <= trials * Fraction(rate) * (1 + 1e-12)
+    for count in law:
+        at_least = float(sum(chance for each, chance in law.items() if each >= count))
+        assert at_least <= binom.sf(count - 1, trials, float(Fraction(rate))) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("count", "marked", "drawn"), [(5, 2, 3), (6, 6, 2), (4, 1, 4), (7, 3, 1)])
