@@ -6,6 +6,7 @@ Source: docs/theory.md, Theorem 10.1.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise
 
@@ -18,6 +19,7 @@ from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
+from dpcalc.sampling.counts import binomial
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import (
@@ -31,12 +33,15 @@ from dpcalc.sampling.schemes import (
     RandomAllocation,
     Scheme,
     Shuffle,
+    WithReplacement,
 )
 
 Pair = tuple[Mixture, Mixture]
 """(P, Q): distributions of a sum without its noise in D and D'."""
 
 _MAX_SUMMED = 32  # draws under one draw above them whose sum is observed; more are left out
+_BELOW_1 = 1 - 2.0**-53  # the largest float below 1
+_SURE = 1400.0  # -log Pr[no copy] from which on `binomial` may be a bound: below, no work is spent on it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +90,44 @@ def drawn_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], cont
         repeats: draws of a level that are summed under one draw above it, see `data_set_pair`.
         contributions: of all units.
     """
+    if needs_zero_others(co_sampled, plan):
+        contributions = contributions._replace(others=(0,) * plan.unit)
     return data_set_pair(
         co_sampled, adjacency=plan.adjacency, contributions=contributions, members=plan.group_size, repeats=repeats
     )
+
+
+def needs_zero_others(co_sampled: CoSampled, plan: Plan) -> bool:
+    """Return True if only a lower law is known of copies or members drawn, and is a bound only if others are zero.
+
+    Args:
+        co_sampled: the protected unit and the units drawn with it.
+        plan: what is protected.
+    """
+    # Where nobody else contributes P lies left of 0 and Q does not: the best events are half-lines, so that fewer own
+    # contributions tell less. Others, fewer of whom are drawn the more own there are, can hide larger numbers better.
+    path = co_sampled.path
+    is_rough_above = any(
+        isinstance(scheme, WithReplacement) and _has_rough_law(scheme.size, Fraction(1, count))
+        for scheme, count in zip(path.schemes[: min(co_sampled.clip, plan.unit - 1)], path.counts, strict=False)
+    )
+    if is_rough_above or co_sampled.clip < plan.unit:
+        return is_rough_above
+    match path.schemes[-1]:
+        case WithReplacement(size=size):
+            # In a single draw, but for zero-out, P or Q is one point: then fewer own contributions tell less as well.
+            is_half_line = plan.unit == 1 and plan.adjacency is not Adjacency.ZERO_OUT
+            return not is_half_line and _has_rough_law(size, Fraction(plan.group_size, path.counts[-1]))
+        case Poisson(probability=rate):
+            return _has_rough_law(plan.group_size, rate)
+        case _:
+            return False
+
+
+def _has_rough_law(trials: int, rate: Fraction) -> bool:
+    """Return True if `binomial` gives Chernoff's bound, since Pr[0] is too small to start from."""
+    is_surely_above_0 = 0 < rate < 1 and -trials * math.log1p(-min(float(rate), _BELOW_1)) > _SURE
+    return is_surely_above_0 and 0 not in binomial(trials, rate)
 
 
 def zero_neighbours_pair(

@@ -11,10 +11,13 @@ from scipy.stats import binom
 
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.composition import protected_units
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
+from dpcalc.planner.phase_data_set import needs_zero_others
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.co_sampled import co_sampled_with
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
 
 EPSILONS = (0.02, 0.4, 1.5)
@@ -137,3 +140,21 @@ def test_a_group_of_which_many_are_surely_drawn_costs_as_much_as_is_said(epsilon
     law = {h / size: float(binom.pmf(h, size, float(rate))) for h in range(1200, 1801)}
     truth = hockey_stick(law, epsilon, 1.0)
     assert 0.5 * truth <= delta_lower(plan, epsilon=epsilon) <= truth * NEVER
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(
+    ("sizes", "is_rough"),
+    [((20_000, 2), True), ((2, 20_000), True), ((20_000,), None), ((300,), False), ((300, 300), False)],
+)
+def test_others_contribute_nothing_where_copies_are_known_from_below_alone(sizes, is_rough, adjacency):
+    # Others take the places of the copies that a lower law leaves out, and could hide a larger number better.
+    levels = tuple(
+        Level(name=f"level {at}", count=10, scheme=WithReplacement(size=size)) for at, size in enumerate(sizes)
+    )
+    plan = plan_of(Hierarchy(levels=levels), unit=len(sizes), clip=len(sizes), adjacency=adjacency)
+    (unit,) = protected_units(plan)
+    co_sampled = co_sampled_with(plan.phases[0].hierarchy, unit.paths[0], clip=len(sizes))
+    # In a single draw one of P and Q is a point, but for zero-out.
+    expected = adjacency is Adjacency.ZERO_OUT if is_rough is None else is_rough
+    assert needs_zero_others(co_sampled, plan) is expected
