@@ -109,7 +109,7 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
-    """Yield (P from below, log Q from above) of two kinds of events: some step, or k steps, have a large loss."""
+    """Yield (P from below, log Q from above) of two kinds of events: a large loss in some step, and in k or more."""
     of_values = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
     known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
     if not known:
