@@ -180,7 +180,7 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
 
 
 def _epsilon_of_false_answers(first: int, log_p: Array, epsilon: float, count: int, delta: float) -> float:
-    """Return epsilon, rounded up, perhaps < 0, from log probabilities of `first`, first + 1, ... false answers."""
+    """Return the composed epsilon, rounded up, perhaps < 0, from log masses of `first`, first + 1, ... false ones."""
     # Sums run over the false answers l where P(l) matters, log space throughout: with A_i = sum_{l < i} P(l) and B_i =
     # sum_{l < i} P(l) e^(-2 (i - l) epsilon_0), H((k - 2 i) epsilon_0) = A_i - B_i, and between the points i - 1 and i
     # the root of H(epsilon) = delta is (k - 2 i) epsilon_0 + log((A_i - delta) / B_i).

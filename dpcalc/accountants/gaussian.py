@@ -70,14 +70,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
     """Return a bracket of a Gaussian's epsilon; (0, 0) if delta is met at 0; None if floats do not hold the profile.
 
-    Args:
-        mu: distance over deviation, >= 0.
-        delta: in (0, 1).
-        sign: direction in which the computed profile is rounded.
-
-    Returns:
-        (0, 0) if the profile at epsilon 0 is at most delta; None if floats do not hold the profile, as for a mu of 0 or
-        one whose square overflows.
+    Args: distance over deviation (None for 0 or if its square overflows), delta, direction in which delta is rounded.
     """
     log_delta = math.log(delta)
 
@@ -156,7 +149,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def _one_step_delta(counts: Mapping[Curve, int], epsilon: float, *, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of one GluedProfile, or for LOWER of one MixturePair; None for other steps."""
+    """Return a bound on delta of one GluedProfile or, only a lower one, of one MixturePair; None for other steps."""
     # The largest losses of a MixturePair may lie anywhere: a set that misses some bounds delta from below alone.
     curve = _only_step(counts)
     match curve:

@@ -194,7 +194,7 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
 
 
 def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: BoundSide) -> float:
-    """Return a bound on the finite losses' delta, by compositions that truncate ever less until it is little."""
+    """Return a bound on the finite losses' delta, composed with less and less mass truncated until that is small."""
     # The mass to leave out must be small against a delta that is not known yet: from the moment bound downwards.
     infinity_mass = total_infinity_mass(counts.items())
     end = max(min(1.0, rough) - infinity_mass, _TINY)

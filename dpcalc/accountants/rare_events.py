@@ -169,7 +169,7 @@ def find_rare_events(
 
 
 def _capping_helps(rare: RareEvents) -> bool:
-    """Return True if the moment bound at the guess is at least 1000 times delta, and capping lowers it to a tenth."""
+    """Return True if the moment bound at the guess is >= 1000 delta and capping lowers it below a tenth."""
     uncapped_delta = best_delta(rare.counts, epsilon=rare.guess, truncated_mass=rare.truncated_mass).value
     if uncapped_delta < _UNINFORMATIVE * rare.delta:
         return False
