@@ -238,19 +238,22 @@ def _contour(
         frequency = max(2 * frequency, again)
 
 
+def _typical_large_loss(moments: ComposedMoments, order: float) -> float:
+    """Return E[L^2] / |E[L]| of the steps' losses L tilted by `order`, both summed over the steps."""
+    means = [
+        (float(log_moments.cumulants(np.array([order]))[1][0]), log_moments.tilted_moments(order)[0], count)
+        for log_moments, count in moments.parts
+    ]
+    squares = sum(n * (variance + mean**2) for mean, variance, n in means)
+    return squares / max(sum(n * abs(mean) for mean, _, n in means), 1e-300)
+
+
 def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: float, truncated_mass: float) -> float:
     """Return a frequency beyond the last revival of the integrand above `covered`; 0 if it does not revive."""
     # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
     # transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
     order = start.order
-    means = [
-        (float(log_moments.cumulants(np.array([order]))[1][0]), log_moments.tilted_moments(order)[0], count)
-        for log_moments, count in start.moments.parts
-    ]
-    large = sum(n * (variance + mean**2) for mean, variance, n in means) / max(
-        sum(n * abs(mean) for mean, _, n in means), 1e-300
-    )
-    step = 2 * math.pi / max(large, 1e-300)
+    step = 2 * math.pi / max(_typical_large_loss(start.moments, order), 1e-300)
     if _MULTIPLES * step <= covered:
         return 0.0
     moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=_MULTIPLES * step)

@@ -143,8 +143,7 @@ def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: floa
         truncated_mass: P mass a step may leave out at each end of each segment, which the caller counts in delta; with
             0 next to nothing is left out, and it is counted here.
 
-    Returns:
-        The bound, may be above 1.
+    Returns: a bound that may be above 1.
     """
     # The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
     infinity_mass, ends = total_infinity_mass(counts.items()), segment_ends(counts.items())
@@ -276,10 +275,7 @@ def _zoom_to_zero(
 def _orders_about_zero(orders: Array, values: Array, at: int) -> Array:
     """Return orders near the zero, by inverse interpolation, between orders[at - 1] and orders[at], and these two.
 
-    Args:
-        orders: rising, shape (n,).
-        values: of a function with values[at - 1] <= 0 < values[at], finite, shape (n,).
-        at: index of the first value above 0.
+    Args: rising orders; finite values of a function there, values[at - 1] <= 0 < values[at]; index of the first above 0.
     """
     low, high = math.log(orders[at - 1]), math.log(orders[at])
     around = slice(max(at - 2, 0), at + 2)
