@@ -275,7 +275,7 @@ def _zoom_to_zero(
 def _orders_about_zero(orders: Array, values: Array, at: int) -> Array:
     """Return orders near the zero, by inverse interpolation, between orders[at - 1] and orders[at], and these two.
 
-    Args: rising orders; finite values of a function there, values[at - 1] <= 0 < values[at]; index of the first above 0.
+    Args: rising orders; finite function values there, values[at - 1] <= 0 < values[at]; index of the first above 0.
     """
     low, high = math.log(orders[at - 1]), math.log(orders[at])
     around = slice(max(at - 2, 0), at + 2)
