@@ -43,9 +43,6 @@ def step_epsilon(curve: Curve, delta: float) -> float:
         curve: loss of one step.
         delta: of this step, in (0, 1).
 
-    Returns:
-        An upper bound: the larger of the epsilons of the two directions.
-
     Raises:
         UnsupportedError: the step has no privacy profile, for example where only its Renyi divergences are known.
     """
@@ -76,7 +73,7 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return advanced composition's epsilon at delta' = fraction * delta; what remains is split over the steps."""
+        """Return epsilon by advanced composition at delta' = fraction * delta, the steps sharing the rest."""
         share = delta * (1 - fraction) / steps
         squares, drift = 0.0, 0.0
         for curve, count in counts.items():
@@ -139,19 +136,20 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return the composed epsilon with delta' = 1 - (1 - delta)^fraction; the steps share the other factor."""
+        """Return the composed epsilon at delta' = 1 - (1 - delta)^fraction, the steps sharing the rest."""
         share = -math.expm1((1 - fraction) * math.log1p(-delta) / steps)
         delta_composition = -math.expm1(fraction * math.log1p(-delta))
         one_step = [(step_epsilon(curve, share), count) for curve, count in counts.items()]
-        return (
-            equal_steps(*one_step[0], delta=delta_composition)
-            if len(one_step) == 1
-            else different_steps(one_step, delta=delta_composition)
-        )
+        return _composed_epsilon(one_step, delta_composition)
 
     best = min(best_fraction(epsilon_with), 0.0, key=epsilon_with)
     theorem = "exact" if len(counts) == 1 else "steps differ: closed form"
     return AccountantResult(epsilon=epsilon_with(best), note=f"{theorem}, {best:.2g} of delta for the composition")
+
+
+def _composed_epsilon(one_step: list[tuple[float, int]], delta: float) -> float:
+    """Return the composed epsilon of (epsilon, how often) with delta 0 each: exact for one kind, else a bound."""
+    return equal_steps(*one_step[0], delta=delta) if len(one_step) == 1 else different_steps(one_step, delta=delta)
 
 
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
@@ -161,9 +159,6 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
         epsilon: of one step, >= 0.
         count: copies k >= 1.
         delta: in [0, 1).
-
-    Returns:
-        The epsilon of the composition, rounded up by what the sums may be off.
 
     Raises:
         ConvergenceError: for more than 1e10 copies.
@@ -175,14 +170,20 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
         >>> round(equal_steps(0.1, 1, delta=0.0), 12), round(equal_steps(0.1, 1000, delta=1e-6), 3)
         (0.1, 19.345)
     """
-    # Sums run over the false answers l where P(l) matters, log space throughout: with A_i = sum_{l < i} P(l) and B_i =
-    # sum_{l < i} P(l) e^(-2 (i - l) epsilon_0), H((k - 2 i) epsilon_0) = A_i - B_i, and between the points i - 1 and i
-    # the root of H(epsilon) = delta is (k - 2 i) epsilon_0 + log((A_i - delta) / B_i).
     if count > _MAX_STEPS:
         raise ConvergenceError(f"optimal: expected at most {_MAX_STEPS:.0e} equal steps, got {count}; try --method pld")
     if epsilon in {0.0, math.inf} or delta == 0:
         return count * epsilon
     first, log_p = _log_false_answer_masses(epsilon, count, math.log(delta))
+    root = _epsilon_of_false_answers(first, log_p, epsilon, count, delta)
+    return min(max(0.0, root), count * epsilon)
+
+
+def _epsilon_of_false_answers(first: int, log_p: Array, epsilon: float, count: int, delta: float) -> float:
+    """Return the composed epsilon, rounded up, perhaps < 0, from log masses of `first`, first + 1, ... false ones."""
+    # Sums run over the false answers l where P(l) matters, log space throughout: with A_i = sum_{l < i} P(l) and B_i =
+    # sum_{l < i} P(l) e^(-2 (i - l) epsilon_0), H((k - 2 i) epsilon_0) = A_i - B_i, and between the points i - 1 and i
+    # the root of H(epsilon) = delta is (k - 2 i) epsilon_0 + log((A_i - delta) / B_i).
     places = np.arange(first + 1, first + 1 + log_p.size)  # i
     turn = 2 * epsilon * (places - 1 - first)  # keeps the sum for B in range
     below = np.logaddexp.accumulate(log_p)
@@ -191,11 +192,10 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
         log_h = below + np.log(-np.expm1(np.minimum(above - below, 0.0)))
     at = int(np.argmax(log_h > math.log(delta)))
     if not log_h[at] > math.log(delta):
-        return max(0.0, (count - 2 * int(places[-1])) * epsilon)
+        return (count - 2 * int(places[-1])) * epsilon
     slack = 4 * _ROUNDOFF * log_p.size * (_DEPTH - math.log(delta))
     mass = math.exp(below[at]) * (1 + slack)
-    root = (count - 2 * int(places[at])) * epsilon + math.log(mass - delta) - float(above[at]) + slack
-    return min(max(0.0, root), count * epsilon)
+    return (count - 2 * int(places[at])) * epsilon + math.log(mass - delta) - float(above[at]) + slack
 
 
 def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:

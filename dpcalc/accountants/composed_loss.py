@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from math import exp
+from typing import NamedTuple
 
 import numpy as np
 
@@ -133,7 +134,7 @@ def _first_discretizations(
         )
     log_norm = float(moments.cumulants(np.array([tilt]))[0][0])
     if isinstance(curve, RevealedSubsample):
-        return _revealed_steps(curve, moments, replace(settings, budget=settings.budget / (2 * copies)), sides)
+        return _discretize_public_draw(curve, moments, replace(settings, budget=settings.budget / (2 * copies)), sides)
     aim = Resolution(
         tilt=tilt, log_norm=log_norm, copies=copies, budget=settings.budget, truncated_mass=settings.truncated_mass
     )
@@ -154,10 +155,10 @@ def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: B
         return first, _log_slack(cut, aim.tilt, side)
 
 
-def _revealed_steps(
+def _discretize_public_draw(
     curve: RevealedSubsample, moments: LogMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Compose the steps under one public draw; return (loss, log slack) per side; TypeError for other moments."""
+    """Return (loss on a grid, log slack) per side of a public draw: its composed steps with its rate, else 0."""
     # The errors of the steps count with the tilted probability that the draw takes the unit.
     if not isinstance(moments, RevealedSubsampleMoments):
         raise TypeError("composition: expected the moments of a revealed draw, got those of a step")
@@ -206,7 +207,7 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the bound on epsilon at which the finite losses' delta falls to `delta`; if it never does, inf (LOWER: 0).
+    """Return the bound on the epsilon at which the finite losses' delta is `delta`; inf (LOWER: 0) if it stays above.
 
     Args:
         composed: (tilted loss, log slack).
@@ -214,7 +215,7 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
         side: UPPER for an upper bound on epsilon, LOWER for a lower one.
 
     Returns:
-        The bound; for UPPER infinity if delta(epsilon) never falls that low, for LOWER 0 where nothing is proved.
+        The bound; the lowest loss of the grid, but >= 0, (LOWER: 0) if delta(epsilon) is nowhere above `delta`.
     """
     pmf, slack = composed
     losses, plain, error = untilted_masses(pmf, side, slack)
@@ -230,17 +231,22 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
     above = _crossing_index(delta_at, delta, start, losses.size - 1)
     if above is None:
         return _bound_without_detail(max(0.0, float(losses[0])) if side is UPPER else 0.0)
-    missing, excess = delta - float(error[above]), delta_at(above) - delta
-    short, slope = _crossing_between_points(losses, plain, above, excess, missing)
+    error_above = float(error[above])
+    crossing = _crossing_between_points(losses, plain, above, delta_at(above) - delta, delta - error_above)
     # Rounded to the side asked for: near the largest loss an ulp decides whether delta is 0 or many times too large.
-    epsilon = max(0.0, float(losses[above + 1]) - short) * (1 + side.sign * 4 * UNIT_ROUNDOFF)
-    log_bound = pmf.log_norm - pmf.tilt * epsilon + float(log_peak(np.array([pmf.tilt]))[0])
+    epsilon = max(0.0, crossing.epsilon) * (1 + side.sign * 4 * UNIT_ROUNDOFF)
     return EpsilonBound(
         epsilon=epsilon,
-        steepness=slope * epsilon / delta,
-        roundoff=abs(float(error[above])) / delta,
-        excess=math.exp(min(log_bound - math.log(delta), LARGE)),
+        steepness=crossing.slope * epsilon / delta,
+        roundoff=abs(error_above) / delta,
+        excess=_moment_excess(pmf, epsilon, delta),
     )
+
+
+def _moment_excess(pmf: LossPmf, epsilon: float, delta: float) -> float:
+    """Return the moment bound on delta at `epsilon`, by the order `pmf.tilt`, over `delta`; at most e^300."""
+    log_bound = pmf.log_norm - pmf.tilt * epsilon + float(log_peak(np.array([pmf.tilt]))[0])
+    return math.exp(min(log_bound - math.log(delta), LARGE))
 
 
 def _crossing_index(delta_at: Callable[[int], float], delta: float, start: int, last: int) -> int | None:
@@ -263,10 +269,17 @@ def _crossing_index(delta_at: Callable[[int], float], delta: float, start: int, 
     return above
 
 
+class _Crossing(NamedTuple):
+    """An epsilon at which delta is met, and `slope` = -d delta / d epsilon there."""
+
+    epsilon: float
+    slope: float
+
+
 def _crossing_between_points(
-    losses: Array, plain: Array, above: int, excess: float, without_error: float
-) -> tuple[float, float]:
-    """Return how far below losses[above + 1] the epsilon lies at which delta is met, and -d delta / d epsilon there.
+    losses: Array, masses: Array, above: int, excess: float, delta_without_error: float
+) -> _Crossing:
+    """Return the epsilon between losses[above] and losses[above + 1] at which delta is met, and the slope there.
 
     Args: losses, P masses, last index with a larger delta, by how much it is larger, delta less its error there.
     """
@@ -274,12 +287,12 @@ def _crossing_between_points(
     below = above + 1
     gap = float(losses[below] - losses[above])
     # A + error - delta as a sum of two positive numbers: where losses lie far apart little more than delta is above
-    remaining = excess + float((plain[below:] * np.exp(losses[above] - losses[below:])).sum())
-    discounted = float((plain[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
+    remaining = excess + float((masses[below:] * np.exp(losses[above] - losses[below:])).sum())
+    discounted = float((masses[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
     # log(discounted / rest), without the ratio: between losses of 1e-12 it is 1 up to its last digits
-    missing = without_error - float((plain[below:] * -np.expm1(losses[below] - losses[below:])).sum())
+    missing = delta_without_error - float((masses[below:] * -np.expm1(losses[below] - losses[below:])).sum())
     short = min(math.log1p(max(missing, 0.0) / remaining), gap) if discounted > 0 else 0.0  # else all of it is error
-    return short, discounted * math.exp(short - gap)
+    return _Crossing(float(losses[below]) - short, discounted * math.exp(short - gap))
 
 
 def _bound_without_detail(epsilon: float) -> EpsilonBound:
@@ -372,14 +385,7 @@ class UpperProfile:
         self._error, self._around, self._added = divergence_error(pmf), around, added
 
     def __call__(self, epsilons: Array) -> Array:
-        """Return upper bounds on delta, at most 1.
-
-        Args:
-            epsilons: >= 0, shape (n,).
-
-        Returns:
-            Bounds of the shape of `epsilons`.
-        """
+        """Return upper bounds on delta, at most 1, at `epsilons` >= 0, of their shape (n,)."""
         first = np.searchsorted(self._losses, epsilons, side="right")
         above = self._above[first]
         exact = above - np.exp(np.minimum(epsilons - self._around, LARGE)) * self._discounted[first]

@@ -49,7 +49,7 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: 
 
 
 def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of unsampled Gaussians; None for other steps, mu 0 or too much round-off.
+    """Return a certified bound on epsilon of unsampled Gaussians of mu > 0; None for other steps or much round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -70,14 +70,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
     """Return a bracket of a Gaussian's epsilon; (0, 0) if delta is met at 0; None if floats do not hold the profile.
 
-    Args:
-        mu: distance over deviation, >= 0.
-        delta: in (0, 1).
-        sign: direction in which the computed profile is rounded.
-
-    Returns:
-        (0, 0) if the profile at epsilon 0 is at most delta; None if floats do not hold the profile, as for a mu of 0 or
-        one whose square overflows.
+    Args: distance over deviation (None for 0 or if its square overflows), delta, direction in which delta is rounded.
     """
     log_delta = math.log(delta)
 
@@ -91,17 +84,20 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
     return (0.0, 0.0) if excess(0.0) <= 0 else bracket_root(excess, 0.0, far, tolerance=1e-13)
 
 
-def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of unsampled Gaussians; None for other steps or too much round-off.
+def closed_form_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
+    """Return a certified bound on delta, in [0, 1], by the first closed form that applies; None if none does.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         epsilon: >= 0.
         is_upper: True for an upper bound, False for a lower one.
-
-    Returns:
-        delta in [0, 1]; None for other steps, or where round-off matters.
     """
+    delta = _gaussian_delta(counts, epsilon, is_upper=is_upper)
+    return _one_step_delta(counts, epsilon, is_upper=is_upper) if delta is None else delta
+
+
+def _gaussian_delta(counts: Mapping[Curve, int], epsilon: float, *, is_upper: bool) -> float | None:
+    """Return a certified bound on delta of unsampled Gaussians of mu > 0; None for other steps or much round-off."""
     mu = composed_gaussian_mu(counts)
     if not mu:
         return None
@@ -119,9 +115,6 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
     Args:
         counts: steps of one direction and how often each occurs.
-
-    Returns:
-        mu >= 0, exact up to rounding; 0 without steps.
     """
     squares = []
     for curve, count in counts.items():
@@ -145,9 +138,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
         those of finitely many losses and that of (K), or where rounding matters: an exponent x of a probability is good
         to x units in the last place.
     """
-    ((curve, count), *more) = counts.items()
-    if more or count > 1:
-        return None
+    curve = _only_step(counts)
     match curve:
         case Atoms():
             return _one_step_epsilon_of_atoms(curve, delta, is_upper=is_upper)
@@ -157,21 +148,10 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
             return None
 
 
-def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of a single step of mixtures; None for other steps or too much round-off.
-
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        epsilon: >= 0.
-        is_upper: True for an upper bound, False for a lower one.
-
-    Returns:
-        delta in [0, 1], of a GluedProfile on either side, of a MixturePair, whose largest losses may be anywhere on
-        the line, from below alone; None for several steps, for other profiles, or where round-off matters.
-    """
-    ((curve, count), *more) = counts.items()
-    if more or count > 1:
-        return None
+def _one_step_delta(counts: Mapping[Curve, int], epsilon: float, *, is_upper: bool) -> float | None:
+    """Return a bound on delta of one GluedProfile or, only a lower one, of one MixturePair; None for other steps."""
+    # The largest losses of a MixturePair may lie anywhere: a set that misses some bounds delta from below alone.
+    curve = _only_step(counts)
     match curve:
         case GluedProfile():
             terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
@@ -183,6 +163,12 @@ def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: boo
     if terms and error > _MAX_ROUNDOFF * value:
         return None
     return min(1.0, max(0.0, value + error if is_upper else value - error))
+
+
+def _only_step(counts: Mapping[Curve, int]) -> Curve | None:
+    """Return the step if there is exactly one, which occurs once; else None."""
+    ((curve, count), *more) = counts.items()
+    return None if more or count > 1 else curve
 
 
 def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
@@ -271,7 +257,7 @@ def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
-    """Return the central-limit approximation of the mu of Poisson-sampled Gaussian steps; inf on overflow.
+    """Return mu of Poisson-sampled Gaussian steps, exact for rate 1, else in the central limit; inf on overflow.
 
     Args:
         steps: (rate, noise multiplier, how often) of Poisson-sampled Gaussian steps of sensitivity 1.

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpcalc.accountants.rdp import MomentBound, best_epsilon
 from dpcalc.accountants.result import StepCounts
-from dpcalc.arrays import Complex
+from dpcalc.arrays import Array, Complex
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
     ComposedMoments,
@@ -56,11 +56,7 @@ class Contour:
     step: float
 
     def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError unless its last 4 terms are small.
-
-        Raises:
-            ConvergenceError: if the last terms of the sum are not small against it.
-        """
+        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError if its last terms are large."""
         # The integrand at the conjugate nodes is the conjugate: twice the real part of half the sum.
         terms = np.exp(self.log_moment - epsilon * self.z) / (self.z + 1)
         terms[0] /= 2
@@ -173,7 +169,7 @@ def _moment_bound_value(start: MomentBound | None) -> float:
 
 
 def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> InversionResult:
-    """Return the estimate of epsilon from the bound `start`, inf if that is None; ConvergenceError for few losses."""
+    """Return the estimate of epsilon, inf if `start` is None, 0 if that is <= 0; ConvergenceError for few losses."""
     if any(_has_few_losses(curve) for curve in counts):
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
     if start is None:
@@ -182,8 +178,9 @@ def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> Inve
     truncated_mass = _truncated_mass(counts, delta)
     if start.value <= 0:
         return InversionResult(0.0)
-    reach, frequency = _contour_extent(counts, start, delta, truncated_mass)
-    contour = _contour(counts, start, 2 * math.pi / reach, frequency, truncated_mass)
+    orders, moments = _orders_from_start(counts, start, truncated_mass)
+    step = 2 * math.pi / _reach(orders, moments, start, delta)
+    contour = _contour(counts, start, step, _fading_frequency(moments, start.order), truncated_mass)
     return InversionResult(_newton_root(contour, start.value, delta), contour, truncated_mass)
 
 
@@ -194,21 +191,23 @@ def _has_few_losses(curve: Curve) -> bool:
     return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _MIN_VALUES)
 
 
-def _contour_extent(
-    counts: dict[Curve, int], start: MomentBound, delta: float, truncated_mass: float
-) -> tuple[float, float]:
-    """Return how far above epsilon tilted losses matter, and the frequency at which their transform fades."""
-    order, moments = start.order, start.moments
-    orders = order * np.array([1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
-    if start.max_order < _MIN_REACH * order:
-        moments = composed_moments(counts, max_order=float(orders[-1]), truncated_mass=truncated_mass)
-    else:
-        orders = np.minimum(orders, start.max_order)
+def _orders_from_start(
+    counts: dict[Curve, int], start: MomentBound, truncated_mass: float
+) -> tuple[Array, ComposedMoments]:
+    """Return (orders from `start.order` to at most 2.5 times it, moments of the steps that are good for them)."""
+    orders = start.order * np.array([1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
+    if start.max_order >= _MIN_REACH * start.order:
+        return np.minimum(orders, start.max_order), start.moments
+    return orders, composed_moments(counts, max_order=float(orders[-1]), truncated_mass=truncated_mass)
+
+
+def _reach(orders: Array, moments: ComposedMoments, start: MomentBound, delta: float) -> float:
+    """Return how far from epsilon the losses tilted by orders[0] still matter for delta, above or below it."""
     # What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies as
     # far below at most e^{-c reach}.
     value, _ = moments.cumulants(orders)
-    above = float(((value[1:] - value[0] + _ALIASING) / (orders[1:] - order)).min()) - 0.5 * start.value
-    return max(above, (_ALIASING - math.log(delta)) / order), _fading_frequency(moments, order)
+    above = float(((value[1:] - value[0] + _ALIASING) / (orders[1:] - orders[0])).min()) - 0.5 * start.value
+    return max(above, (_ALIASING - math.log(delta)) / start.order)
 
 
 def _fading_frequency(moments: ComposedMoments, order: float) -> float:
@@ -239,19 +238,22 @@ def _contour(
         frequency = max(2 * frequency, again)
 
 
+def _typical_large_loss(moments: ComposedMoments, order: float) -> float:
+    """Return E[L^2] / |E[L]| of the steps' losses L tilted by `order`, both summed over the steps."""
+    means = [
+        (float(log_moments.cumulants(np.array([order]))[1][0]), log_moments.tilted_moments(order)[0], count)
+        for log_moments, count in moments.parts
+    ]
+    squares = sum(n * (variance + mean**2) for mean, variance, n in means)
+    return squares / max(sum(n * abs(mean) for mean, _, n in means), 1e-300)
+
+
 def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: float, truncated_mass: float) -> float:
     """Return a frequency beyond the last revival of the integrand above `covered`; 0 if it does not revive."""
     # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
     # transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
     order = start.order
-    means = [
-        (float(log_moments.cumulants(np.array([order]))[1][0]), log_moments.tilted_moments(order)[0], count)
-        for log_moments, count in start.moments.parts
-    ]
-    large = sum(n * (variance + mean**2) for mean, variance, n in means) / max(
-        sum(n * abs(mean) for mean, _, n in means), 1e-300
-    )
-    step = 2 * math.pi / max(large, 1e-300)
+    step = 2 * math.pi / max(_typical_large_loss(start.moments, order), 1e-300)
     if _MULTIPLES * step <= covered:
         return 0.0
     moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=_MULTIPLES * step)

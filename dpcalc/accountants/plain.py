@@ -47,9 +47,6 @@ def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResu
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
-
-    Returns:
-        An upper bound, infinite where losses are infinite more often than delta.
     """
     finite = delta - total_infinity_mass(counts.items())
     if finite <= 0:
@@ -65,9 +62,6 @@ def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
     Args:
         counts: steps of one direction and how often each occurs; none has delta 0.
         epsilon: >= 0.
-
-    Returns:
-        An upper bound in [0, 1].
     """
     if not counts:
         return 0.0
@@ -83,13 +77,13 @@ def closed_form_cumulants(counts: dict[Curve, int]) -> Callable[[Array], Array]:
     Args:
         counts: steps of one direction and how often each occurs.
     """
-    logs = [(count, _log_moment(curve)) for curve, count in counts.items()]
+    log_moment = _log_moment_of_steps(counts.items())
 
     def cumulants(orders: Array) -> Array:
         """Return upper bounds on K(z), the sum over the steps; inf where it overflows."""
-        spend(len(logs) * 100 * TURN)
+        spend(len(counts) * 100 * TURN)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = sum((count * log(orders) for count, log in logs), start=np.zeros(orders.shape))
+            value = log_moment(orders)
         return np.where(np.isnan(value), math.inf, value * (1 + _ROUNDED))
 
     return cumulants
@@ -138,12 +132,7 @@ def _log_moment(curve: Curve) -> LogMoment:
     """Return the closed-form upper bound on a step's K as a function of orders z > 0; TypeError for an unknown kind."""
     match curve:
         case RevealedSubsample(rate=rate, counts=counts):
-            steps = [(count, _log_moment(step)) for step, count in counts]
-
-            def together(orders: Array) -> Array:
-                return sum((count * step(orders) for count, step in steps), start=np.zeros(orders.shape))
-
-            return _log_moment_of_mixture([(math.log(rate), together)])
+            return _log_moment_of_mixture([(math.log(rate), _log_moment_of_steps(counts))])
         case RdpCurve():
             return lambda orders: curve.cumulants(orders)[0]
         case Atoms():
@@ -156,10 +145,22 @@ def _log_moment(curve: Curve) -> LogMoment:
             return _log_moment_of_moves(_moves(curve))
 
 
+def _log_moment_of_steps(counts: Iterable[tuple[Curve, int]]) -> LogMoment:
+    """Return the sum of the steps' log moments as a function of orders z."""
+    log_moments = [(count, _log_moment(curve)) for curve, count in counts]
+
+    def log_moment(orders: Array) -> Array:
+        """Return the sum at each order."""
+        return sum((count * of_step(orders) for count, of_step in log_moments), start=np.zeros(orders.shape))
+
+    return log_moment
+
+
 def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
     """Return the log moment, by z, of a public mixture of (log weight, log moment); the remaining weight has loss 0."""
 
     def log_moment(orders: Array) -> Array:
+        """Return log(1 + sum of weight (e^K(z) - 1)) at each order z."""
         gains = [log_weight + _log_expm1(np.minimum(part(orders), _HUGE)) for log_weight, part in parts]
         gain = np.logaddexp.reduce(gains, axis=0) if gains else np.full(orders.shape, -math.inf)
         return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
@@ -173,6 +174,7 @@ def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
     log_zero = math.log(atoms.zero_loss_mass) if atoms.zero_loss_mass > 0 else -math.inf
 
     def log_moment(orders: Array) -> Array:
+        """Return log E_P[e^(z loss)] at each order z, at least 0, with a margin for round-off."""
         value = np.full(orders.shape, log_zero)
         if losses.size:
             raised = logs + orders[:, None] * losses
@@ -191,6 +193,7 @@ def _log_moment_of_moves(moves: Moves) -> LogMoment:
     np.logaddexp.at(log_masses, place, logs)
 
     def log_moment(orders: Array) -> Array:
+        """Return log(1 + sum of mass (e^(z (z + 1) distance^2 / 2) - 1)) at each order z."""
         exponent = np.minimum((orders * (orders + 1))[:, None] * half_squares, _HUGE)
         gain = np.logaddexp.reduce(log_masses + _log_expm1(exponent), axis=1, initial=-math.inf)
         return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
@@ -199,17 +202,12 @@ def _log_moment_of_moves(moves: Moves) -> LogMoment:
 
 
 def _moves(curve: Curve) -> Moves:
-    """Return moves (distances in deviations, log masses) that turn P into Q; TypeError unless of Gaussian mixtures."""
+    """Return moves that turn P into Q, of any kind of step made of Gaussian mixtures; TypeError for other kinds."""
     match curve:
         case PublicMixture():
-            # A draw less likely than any float is left out: it adds less than that to delta.
-            parts = zip(curve.weights, map(_moves, curve.profiles), strict=True)
-            return _concatenated_moves(
-                (distances, logs + math.log(weight)) for weight, (distances, logs) in parts if weight
-            )
+            return _moves_of_public_mixture(curve)
         case GluedProfile():
-            own, other = _moves_of_pair(curve.own), _moves_of_pair(curve.other)
-            return _dominating_moves(own, other)
+            return _dominating_moves(_moves_of_pair(curve.own), _moves_of_pair(curve.other))
         case MonotonePair():
             return _moves_of_pair(curve.pair)
         case MixturePair():
@@ -243,6 +241,13 @@ def _from_farthest(moves: Moves) -> Moves:
     distances, logs = moves
     order = np.argsort(-distances, kind="stable")
     return distances[order], np.cumsum(np.exp(logs[order])) * (1 + _ROUNDED)
+
+
+def _moves_of_public_mixture(mixture: PublicMixture) -> Moves:
+    """Return the moves of all profiles, their masses times the profile's weight."""
+    # A draw less likely than any float is left out: it adds less than that to delta.
+    parts = zip(mixture.weights, map(_moves, mixture.profiles), strict=True)
+    return _concatenated_moves((distances, logs + math.log(weight)) for weight, (distances, logs) in parts if weight)
 
 
 def _moves_of_pair(pair: MixturePair) -> Moves:

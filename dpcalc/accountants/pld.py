@@ -30,8 +30,8 @@ from dpcalc.accountants.composed_loss import (
     delta_at_epsilon,
     epsilon_at_delta,
 )
-from dpcalc.accountants.gaussian import closed_form_epsilon, gaussian_delta, one_step_delta
-from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, find_rare_events, refine_epsilon
+from dpcalc.accountants.gaussian import closed_form_delta, closed_form_epsilon
+from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, delta_of_finite_losses, find_rare_events, refine_epsilon
 from dpcalc.accountants.rdp import MomentBound, best_delta, best_epsilon, rdp, trimmed_epsilon
 from dpcalc.accountants.result import Accountant, AccountantResult, Ceiling, StepCounts, costliest_release
 from dpcalc.arrays import Array
@@ -56,13 +56,13 @@ _TINY = 1e-280  # a delta below which there is none: moments leave out less than
 def epsilon_bounds(
     counts: dict[Curve, int], *, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return a certified bound on epsilon per side, in closed form or on a grid that aims at `width`; 0 for no steps.
+    """Return a certified bound on epsilon per side: closed forms if all sides have one, else by a grid; 0 for no steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
         delta: in (0, 1).
         sides: which ends, e.g. (UPPER, LOWER).
-        width: relative distance of the ends that is aimed at.
+        width: relative distance of the ends at which the grid aims.
 
     Returns:
         epsilon >= 0 of each side: UPPER is never below, LOWER never above the exact value.
@@ -85,9 +85,6 @@ def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
     Args:
         counts: steps of one direction and how often each occurs.
         delta: in (0, 1).
-
-    Returns:
-        An upper bound, infinity where the composition fails.
     """
     try:
         return epsilon_bounds(counts, delta=delta, sides=(UPPER,), width=ROUGH_WIDTH)[0]
@@ -103,9 +100,7 @@ def _epsilon_bounds_on_grid(
         # Rounding down many steps costs several times the upper end; it only tells how far that is from the truth.
         width *= min(max(len(counts) / _FEW_STEPS, 1.0), MANY_WIDER)
     truncated_mass = NEGLECTED * delta / segment_ends(counts.items())
-    kept = delta * (1 - NEGLECTED)
-    best = best_epsilon(counts, delta=kept, truncated_mass=truncated_mass)
-    infinity_mass = total_infinity_mass(counts.items())
+    best = best_epsilon(counts, delta=delta * (1 - NEGLECTED), truncated_mass=truncated_mass)
     if best.value == math.inf:
         return tuple(math.inf if side is UPPER else 0.0 for side in sides)
     if best.value <= 0:
@@ -116,15 +111,26 @@ def _epsilon_bounds_on_grid(
     if rare_events is not None:
         return tuple(refine_epsilon(rare_events, side, width) for side in sides)
     settings = _first_settings(best, len(counts), truncated_mass, width)
+    return _composed_epsilons(counts, delta, sides, best, settings)
+
+
+def _composed_epsilons(
+    counts: dict[Curve, int],
+    delta: float,
+    sides: tuple[BoundSide, ...],
+    best: MomentBound,
+    settings: CompositionSettings,
+) -> tuple[float, ...]:
+    """Return epsilon per side from one composition, or from a second where a finer grid or more digits are needed."""
     composed = _composed_loss_that_fits(counts, best.moments, settings, sides)
     ends = []
     for side, loss in zip(sides, composed, strict=True):
-        spent = (kept if side is UPPER else delta) - infinity_mass
-        bound = epsilon_at_delta(loss, spent, side)
+        finite_delta = delta_of_finite_losses(counts, delta, side)
+        bound = epsilon_at_delta(loss, finite_delta, side)
         finer = _finer_settings(bound, settings)
         if finer is not None:
             with suppress(ConvergenceError):  # what does not fit in memory leaves the end there is
-                bound = epsilon_at_delta(composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
+                bound = epsilon_at_delta(composed_loss(counts, best.moments, finer, (side,))[0], finite_delta, side)
         ends.append(min(best.value, largest_loss(counts.items()), bound.epsilon))
     return tuple(ends)
 
@@ -150,7 +156,7 @@ def _composed_loss_that_fits(
 
 
 def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> CompositionSettings | None:
-    """Return settings for another attempt where delta is steep or round-off is large; None if neither is."""
+    """Return settings with a finer grid if delta is steep, with more digits if round-off is large; None if neither."""
     # The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ:
     # then the cells must be finer, and the round-off of the transforms may matter, too.
     local = bound.steepness / max(settings.tilt * bound.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
@@ -162,7 +168,7 @@ def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> Compo
 
 
 def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
-    """Return a certified bound on delta, in [0, 1], per side, in closed form or by a grid; 0 for no steps.
+    """Return a certified bound on delta per side: closed forms if all sides have one, else by a grid; 0 for no steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -170,18 +176,17 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
         sides: requested bounds, e.g. (UPPER, LOWER).
 
     Returns:
-        delta in [0, 1] of each side: UPPER is never below, LOWER never above the exact value.
+        delta in [0, 1] of each side: UPPER is never below, LOWER never above the exact value; (1e-280, 0) for less.
 
     Raises:
         ConvergenceError: if no certified number could be had.
     """
     if not counts:
         return tuple(0.0 for _ in sides)
-    for form in (gaussian_delta, one_step_delta):
-        known = [form(counts, epsilon=epsilon, is_upper=side is UPPER) for side in sides]
-        exact = tuple(end for end in known if end is not None)
-        if len(exact) == len(sides):
-            return exact
+    ends = (closed_form_delta(counts, epsilon=epsilon, is_upper=side is UPPER) for side in sides)
+    known = tuple(end for end in ends if end is not None)
+    if len(known) == len(sides):
+        return known
     rough, infinity_mass = best_delta(counts, epsilon=epsilon).value, total_infinity_mass(counts.items())
     if rough < _TINY:
         return tuple(_TINY if side is UPPER else 0.0 for side in sides)
@@ -189,7 +194,7 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
 
 
 def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: BoundSide) -> float:
-    """Return one bound on the finite losses' delta, by up to 12 compositions that leave out less and less mass."""
+    """Return a bound on the finite losses' delta, composed with less and less mass truncated until that is small."""
     # The mass to leave out must be small against a delta that is not known yet: from the moment bound downwards.
     infinity_mass = total_infinity_mass(counts.items())
     end = max(min(1.0, rough) - infinity_mass, _TINY)
@@ -212,7 +217,7 @@ def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: B
 def _composed_for_delta(
     counts: dict[Curve, int], moments: ComposedMoments, tilt: float, truncated_mass: float, side: BoundSide
 ) -> ComposedLoss:
-    """Return the composed loss to bound delta, on a finer grid for a tilt near 0; ConvergenceError if none fits."""
+    """Return the composed loss to bound delta; the grid is finer for a tilt near 0 if that fits in memory."""
     # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
     # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
     settings = CompositionSettings(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass, precision=as_float64)
@@ -246,7 +251,7 @@ def delta_upper_curve(
 
 
 def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: float = 1.0) -> UpperProfile:
-    """Return a function from epsilons >= 0 to upper bounds on delta that are tight near `around`.
+    """Return upper bounds on delta as a function of epsilons >= 0, with errors small against delta at `around`.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -310,7 +315,7 @@ def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 def worst_direction(
     steps: Mapping[str, StepCounts], accountant: Accountant, *, delta: float, moment_bound: Ceiling | None = None
 ) -> tuple[AccountantResult, str]:
-    """Return the largest result over the directions and the direction that has it; epsilon 0 for no steps.
+    """Return (largest result, its direction); pld and auto skip directions that a cheap upper bound rules out.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.
@@ -329,17 +334,19 @@ def worst_direction(
     def answer(counts: StepCounts) -> AccountantResult:
         return accountant(counts, delta=delta) if counts else AccountantResult(epsilon=0.0)
 
-    def cheap_ceiling(counts: StepCounts) -> float:
-        """Return the closed form where one applies, else the moment bound; 0 for no steps."""
-        if not counts:
-            return 0.0
-        exact = closed_form_epsilon(counts, delta=delta, is_upper=True)
-        if exact is not None:
-            return exact
-        return moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
-
     cost = attrgetter("epsilon")
     if accountant not in {pld, auto}:
         return costliest_release(steps, answer=answer, cost=cost, ceiling=lambda _: math.inf)
-    nearer = partial(rough_epsilon_upper, delta=delta)
-    return costliest_release(steps, answer=answer, cost=cost, ceiling=cheap_ceiling, nearer=nearer)
+    ceiling = partial(_cheap_epsilon_upper, delta=delta, moment_bound=moment_bound)
+    sharper = partial(rough_epsilon_upper, delta=delta)
+    return costliest_release(steps, answer=answer, cost=cost, ceiling=ceiling, sharper_ceiling=sharper)
+
+
+def _cheap_epsilon_upper(counts: StepCounts, *, delta: float, moment_bound: Ceiling | None) -> float:
+    """Return an upper bound on epsilon: a closed form where one applies, else the moment bound; 0 for no steps."""
+    if not counts:
+        return 0.0
+    exact = closed_form_epsilon(counts, delta=delta, is_upper=True)
+    if exact is not None:
+        return exact
+    return moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value

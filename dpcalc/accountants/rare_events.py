@@ -65,9 +65,9 @@ class ExpectedLosses:
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return the smallest margin, 2^-60 to 16, within which the losses up to it sum up; 16 if none is wide enough.
+        """Return the least margin that bounds nearly all negative losses and the sum of losses below it; at most 16.
 
-        Few losses, if any, are below minus the margin; the sum keeps to it up to 5 deviations.
+        Beyond it at most 1e-6 negative losses are expected; the sum stays within it up to 5 deviations.
         """
         # Losses up to the margin are the bulk, whose sum has to stay within it; larger negative ones would undo a cap.
         order = np.argsort(np.abs(self.loss))
@@ -141,10 +141,7 @@ class RareEvents:
 def find_rare_events(
     counts: dict[Curve, int], moments: ComposedMoments, *, delta: float, truncated_mass: float, epsilon_upper: float
 ) -> RareEvents | None:
-    """Return RareEvents if a few rare, large losses spoil the moment bound on delta and capping them helps; else None.
-
-    So it is where the moment bound at the epsilon of single losses is far above delta, and much less so when larger
-    losses are capped.
+    """Return RareEvents if capping the losses above a rough epsilon lowers the moment bound on delta much; else None.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -153,30 +150,34 @@ def find_rare_events(
         truncated_mass: P mass a step may leave out at each end of each segment.
         epsilon_upper: an upper bound on epsilon.
     """
-    # Cheap tests first: some loss above 0, an estimate of epsilon below the largest loss, room for the cap.
     losses = ExpectedLosses.of(moments)
-    if not losses.loss.size or losses.loss[-1] <= 0:
-        return None
     guess = losses.single_loss_epsilon(delta)
-    if not 0 < guess < min(epsilon_upper, float(losses.loss[-1])):
+    if not guess:
+        return None
+    cap_margin = losses.margin()
+    if guess + cap_margin >= min(epsilon_upper, float(losses.loss[-1])):  # no room for a cap
         return None
     rare_events = RareEvents(
         counts=counts,
         delta=delta,
         truncated_mass=truncated_mass,
         epsilon_upper=epsilon_upper,
-        cap_margin=losses.margin(),
+        cap_margin=cap_margin,
         guess=guess,
     )
-    if guess + rare_events.cap_margin >= min(epsilon_upper, float(losses.loss[-1])):
-        return None
-    uncapped_delta = best_delta(counts, epsilon=guess, truncated_mass=truncated_mass).value
-    if uncapped_delta < _UNINFORMATIVE * delta:
-        return None
-    capped_delta = best_delta(
-        rare_events.capped_counts(guess, cap_pessimistic), epsilon=guess, truncated_mass=truncated_mass
-    ).value
-    return rare_events if capped_delta < _CAPPED_SHARE * uncapped_delta else None
+    return rare_events if _capping_helps(rare_events) else None
+
+
+def _capping_helps(rare: RareEvents) -> bool:
+    """Return True if the moment bound at the guess is >= 1000 delta and capping lowers it below a tenth."""
+    uncapped_delta = best_delta(rare.counts, epsilon=rare.guess, truncated_mass=rare.truncated_mass).value
+    if uncapped_delta < _UNINFORMATIVE * rare.delta:
+        return False
+    capped = rare.capped_counts(rare.guess, cap_pessimistic)
+    return (
+        best_delta(capped, epsilon=rare.guess, truncated_mass=rare.truncated_mass).value
+        < _CAPPED_SHARE * uncapped_delta
+    )
 
 
 # Refinement of epsilon. An attempt caps the losses above its guess of epsilon and takes the tilt that suits delta
@@ -216,7 +217,7 @@ class _Attempt:
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> float:
-    """Return the best certified bound on epsilon of up to 7 capped compositions; ConvergenceError if none fits.
+    """Return the tightest bound on epsilon of up to 7 compositions with capped losses; ConvergenceError if none fits.
 
     Args:
         rare: the composition.
@@ -226,7 +227,7 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> f
     Raises:
         ConvergenceError: if there is no room for the first attempt.
     """
-    end = rare.epsilon_upper if side is UPPER else 0.0
+    end = rare.epsilon_upper if side is UPPER else 0.0  # known without any attempt
     attempt_settings: _Attempt | None = _Attempt(
         guess=rare.guess, share=_COARSE_FACTOR, precision=as_float64, steepness=math.inf, coarse=None, gain=1.0
     )
@@ -244,18 +245,22 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> f
     return end
 
 
-def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_width: float) -> EpsilonBound:
-    """Return the bound from one composition, losses above the guess capped; inf (LOWER: 0) if no delta is left.
+def delta_of_finite_losses(counts: dict[Curve, int], delta: float, side: BoundSide) -> float:
+    """Return `delta` less the infinity mass and, for UPPER, less the share 1e-4 that truncation may take; may be <= 0.
 
     Args:
-        rare: the composition.
+        counts: steps of one direction and how often each occurs.
+        delta: in (0, 1).
         side: UPPER or LOWER.
-        attempt: estimate of epsilon above which losses are capped, grid and precision.
-        epsilon_width: wanted width of the interval of epsilon, relative.
     """
+    return (delta * (1 - NEGLECTED) if side is UPPER else delta) - total_infinity_mass(counts.items())
+
+
+def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_width: float) -> EpsilonBound:
+    """Return the bound from one composition with losses capped above the guess; inf (LOWER: 0) if no delta is left."""
     counts = rare.capped_counts(attempt.guess, side.cap_tail)
-    spent = (rare.delta * (1 - NEGLECTED) if side is UPPER else rare.delta) - total_infinity_mass(counts.items())
-    if spent <= 0:
+    finite_delta = delta_of_finite_losses(counts, rare.delta, side)
+    if finite_delta <= 0:
         nothing_known = math.inf if side is UPPER else 0.0
         return EpsilonBound(epsilon=nothing_known, steepness=1.0, roundoff=0.0, excess=1.0)
     best = best_delta(counts, epsilon=attempt.guess, truncated_mass=rare.truncated_mass)
@@ -267,7 +272,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, epsilon_w
         precision=attempt.precision,
     )
     (composed,) = composed_loss(counts, best.moments, settings, (side,))
-    return epsilon_at_delta(composed, spent, side)
+    return epsilon_at_delta(composed, finite_delta, side)
 
 
 def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, epsilon_width: float) -> _Attempt | None:
@@ -290,7 +295,7 @@ def _needs_other_guess(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound)
 
 
 def _finer_attempt(attempt: _Attempt, bound: EpsilonBound, epsilon_width: float) -> _Attempt | None:
-    """Return the next attempt on a finer grid; None if the last two grids agree or the grid is the finest."""
+    """Return an attempt on a finer grid; None if two grids show that the last is accurate, or if it is the finest."""
     if attempt.coarse is None:
         return replace(attempt, share=attempt.share / _COARSE_FACTOR, coarse=bound.epsilon, gain=_COARSE_FACTOR)
     error, allowed = abs(bound.epsilon - attempt.coarse) / (attempt.gain - 1), _ACCURATE * epsilon_width * bound.epsilon

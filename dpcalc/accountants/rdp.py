@@ -86,16 +86,20 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
         counts: steps and how often each occurs, not empty.
         delta: in (0, 1).
         truncated_mass: P mass a step may leave out at each end of each segment, which the caller has taken from delta.
-            With 0 only components so rare that they cannot matter at this delta are left out, and taken from delta; at
-            orders above 1e4 all losses so rare, because nodes would have to reach thousands of deviations far.
+            With 0 it is chosen here, and taken from delta where it is not 0.
     """
-    # The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
-    # increases with z.
     delta -= total_infinity_mass(counts.items())
     if delta <= 0:
         return MomentBound(math.inf, 1.0, composed_moments(counts, max_order=1.0), 1.0)
     if truncated_mass or all(isinstance(curve, RdpCurve) for curve in counts):  # no nodes reach farther with the order
         return _best_epsilon(counts, delta, truncated_mass, _LARGEST_ORDER)
+    return _best_epsilon_with_little_truncated(counts, delta)
+
+
+def _best_epsilon_with_little_truncated(counts: dict[Curve, int], delta: float) -> MomentBound:
+    """Return the smallest upper bound without truncation; with 1e-7 of delta truncated where nodes reach too far."""
+    # Components so rare that they cannot matter at this delta are truncated, and at orders above 1e4 all losses so
+    # rare, because nodes would have to reach thousands of deviations far.
     share = NEGLIGIBLE * delta / segment_ends(counts.items())
     if min_component_probability(counts.items()) >= share:
         best = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER)
@@ -120,6 +124,8 @@ def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
 
 def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float, largest: float) -> MomentBound:
     """Return the smallest upper bound, perhaps < 0, by orders up to `largest`; `delta` is that of finite losses."""
+    # The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
+    # increases with z.
     near = _zoom_to_minimum(
         counts, truncated_mass, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta), largest
     )
@@ -129,13 +135,15 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest upper bound on delta over all orders, infinity mass included; may be above 1.
+    """Return the smallest upper bound on delta over all orders, with infinity mass but without `truncated_mass`.
 
     Args:
         counts: steps and how often each occurs, not empty.
         epsilon: >= 0.
         truncated_mass: P mass a step may leave out at each end of each segment, which the caller counts in delta; with
             0 next to nothing is left out, and it is counted here.
+
+    Returns: a bound that may be above 1.
     """
     # The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
     infinity_mass, ends = total_infinity_mass(counts.items()), segment_ends(counts.items())
@@ -201,24 +209,30 @@ class _OrdersNearMinimum(NamedTuple):
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> _OrdersNearMinimum:
-    """Return orders, with K, close around the zero of a rising `derivative`; the last ones tried if it has none."""
+    """Return orders, with K, close around the zero of a rising `derivative`, after moving a range of orders onto it."""
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))
     low, has_grown = high / 3200, False
     while True:
         moments = composed_moments(counts, max_order=high, truncated_mass=truncated_mass)
-        orders, value, slope, rises, at = _zoom_to_zero(moments, np.geomspace(low, high, _ORDERS), derivative)
-        if at == orders.size and high < largest:
-            growth = high * float(slope[-1]) - float(value[-1])
-            # To where the sign would change for a Gaussian loss, whose derivative grows with the square of the order.
-            factor = 2 * math.sqrt(-float(rises[-1]) / max(growth, 1e-300))
-            low, high = high / 2, min(high * min(max(4.0, factor), _MAX_GROWTH_FACTOR), largest)
-            has_grown = True
-        elif at == 0 and low > _SMALLEST_ORDER and not has_grown:  # up and down again: the sign is lost in round-off
+        zoomed = _zoom_to_zero(moments, np.geomspace(low, high, _ORDERS), derivative)
+        if zoomed.at == zoomed.orders.size and high < largest:
+            low, high, has_grown = high / 2, min(high * _growth_factor(zoomed, high), largest), True
+        elif (
+            zoomed.at == 0 and low > _SMALLEST_ORDER and not has_grown
+        ):  # up and down again: the sign is lost in round-off
             low, high = low / 1e3, 2 * low
         else:
-            orders, value = _with_corners(counts, moments, orders, value)
+            orders, value = _with_corners(counts, moments, zoomed.orders, zoomed.value)
             return _OrdersNearMinimum(orders, value, moments, high)
+
+
+def _growth_factor(zoomed: "_ZoomedOrders", high: float) -> float:
+    """Return a factor on the largest order `high`, 4 to 1024: twice that to the zero if the loss were Gaussian."""
+    # The derivative of a Gaussian loss grows with the square of the order.
+    growth = high * float(zoomed.slope[-1]) - float(zoomed.value[-1])
+    factor = 2 * math.sqrt(-float(zoomed.derivative[-1]) / max(growth, 1e-300))
+    return min(max(4.0, factor), _MAX_GROWTH_FACTOR)
 
 
 def _with_corners(
@@ -261,10 +275,7 @@ def _zoom_to_zero(
 def _orders_about_zero(orders: Array, values: Array, at: int) -> Array:
     """Return orders near the zero, by inverse interpolation, between orders[at - 1] and orders[at], and these two.
 
-    Args:
-        orders: rising, shape (n,).
-        values: of a function with values[at - 1] <= 0 < values[at], finite, shape (n,).
-        at: index of the first value above 0.
+    Args: rising orders; finite function values there, values[at - 1] <= 0 < values[at]; index of the first above 0.
     """
     low, high = math.log(orders[at - 1]), math.log(orders[at])
     around = slice(max(at - 2, 0), at + 2)
@@ -345,6 +356,16 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
         return AccountantResult(epsilon=math.inf, note="some loss is infinite more often than delta allows")
     low, high = _bracket_classical_order(counts, delta)
     moments = composed_moments(counts, max_order=max(math.ceil(high), 1))
+    orders = _orders_of_classical_minimum(moments, low, high, delta)
+    epsilon = _classical_epsilon(moments, orders, delta)
+    best = int(np.argmin(epsilon))
+    return AccountantResult(
+        epsilon=float(epsilon[best]), note=f"order {float(orders[best]) + 1:.4g}, classical conversion"
+    )
+
+
+def _orders_of_classical_minimum(moments: ComposedMoments, low: float, high: float, delta: float) -> Array:
+    """Return estimates of the order in [low, high] that minimises the classical bound, and whole orders next to it."""
     _, order, (low, high) = zoomed_minimum(
         lambda z: _classical_epsilon(moments, z, delta),
         np.geomspace(low, high, _REAL_ORDERS),
@@ -354,12 +375,7 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     # The grid misses the minimum by up to 5e-8; a secant step on the derivative's sign leaves about the square of that.
     # Whole orders are tried as well, because the bound promises to be at most that of `moments`.
     whole = [float(z) for z in {math.floor(low), math.ceil(low), math.floor(high), math.ceil(high)} if z >= 1]
-    orders = np.array([order, _secant_order(moments, low, high, delta), *whole])
-    epsilon = _classical_epsilon(moments, orders, delta)
-    best = int(np.argmin(epsilon))
-    return AccountantResult(
-        epsilon=float(epsilon[best]), note=f"order {float(orders[best]) + 1:.4g}, classical conversion"
-    )
+    return np.array([order, _secant_order(moments, low, high, delta), *whole])
 
 
 def _bracket_classical_order(counts: dict[Curve, int], delta: float) -> tuple[float, float]:

@@ -36,16 +36,16 @@ def costliest_release(
     answer: Callable[[StepCounts], ReleaseResult],
     cost: Callable[[ReleaseResult], float],
     ceiling: Callable[[StepCounts], float],
-    nearer: Callable[[StepCounts], float] | None = None,
+    sharper_ceiling: Callable[[StepCounts], float] | None = None,
 ) -> tuple[ReleaseResult, str]:
-    """Return (answer, name) of the costliest release, skipping those that ceilings rule out; LookupError for none.
+    """Return (answer, name) of the costliest release, by branch and bound over their ceilings; LookupError for none.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.
         answer: what is asked of one alternative.
         cost: the number in an answer.
         ceiling: a cheap upper bound on what an alternative really costs.
-        nearer: a sharper one, dearer but not as dear as the answer; asked where it is likely to decide.
+        sharper_ceiling: a sharper one, cheaper than the answer; asked where the ceiling is 0.1 % below the highest.
 
     Returns:
         (answer, name). Alternatives are taken from the highest ceiling down, until no ceiling left is above the
@@ -59,8 +59,6 @@ def costliest_release(
     names = _names_of_distinct(releases)
     if len(names) == 1:
         return answer(releases[names[0]]), names[0]
-    # Branch and bound: the release with the highest ceiling first; a ceiling below the largest cost rules its release
-    # out.
     ceilings = {name: ceiling(releases[name]) for name in names}
     first, *others = sorted(ceilings, key=lambda name: -ceilings[name])
     best, costliest = answer(releases[first]), first
@@ -68,7 +66,7 @@ def costliest_release(
     for name in others:
         if ceilings[name] <= cost(best):
             break
-        if nearer and ceilings[name] < near and nearer(releases[name]) <= cost(best):
+        if sharper_ceiling and ceilings[name] < near and sharper_ceiling(releases[name]) <= cost(best):
             continue
         result = answer(releases[name])
         if cost(result) > cost(best):

@@ -109,7 +109,7 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
-    """Yield (P from below, log Q from above) of two kinds of events: some step, or k steps, have a large loss."""
+    """Yield (P from below, log Q from above) of two kinds of events: a large loss in some step, and in k or more."""
     of_values = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
     known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
     if not known:
@@ -191,10 +191,15 @@ def _nested_sets(curve: MixturePair | Atoms) -> _Sets | None:
         return None
     order = np.argsort(log_q - log_p, kind="stable")
     log_p, log_q = log_p[order], log_q[order]
-    rounded = 8 * _UNIT * (log_p.size + 8)
     sums_p, sums_q = (log_cumsum_exp(logs) for logs in (log_p, log_q))
-    lower, upper = (rounded * (1 + np.where(np.isfinite(logs), np.abs(logs), 0.0)) for logs in (sums_p, sums_q))
-    return _Sets(log_p - log_q, np.minimum(sums_p - lower, 0.0), np.minimum(sums_q + upper, 0.0))
+    lower, upper = sums_p - _log_roundoff(sums_p, log_p.size), sums_q + _log_roundoff(sums_q, log_p.size)
+    return _Sets(log_p - log_q, np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+
+
+def _log_roundoff(logs: Array, terms: int) -> Array:
+    """Return a bound on the round-off of each log of a sum of `terms` masses; finite where a log is infinite."""
+    bound: Array = 8 * _UNIT * (terms + 8) * (1 + np.where(np.isfinite(logs), np.abs(logs), 0.0))
+    return bound
 
 
 def _atom_cells(curve: Atoms) -> tuple[Array, Array]:
@@ -216,9 +221,8 @@ def _mixture_cells(pair: MixturePair) -> tuple[Array, Array] | None:
         lower, upper = _normal_cells((ends - center) / pair.deviation)
         log_p = np.logaddexp(log_p, math.log(p) + lower) if p else log_p
         log_q = np.logaddexp(log_q, math.log(q) + upper) if q else log_q
-    rounded = 8 * _UNIT * (len(pair.centers) + 8)
-    down, up = (rounded * (1 + np.where(np.isfinite(logs), np.abs(logs), 0.0)) for logs in (log_p, log_q))
-    return log_p - down, log_q + up
+    terms = len(pair.centers)
+    return log_p - _log_roundoff(log_p, terms), log_q + _log_roundoff(log_q, terms)
 
 
 def _normal_cells(ends: Array) -> tuple[Array, Array]:

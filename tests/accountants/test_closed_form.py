@@ -101,10 +101,13 @@ def test_the_costliest_alternative_is_found_whatever_the_ceilings_say(rough):
     def ceiling(counts):
         return 1.2 * next(iter(counts))
 
-    def nearer(counts):
+    def sharper(counts):
         return rough * next(iter(counts))
 
-    assert costliest_release(releases_of, answer=answer, cost=float, ceiling=ceiling, nearer=nearer) == (3.0, "b")
+    assert costliest_release(releases_of, answer=answer, cost=float, ceiling=ceiling, sharper_ceiling=sharper) == (
+        3.0,
+        "b",
+    )
     assert len(asked) == (1 if rough == 1.0 else 2)
 
 
