@@ -245,7 +245,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 
 
 def _discrete_gaussian_losses(sigma: float, shift: int) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of numbers within 39 sigma of 0 or `shift`; of cell ends if too many."""
+    """Return (increasing losses, log P masses) of numbers within 39 sigma of 0 or `shift`, by `_losses_of_range`."""
     tail = math.ceil(_TAIL_DEVIATIONS * sigma)
     noise = np.arange(-tail, tail + 1, dtype=np.float64)
     log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))

@@ -141,7 +141,7 @@ def _separate_toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, 
 
 
 def _overlapping_toeplitz_sensitivity(c: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return the exact sensitivity for c >= 0 that falls or in fixed epochs, else bounds; InputError for a long run."""
+    """Return the sensitivity, exact for c >= 0 that fall or fixed epochs; InputError for over 1e7 numbers to sum."""
     times, apart = participation.times(steps), participation.separation
     length = min(steps, (times - 1) * apart + len(c))
     if length > MAX_LENGTH:
@@ -305,7 +305,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of a unit's columns: one, several that do not overlap, or several that do.
+    """Return the sensitivity of a matrix, exact at least if a unit has only one column or its columns do not overlap.
 
     Args:
         matrix: n x n, finite.

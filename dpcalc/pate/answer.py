@@ -173,7 +173,7 @@ def _noisy_divergence(
 def _epsilon_of_release(
     noisy_divergence: float, spread: float, terms: ReleaseTerms, *, delta: float
 ) -> SanitisedEpsilon:
-    """Return the epsilon, at least 0, of labels and release together at 8/10 of delta, the rest being for failures."""
+    """Return the epsilon >= 0 of labels and release together, at 0.8 delta since both draws may fail with the rest."""
     z = np.array([terms.order - 1])
     epsilon = epsilon_by_order(z * (noisy_divergence + terms.cost), z, delta=(1 - 2 * _FAILURE_SHARE) * delta)
     return SanitisedEpsilon(epsilon=max(0.0, float(epsilon[0])), delta=delta, terms=terms, spread=spread)
@@ -220,7 +220,7 @@ def _overtake_by_lead(aggregation: Aggregation, teachers: int) -> Array:
 
 
 def _lead_cells(aggregation: Aggregation, votes: Votes, overtake_by_lead: Array) -> IntArray:
-    """Return each query's cell: the lead, rounded down, at which equal rivals have its union bound."""
+    """Return each query's index of the lead, rounded down, at which labels - 1 equal rivals have its union bound."""
     per_rival = votes.union_bound(aggregation.overtake_probability(np.arange(votes.teachers + 1.0))) / (
         votes.labels - 1
     )
@@ -349,15 +349,11 @@ def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
     top_wins = (moments + 1) * np.log1p(-q) - moments * np.log1p(-q * math.exp(x))
     with np.errstate(divide="ignore"):
         dependent = np.logaddexp(top_wins, np.log(q) + x * moments)
-    independent = pure_dp_log_moments(x, moments)
-    return np.where(applies, np.minimum(dependent, independent), independent)
+    return np.minimum(np.where(applies, dependent, np.inf), pure_dp_log_moments(x, moments))
 
 
 def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
     """Return GNMax's published log moments, shape (queries, moments), at most those of the Gaussian.
-
-    Theorem 6 with the orders mu_2 = sigma sqrt(log(1/q)), mu_1 = mu_2 + 1 of Proposition 10, where its conditions hold;
-    the data-independent bound where they do not, or where that is smaller.
 
     Args:
         other_wins: upper bound on the probability that another than the most frequent label wins, shape (queries,).
@@ -370,6 +366,12 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
     # One teacher changes two counts by one, under noise of deviation sigma: a Gaussian step of distance sqrt(2).
     independent = moments * (moments + 1) / sigma**2
     log_q = np.log(np.maximum(other_wins, 1e-300))[:, None]
+    return np.minimum(_gnmax_dependent_log_moments(log_q, sigma, moments), independent)
+
+
+def _gnmax_dependent_log_moments(log_q: Array, sigma: float, moments: Array) -> Array:
+    """Return the log moments of Theorem 6, shape (queries, moments), for q = e^log_q; inf where it does not apply."""
+    # The orders of Proposition 10.
     mu_2 = np.maximum(sigma * np.sqrt(-log_q), 1 + 1e-9)
     mu_1 = mu_2 + 1
     rdp_1, rdp_2 = mu_1 / sigma**2, mu_2 / sigma**2
@@ -382,8 +384,7 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
         inner = np.log1p(-np.exp(np.minimum((log_q + rdp_2) * (mu_2 - 1) / mu_2, -1e-300)))
         top_wins = log_top_wins + moments * (log_top_wins - inner)
         other = log_q + moments * (rdp_1 - log_q / (mu_1 - 1))
-        dependent = np.logaddexp(top_wins, other)
-    return np.where(applies, np.minimum(dependent, independent), independent)
+        return np.where(applies, np.logaddexp(top_wins, other), np.inf)
 
 
 # All results for one ensemble.
