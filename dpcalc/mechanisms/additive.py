@@ -245,7 +245,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 
 
 def _discrete_gaussian_losses(sigma: float, shift: int) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of numbers within 39 sigma of 0 or `shift`, without the gap between."""
+    """Return (increasing losses, log P masses) of numbers within 39 sigma of 0 or `shift`, by `_losses_of_range`."""
     tail = math.ceil(_TAIL_DEVIATIONS * sigma)
     noise = np.arange(-tail, tail + 1, dtype=np.float64)
     log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))
@@ -276,7 +276,7 @@ def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: f
 
 
 def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
-    """Return log P masses at the ends of the cells (rows): each mass is split so that its P and Q masses are kept.
+    """Return log P masses at the m + 1 ends of m cells (rows), to which masses move so that P and Q both keep them.
 
     Args:
         cells: log P masses, whose losses lie `loss_step` apart along the rows and from row to row.

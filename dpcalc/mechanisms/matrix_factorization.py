@@ -18,7 +18,7 @@ from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structu
 from dpcalc.mechanisms import strategies
 from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, Gaussian, OtherSum, also_key
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
-from dpcalc.mechanisms.strategies import EvenNoise, Participation, Sensitivity
+from dpcalc.mechanisms.strategies import Bounds, EvenNoise, Participation, Sensitivity
 from dpcalc.records import dataclass
 
 MAX_COEFFICIENTS = 5_000
@@ -83,7 +83,7 @@ class Strategy(ABC):
         return (steps - self.bands(steps)) // groups + 1  # the first columns, which do not end early
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:  # noqa: ARG002  columns of most are even
-        """Return factors on the noise with which columns without overlap count as equal: 1 unless overridden.
+        """Return the factors on the noise that make up for unequal norms of columns: 1 and 1 unless overridden.
 
         Args:
             steps: length of the run, >= 1.
@@ -190,8 +190,8 @@ class BandedSquareRoot(Toeplitz):
         of_floats = super().sensitivity(steps, participation)
         # The j-th coefficient is a product of j rounded quotients: off by 2 j roundings, and its square by twice that.
         margin = 10 * self.band_count * 2.0**-53
-        ends = of_floats.squared_lower * (1 - margin), of_floats.squared * (1 + margin)
-        return replace(of_floats, squared_lower=ends[0], squared=ends[1])
+        lower, upper = of_floats.squared
+        return replace(of_floats, squared=Bounds(lower * (1 - margin), upper * (1 + margin)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +322,7 @@ class Matrix(Strategy):
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:
-        """Return factors on the noise with which the matrix's columns without overlap count as equal.
+        """Return the factors on the noise that make up for unequal norms of columns, by `matrix_even_noise`.
 
         Args:
             steps: length of the run, >= 1.
@@ -343,7 +343,7 @@ def _matrix_sensitivity(strategy: Matrix, steps: int, participation: Participati
         return of_part
     # The noise is stated for the whole matrix and stays as it is in a shorter run, with other largest columns.
     whole = strategies.matrix_sensitivity(strategy.entries, Participation(separation=1, max_times=1))
-    return replace(of_part, column=whole.column, column_upper=whole.column_upper)
+    return replace(of_part, column=whole.column)
 
 
 def _number_text(value: float) -> str:

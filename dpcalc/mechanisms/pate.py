@@ -221,7 +221,7 @@ class ConfidentGNMax:
         return np.asarray(np.exp(self._log_check_probabilities(top)[0]))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
-        """Return upper bounds on log moments (D||D', D'||D) of check and label, the worst over neighbouring top counts.
+        """Return upper bounds on log moments (D||D', D'||D) of check and label, for top votes of D' one off at most.
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -237,8 +237,8 @@ class ConfidentGNMax:
         own = self._log_check_probabilities(top)
         neighbours = [self._log_check_probabilities(top + change) for change in (-1, 0, 1)]
         return (
-            np.maximum.reduce([_log_moments_of_two_values(own, other, ahead, orders) for other in neighbours]),
-            np.maximum.reduce([_log_moments_of_two_values(other, own, back, orders) for other in neighbours]),
+            np.maximum.reduce([_log_moments_with_check(own, other, ahead, orders) for other in neighbours]),
+            np.maximum.reduce([_log_moments_with_check(other, own, back, orders) for other in neighbours]),
         )
 
     def _log_check_probabilities(self, top: NDArray[np.int64]) -> BothWays:
@@ -269,24 +269,19 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
     return np.minimum(votes.union_bound(overtake), votes.max_other_wins)
 
 
-def _log_moments_of_two_values(p: BothWays, q: BothWays, label: Array, orders: Array) -> Array:
-    """Return an upper bound, raised by round-off, on the log moment of two values; the first releases the label too.
+def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Array, orders: Array) -> Array:
+    """Return upper bounds >= 0 on log moments of a check and of the label, which is released if the check passes.
 
     Args:
-        p: log probabilities of (the first value, the second) on the one data set, shape (n,) each.
-        q: the log probabilities on the other data set.
-        label: log moments of the label, shape (n, m).
+        log_p: log probabilities that the check (passes, fails) under P, shape (n,) each.
+        log_q: the log probabilities under Q.
+        label_moments: log moments of the label, shape (n, m).
         orders: z, shape (m,).
-
-    Returns:
-        Upper bounds, >= 0, shape (n, m).
     """
-    first, second = (
-        log_p[:, None] + orders * (log_p[:, None] - log_q[:, None]) for log_p, log_q in zip(p, q, strict=True)
-    )
-    moments = np.maximum(np.logaddexp(first + label, second), 0.0)
+    passes, fails = (p[:, None] + orders * (p[:, None] - q[:, None]) for p, q in zip(log_p, log_q, strict=True))
+    moments = np.maximum(np.logaddexp(passes + label_moments, fails), 0.0)
     # The log of a probability near 1 is off by a share of the probability of the rarer value.
-    rarer = np.maximum(np.minimum(*p), np.minimum(*q))[:, None]
+    rarer = np.maximum(np.minimum(*log_p), np.minimum(*log_q))[:, None]
     slack = _ROUNDOFF * ((2 * orders + 1) * np.exp(rarer) + 1)
     return np.asarray(moments * (1 + LOG_CDF_ERROR * (2 * orders + 1)) + slack)
 

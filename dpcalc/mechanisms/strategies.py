@@ -1,8 +1,7 @@
 """Sensitivities of correlated noise: what one unit can change in C G when it takes part in several steps.
 
 The rows of G are the sums of the steps; a strategy C, lower triangular, says how the noise of the steps is correlated.
-All numbers are squared and in clip norms. Upper ends are rounded up, lower ends are attained by explicit contributions
-and rounded down.
+All numbers are squared and in clip norms; explicit contributions attain the lower bounds.
 
 Source: docs/theory.md, Definition 16.1 to Theorem 16.6.
 """
@@ -29,6 +28,8 @@ _MAX_WRITTEN_OUT = 512  # rows of a Toeplitz matrix for the bound on any matrix:
 _MAX_PREFIX_SUMS = 1_000_000  # steps whose errors are computed: one second
 _MAX_PRODUCTS = 200_000_000  # of coefficients for them, one second
 _EARLY_STEPS = "coefficients >= 0, the earliest steps cost most"
+_MANY_BELOW_ONE_NODE = "at every level of the tree as many steps below one node as there can be"
+_BEST_ROWS = "row by row the best set of steps, then the best set of rows"
 _HALVINGS = 24  # of the search for a multiplier: what is left of it is below 1e-6 of a sum
 
 
@@ -37,8 +38,7 @@ class Participation:
     """The steps in which one unit may take part.
 
     Attributes:
-        separation: b >= 1: at least so many steps lie between the beginnings of two of them; with `fixed_epochs`
-            exactly so many.
+        separation: b >= 1, the fewest steps from one of them to the next one; exactly so many with `fixed_epochs`.
         max_times: k >= 1, most steps in which a unit takes part; None for as many as the separation allows.
         fixed_epochs: True if a unit takes part at the same place of every epoch of `separation` steps.
     """
@@ -54,35 +54,38 @@ class Participation:
         return possible if self.max_times is None or self.fixed_epochs else min(self.max_times, possible)
 
 
+class Bounds(NamedTuple):
+    """Bounds on a number from both sides: `lower` is rounded down, `upper` is rounded up."""
+
+    lower: float
+    upper: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
     """The squared sensitivity of a strategy, and what it is relative to.
 
     Attributes:
-        squared: upper bound on sens(C)^2, rounded up.
-        squared_lower: what explicit contributions attain, rounded down.
-        column: squared largest norm of a column of C (rounded down), or 1 where noise is stated for itself.
-        column_upper: the same, rounded up.
-        is_exact: True if `squared` is sens(C)^2 but for rounding.
+        squared: bounds on sens(C)^2; explicit contributions attain the lower one.
+        column: bounds on the squared largest norm of a column of C; 1 where noise is stated for itself.
+        is_exact: True if both bounds are sens(C)^2 but for rounding.
         how: how it was computed, in words.
     """
 
-    squared: float
-    squared_lower: float
-    column: float
-    column_upper: float
+    squared: Bounds
+    column: Bounds
     is_exact: bool
     how: str
 
     @property
     def ratio(self) -> float:
         """Sensitivity over the largest column norm, rounded up: mu is this divided by the noise multiplier."""
-        return math.sqrt(self.squared / self.column) * (1 + 4 * _UNIT)
+        return math.sqrt(self.squared.upper / self.column.lower) * (1 + 4 * _UNIT)
 
     @property
     def ratio_lower(self) -> float:
         """Attained sensitivity over the largest column norm, rounded down."""
-        return math.sqrt(self.squared_lower / self.column_upper) * (1 - 4 * _UNIT)
+        return math.sqrt(self.squared.lower / self.column.upper) * (1 - 4 * _UNIT)
 
 
 class EvenNoise(NamedTuple):
@@ -97,10 +100,10 @@ class EvenNoise(NamedTuple):
     for_lower: float
 
 
-def _ends(value: float, roundings: float) -> tuple[float, float]:
-    """Return value * (1 -+ 2 (roundings + 8) 2^-53): ends of a sum of numbers >= 0 with so many roundings in turn."""
+def _bounds(value: float, roundings: float) -> Bounds:
+    """Return bounds on a sum of numbers >= 0 that was computed as `value` with so many roundings in turn."""
     margin = 2 * (roundings + 8) * _UNIT
-    return value * (1 - margin), value * (1 + margin)
+    return Bounds(value * (1 - margin), value * (1 + margin))
 
 
 # Toeplitz strategies: C_ij = c_(i - j).
@@ -108,15 +111,12 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity, exact for separate columns or falling c >= 0, else bounds; InputError for too long a run.
+    """Return the sensitivity of a Toeplitz strategy; InputError if overlapping columns have over 1e7 numbers to sum.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
         steps: n >= 1.
         participation: steps in which a unit takes part.
-
-    Raises:
-        InputError: more than MAX_LENGTH numbers would have to be summed.
 
     Source: docs/theory.md, Theorem 16.3 and Theorem 16.4.
     """
@@ -124,34 +124,39 @@ def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participat
     times, apart = participation.times(steps), participation.separation
     if len(used) <= apart or times == 1:
         return _separate_toeplitz_sensitivity(used, steps, times, apart)
-    length = min(steps, (times - 1) * apart + len(used))
-    if length > MAX_LENGTH:
-        raise InputError(f"steps: expected at most {MAX_LENGTH:,} with this strategy, got {steps:,}; state fewer")
-    if min(used) >= 0 and (participation.fixed_epochs or bool((np.diff(used) <= 0).all())):
-        return _positive_toeplitz_sensitivity(used, length, times, apart)
-    bounds = _signed_toeplitz_sensitivity(used, length, times, apart)
-    return _with_bound_by_rows(bounds, np.array(used), steps, participation) if steps <= _MAX_WRITTEN_OUT else bounds
+    return _overlapping_toeplitz_sensitivity(used, steps, participation)
 
 
-def _toeplitz_column(coefficients: tuple[float, ...]) -> tuple[float, float]:
-    """Return (lower, upper) end of the squared norm of a Toeplitz strategy's first column."""
-    return _ends(math.fsum(value * value for value in coefficients), 2)
+def _toeplitz_column(coefficients: tuple[float, ...]) -> Bounds:
+    """Return bounds on the squared norm of a Toeplitz strategy's first column, which is the largest one."""
+    return _bounds(math.fsum(value * value for value in coefficients), 2)
 
 
 def _separate_toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, times: int, apart: int) -> Sensitivity:
     """Return the exact sensitivity of a Toeplitz matrix if the columns of a unit's steps do not overlap."""
     squares = [value * value for value in coefficients]
-    last = math.fsum(squares[: steps - (times - 1) * apart])
-    ends = _ends((times - 1) * math.fsum(squares) + last, 4)
+    squared = _bounds((times - 1) * math.fsum(squares) + math.fsum(squares[: steps - (times - 1) * apart]), 4)
     how = "the columns of one unit do not overlap"
-    return _sensitivity(ends, _toeplitz_column(coefficients), is_exact=True, how=how)
+    return Sensitivity(squared=squared, column=_toeplitz_column(coefficients), is_exact=True, how=how)
+
+
+def _overlapping_toeplitz_sensitivity(c: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
+    """Return the sensitivity, exact for c >= 0 that fall or fixed epochs; InputError for over 1e7 numbers to sum."""
+    times, apart = participation.times(steps), participation.separation
+    length = min(steps, (times - 1) * apart + len(c))
+    if length > MAX_LENGTH:
+        raise InputError(f"steps: expected at most {MAX_LENGTH:,} with this strategy, got {steps:,}; state fewer")
+    if min(c) >= 0 and (participation.fixed_epochs or bool((np.diff(c) <= 0).all())):
+        return _positive_toeplitz_sensitivity(c, length, times, apart)
+    bounds = _signed_toeplitz_sensitivity(c, length, times, apart)
+    return _with_bound_by_rows(bounds, np.array(c), steps, participation) if steps <= _MAX_WRITTEN_OUT else bounds
 
 
 def _positive_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
     """Return the exact sensitivity for coefficients >= 0 that fall, or with fixed epochs: early steps cost most."""
     sums = _window_sums(np.array(coefficients), length, times, apart)
-    ends = _ends(math.fsum(sums * sums), 2 * min(times, -(-len(coefficients) // apart)))
-    return _sensitivity(ends, _toeplitz_column(coefficients), is_exact=True, how=_EARLY_STEPS)
+    squared = _bounds(math.fsum(sums * sums), 2 * min(times, -(-len(coefficients) // apart)))
+    return Sensitivity(squared=squared, column=_toeplitz_column(coefficients), is_exact=True, how=_EARLY_STEPS)
 
 
 def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
@@ -161,25 +166,21 @@ def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, t
     majorant = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
     overlapping = min(times, -(-len(c) // apart))
     bounding = _window_sums(majorant, length, times, apart)
-    squared = _ends(math.fsum(bounding * bounding), 2 * overlapping)[1]
+    squared = _bounds(math.fsum(bounding * bounding), 2 * overlapping).upper
     sizes = np.abs(_window_sums(c, length, times, apart)) - 4 * overlapping * _UNIT * bounding  # less their round-off
     column = _toeplitz_column(coefficients)
-    attained = max(_ends(math.fsum(np.maximum(sizes, 0) ** 2), 2)[0], column[0])
+    attained = max(_bounds(math.fsum(np.maximum(sizes, 0) ** 2), 2).lower, column.lower)
     how = "coefficients under the running maximum of their sizes"
-    return _sensitivity((attained, squared), column, is_exact=False, how=how)
+    return Sensitivity(squared=Bounds(attained, squared), column=column, is_exact=False, how=how)
 
 
 def _with_bound_by_rows(bounds: Sensitivity, c: Array, steps: int, participation: Participation) -> Sensitivity:
     """Return `bounds` with the upper bound of the matrix of all steps, which is written out, if that is smaller."""
     padded = np.concatenate((c, np.zeros(steps - len(c))))
     by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
-    return replace(bounds, squared=by_rows.squared, how=by_rows.how) if by_rows.squared < bounds.squared else bounds
-
-
-def _sensitivity(squared: tuple[float, float], column: tuple[float, float], *, is_exact: bool, how: str) -> Sensitivity:
-    """Return a Sensitivity of (lower, upper) of its square and of the squared largest column norm, as they are."""
-    (lower, upper), (low, high) = squared, column
-    return Sensitivity(squared=upper, squared_lower=lower, column=low, column_upper=high, is_exact=is_exact, how=how)
+    if by_rows.squared.upper >= bounds.squared.upper:
+        return bounds
+    return replace(bounds, squared=bounds.squared._replace(upper=by_rows.squared.upper), how=by_rows.how)
 
 
 def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
@@ -212,8 +213,8 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
     times, apart = participation.times(steps), participation.separation
     # In whole numbers up to the end, so that the only rounding is that of the conversion to a float.
     before = apart * (times - 1) * times * (2 * times - 1) // 6  # apart times 1 + 4 + 9 + ... + (times - 1)^2
-    ends = _ends(float(before + times**2 * (steps - (times - 1) * apart)), 2)
-    return _sensitivity(ends, _ends(float(steps), 1), is_exact=True, how=_EARLY_STEPS)
+    squared = _bounds(float(before + times**2 * (steps - (times - 1) * apart)), 2)
+    return Sensitivity(squared=squared, column=_bounds(float(steps), 1), is_exact=True, how=_EARLY_STEPS)
 
 
 # Tree aggregation: a row of C for each node of binary trees over the steps, 1 for the steps below it.
@@ -234,28 +235,32 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
     squared = sum(_max_squares_at_level(level, steps, leaves, times, apart) for level in range(leaves.bit_length()))
     attained = _attained_in_trees(steps, leaves, times, apart)
     is_exact = attained == squared
-    how = (
-        "counted in the tree" if is_exact else "at every level of the tree as many steps below one node as there can be"
-    )
-    return _sensitivity((_ends(attained, 1)[0], _ends(squared, 1)[1]), (1.0, 1.0), is_exact=is_exact, how=how)
+    how = "counted in the tree" if is_exact else _MANY_BELOW_ONE_NODE
+    bounds = Bounds(_bounds(attained, 1).lower, _bounds(squared, 1).upper)
+    return Sensitivity(squared=bounds, column=Bounds(1.0, 1.0), is_exact=is_exact, how=how)
 
 
 def _max_squares_at_level(level: int, steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return an upper bound on a level's sum of squared visits: finished nodes are filled up one after the other."""
+    """Return an upper bound on the sum, over a level's finished nodes, of (a unit's steps below the node)^2."""
     # The finished nodes of a level, all of whose steps are in the run, are the first ones of their tree. A unit takes
-    # part at most `inside` times below them, `per_node` times below one; full nodes make the largest sum of squares.
+    # part at most `inside` times below them, and `per_node` times below one.
     whole_trees, last = divmod(steps, leaves)
     node = 1 << level
     covered, covered_last = leaves - leaves % node, last - last % node
     inside = min(times, whole_trees * -(-covered // apart) + -(-covered_last // apart))
     per_node = min(inside, -(-node // apart))
     count = whole_trees * (covered // node) + covered_last // node
-    full, remaining = divmod(min(inside, count * per_node), max(per_node, 1))
-    return full * per_node**2 + remaining**2
+    return _max_sum_of_squares(inside, count, per_node)
+
+
+def _max_sum_of_squares(total: int, count: int, limit: int) -> int:
+    """Return the largest sum of squares of `count` whole numbers from 0 to `limit` that sum to at most `total`."""
+    full, remaining = divmod(min(total, count * limit), max(limit, 1))
+    return full * limit**2 + remaining**2
 
 
 def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return the sum of squared visits of all finished nodes by steps 0, apart, ...; 0 for over 1e7 visits."""
+    """Return the sum over all finished nodes of (steps 0, apart, ... below the node)^2; 0 for over 1e7 such steps."""
     if times > MAX_LENGTH:
         return 0
     trees, places = np.divmod(apart * np.arange(times), leaves)
@@ -274,13 +279,12 @@ def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
 
 def matrix_bands(matrix: Array) -> int:
     """Return the number of bands w (C_ij = 0 for i - j >= w) of a lower triangular matrix with a nonzero diagonal."""
-    rows = np.arange(len(matrix))
     first = (matrix != 0).argmax(axis=1)  # the diagonal is not 0
-    return int((rows - first).max()) + 1
+    return int((np.arange(len(matrix)) - first).max()) + 1
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
-    """Return the largest column norm over the RMS norm at a period's costliest place, and over the least full column.
+    """Return C's largest column norm over the RMS norm at a period's worst place, and over its least uncut column norm.
 
     Args:
         matrix: n x n, finite.
@@ -296,14 +300,12 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
     mean = max(float(norms[place::period].mean()) for place in range(min(period, steps)))
     smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()
     margin = 1e-11  # above the round-off of sums of MAX_SIDE squares
-    return EvenNoise(
-        for_upper=max(1.0, math.sqrt(largest / mean) * (1 - margin)),
-        for_lower=math.sqrt(largest / smallest) * (1 + margin),
-    )
+    for_upper = max(1.0, math.sqrt(largest / mean) * (1 - margin))
+    return EvenNoise(for_upper=for_upper, for_lower=math.sqrt(largest / smallest) * (1 + margin))
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of a matrix: exact if a unit's columns do not overlap, else by bounds.
+    """Return the sensitivity of a matrix, exact at least if a unit has only one column or its columns do not overlap.
 
     Args:
         matrix: n x n, finite.
@@ -312,23 +314,23 @@ def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivi
     Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
     """
     norms = np.einsum("ij,ij->j", matrix, matrix)
-    column = _ends(float(norms.max()), len(matrix))
+    column = _bounds(float(norms.max()), len(matrix))
     if participation.times(len(matrix)) == 1:
-        return _sensitivity(column, column, is_exact=True, how="one step: the largest column")
+        return Sensitivity(squared=column, column=column, is_exact=True, how="one step: the largest column")
     if matrix_bands(matrix) > participation.separation:
         return _overlapping_sensitivity(matrix, participation, column)
     return _separate_sensitivity(norms, participation, column)
 
 
-def _separate_sensitivity(norms: Array, participation: Participation, column: tuple[float, float]) -> Sensitivity:
-    """Return the exact sensitivity if columns do not overlap: the largest sum of squared norms over a unit's steps."""
-    steps, times = len(norms), participation.times(len(norms))
+def _separate_sensitivity(squared_norms: Array, participation: Participation, column: Bounds) -> Sensitivity:
+    """Return the exact sensitivity of columns without overlap: the largest sum of squared norms over a unit's steps."""
+    steps, times = len(squared_norms), participation.times(len(squared_norms))
     if participation.fixed_epochs:
-        best = max(math.fsum(norms[places]) for places in _epoch_places(steps, participation))
+        best = max(math.fsum(squared_norms[places]) for places in _epoch_places(steps, participation))
     else:
-        best = largest_separated_sum(norms, times, participation.separation)
+        best = largest_separated_sum(squared_norms, times, participation.separation)
     how = "the best set of columns, which do not overlap"
-    return _sensitivity(_ends(best, steps + times), column, is_exact=True, how=how)
+    return Sensitivity(squared=_bounds(best, steps + times), column=column, is_exact=True, how=how)
 
 
 def _epoch_places(steps: int, participation: Participation) -> list[IntArray]:
@@ -337,35 +339,33 @@ def _epoch_places(steps: int, participation: Participation) -> list[IntArray]:
     return [np.arange(first, steps, apart)[:times] for first in range(min(apart, steps))]
 
 
-def _overlapping_sensitivity(matrix: Array, participation: Participation, column: tuple[float, float]) -> Sensitivity:
-    """Return bounds on the sensitivity if columns overlap; exact for fixed epochs and a matrix >= 0."""
+def _overlapping_sensitivity(matrix: Array, participation: Participation, column: Bounds) -> Sensitivity:
+    """Return bounds on the sensitivity by sums of entries of C^T C; exact in fixed epochs if no entry of C is < 0."""
     products = matrix.T @ matrix
     # Each entry of the product is off by at most this, as |C e_i| |C e_j| is at most the largest squared norm.
-    error = 2 * (len(matrix) + 4) * _UNIT * column[1]
-    attained = max(_max_over_epochs(products, participation, error)[0], column[0])
-    is_exact = participation.fixed_epochs and bool((matrix >= 0).all())
+    error = 2 * (len(matrix) + 4) * _UNIT * column.upper
+    attained = max(_max_over_epochs(products, participation, error).lower, column.lower)
     np.abs(products, out=products)
     products += error
     if participation.fixed_epochs:
-        squared, how = _max_over_epochs(products, participation)[1], "the worst place in an epoch"
-    else:
-        squared = _max_by_rows(products, participation)
-        how = "row by row the best set of steps, then the best set of rows"
-    return _sensitivity((attained, squared), column, is_exact=is_exact, how=how)
+        bounds, is_exact = Bounds(attained, _max_over_epochs(products, participation).upper), bool((matrix >= 0).all())
+        return Sensitivity(squared=bounds, column=column, is_exact=is_exact, how="the worst place in an epoch")
+    bounds = Bounds(attained, _max_by_rows(products, participation))
+    return Sensitivity(squared=bounds, column=column, is_exact=False, how=_BEST_ROWS)
 
 
-def _max_over_epochs(products: Array, participation: Participation, error: float = 0.0) -> tuple[float, float]:
-    """Return ends of the largest sum of (products - error) over all pairs of steps at one place of every epoch."""
+def _max_over_epochs(products: Array, participation: Participation, error: float = 0.0) -> Bounds:
+    """Return bounds on the largest sum of (products - error) over all pairs of steps at one place of every epoch."""
     places = _epoch_places(len(products), participation)
     best = max(float(products[np.ix_(steps, steps)].sum()) - len(steps) ** 2 * error for steps in places)
-    return _ends(best, participation.times(len(products)) ** 2)
+    return _bounds(best, participation.times(len(products)) ** 2)
 
 
 def _max_by_rows(sizes: Array, participation: Participation) -> float:
     """Return an upper bound on the sum of sizes over all pairs of a unit's steps; each row has its own best steps."""
     times, apart = participation.times(len(sizes)), participation.separation
     rows = largest_separated_sums(sizes, times, apart)
-    return _ends(largest_separated_sum(rows, times, apart), 3 * times)[1]
+    return _bounds(largest_separated_sum(rows, times, apart), 3 * times).upper
 
 
 def largest_separated_sum(values: Array, times: int, apart: int) -> float:
@@ -437,7 +437,7 @@ def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
 
 
 def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, float] | None:
-    """Return the (RMS, largest) deviation of prefix sums at noise multiplier 1; None if too long or not finite.
+    """Return the (RMS, largest) deviation of prefix sums, times C's largest column norm; None if long or not finite.
 
     Args:
         coefficients: as for `toeplitz_sensitivity`.

@@ -42,8 +42,8 @@ _MAX_CELLS = 2_000_000
 _FAILURE_SHARE = 0.1
 """Share of delta that each of the two noisy bounds may fail with; the rest is left for the epsilon."""
 _COST_SHARE, _MAX_TARGET, _LOG_DEVIATION = 0.1, 5.0, 0.15
-"""Defaults of `release_terms`: the share of the epsilon aimed at that the release itself costs; the largest epsilon
-aimed at, since above it the noise hardly matters; the deviation of the noise on the log of the sensitivity."""
+"""Defaults of a release: its share of the epsilon aimed at; the largest epsilon aimed at without a target, since above
+it the noise hardly matters; the deviation of the noise on the log of the sensitivity."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,24 +90,29 @@ class SanitisedEpsilon:
     spread: float
 
 
-def release_terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> ReleaseTerms:
-    """Return terms whose cost is a tenth of the epsilon aimed at: `target`, else the data-independent one, at most 5.
+def default_release_target(aggregation: Aggregation, queries: int, *, delta: float) -> float:
+    """Return the data-independent epsilon, at most 5; InputError if it is 0, which leaves a release nothing to spend.
 
     Args:
         aggregation: with its noise.
         queries: their number, >= 0.
         delta: in (0, 1).
-        target: epsilon to aim at, > 0; None for the data-independent one, at most 5.
-
-    Raises:
-        InputError: the data-independent epsilon is 0, so that nothing is left to spend on a release.
     """
-    # At this order the term log(1/delta) / (order - 1) is half of the epsilon aimed at; the noise costs a tenth of it.
-    aim = target or min(data_independent_guarantee(aggregation, queries, delta=delta).epsilon, _MAX_TARGET)
-    if not aim:
+    epsilon = data_independent_guarantee(aggregation, queries, delta=delta).epsilon
+    if not epsilon:
         raise InputError("--sanitise: expected a data-independent epsilon above 0, got 0; publish that one")
-    order = 1 + 2 * -math.log(delta) / aim
-    noise = math.sqrt(order / (_COST_SHARE * aim))
+    return min(epsilon, _MAX_TARGET)
+
+
+def release_terms(target: float, *, delta: float) -> ReleaseTerms:
+    """Return terms by which a release costs a tenth of the target and log(1/delta) / (order - 1) is half of it.
+
+    Args:
+        target: epsilon to aim at, > 0, chosen without looking at the votes.
+        delta: in (0, 1).
+    """
+    order = 1 + 2 * -math.log(delta) / target
+    noise = math.sqrt(order / (_COST_SHARE * target))
     return ReleaseTerms(order=order, smoothness=_LOG_DEVIATION / noise, noise=noise)
 
 
@@ -140,18 +145,20 @@ def draw_sanitised_epsilon(
     """
     divergences, cells = _divergence_grid(aggregation, votes, terms.order)
     sensitivity = _smooth_sensitivity(divergences, cells, terms.smoothness)
-    return _add_noise(float(divergences[tuple(cells)].sum()), sensitivity, terms, delta=delta, rng=rng)
+    divergence = float(divergences[tuple(cells)].sum())
+    noisy, deviation = _noisy_divergence(divergence, sensitivity, terms, delta=delta, rng=rng)
+    return _epsilon_of_release(noisy, deviation, terms, delta=delta)
 
 
-def _add_noise(
+def _noisy_divergence(
     divergence: float, sensitivity: float, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
-) -> SanitisedEpsilon:
-    """Draw noisy sensitivity and divergence, each too low with probability delta/10; return epsilon with their cost.
+) -> tuple[float, float]:
+    """Draw (divergence plus noise, at least 0; deviation of that noise), each too low with probability delta/10.
 
     Args:
         divergence: f(D), the Renyi divergence of all labels at the order.
         sensitivity: S(D), its smooth sensitivity.
-        terms: parameters of the release.
+        terms: their `noise` is the deviation in sensitivities, and `smoothness` times it that of the log of a draw.
         delta: in (0, 1).
         rng: source of the noise.
     """
@@ -159,40 +166,49 @@ def _add_noise(
     quantile = -float(normal_quantile_array(np.array([math.log(_FAILURE_SHARE * delta)]))[0])
     # The noise on the logarithm of the sensitivity makes the scale of the other noise public.
     first, second = (float(z) for z in rng.standard_normal(2))
-    scale = terms.noise * sensitivity * math.exp(terms.smoothness * terms.noise * (first + quantile))
-    released = max(0.0, divergence + scale * (second + quantile))
+    deviation = terms.noise * sensitivity * math.exp(terms.smoothness * terms.noise * (first + quantile))
+    return max(0.0, divergence + deviation * (second + quantile)), deviation
+
+
+def _epsilon_of_release(
+    noisy_divergence: float, spread: float, terms: ReleaseTerms, *, delta: float
+) -> SanitisedEpsilon:
+    """Return the epsilon >= 0 of labels and release together, at 0.8 delta since both draws may fail with the rest."""
     z = np.array([terms.order - 1])
-    epsilon = epsilon_by_order(z * (released + terms.cost), z, delta=(1 - 2 * _FAILURE_SHARE) * delta)
-    return SanitisedEpsilon(epsilon=max(0.0, float(epsilon[0])), delta=delta, terms=terms, spread=scale)
+    epsilon = epsilon_by_order(z * (noisy_divergence + terms.cost), z, delta=(1 - 2 * _FAILURE_SHARE) * delta)
+    return SanitisedEpsilon(epsilon=max(0.0, float(epsilon[0])), delta=delta, terms=terms, spread=spread)
 
 
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
     """Return upper divergences by lead and top votes, and (lead, top) indices of the queries, shape (2, queries)."""
     overtake = _overtake_by_lead(aggregation, votes.teachers)
-    cells = _lead_cells(aggregation, votes, overtake)
-    top_cells = votes.top if isinstance(aggregation, ConfidentGNMax) else np.zeros_like(cells)
-    return _divergences_by_cell(aggregation, votes, overtake, order), np.stack([cells, top_cells])
+    lead_cells = _lead_cells(aggregation, votes, overtake)
+    if isinstance(aggregation, ConfidentGNMax):
+        _require_room(overtake.size, votes.teachers)
+        top_count, top_cells = votes.teachers + 1, votes.top
+    else:  # the top votes do not count: they share one cell
+        top_count, top_cells = 1, np.zeros_like(lead_cells)
+    return _divergences_by_cell(aggregation, votes, overtake, top_count, order), np.stack([lead_cells, top_cells])
 
 
-def _divergences_by_cell(aggregation: Aggregation, votes: Votes, overtake: Array, order: float) -> Array:
-    """Return upper divergences, shape (leads, tops), that do not rise with the lead; UnsupportedError for too many.
-
-    Args:
-        aggregation: with its noise; only under Confident-GNMax do top votes count, else their axis has length 1.
-        votes: of the teachers; only their number and that of the labels count.
-        overtake: probability that one rival wins, by lead.
-        order: Renyi order.
-    """
-    tops = np.arange(votes.teachers + 1 if isinstance(aggregation, ConfidentGNMax) else 1)
-    if overtake.size * tops.size > _MAX_CELLS:
+def _require_room(leads: int, teachers: int) -> None:
+    """Raise UnsupportedError if a grid of `leads` times `teachers` + 1 top votes has over 2,000,000 cells."""
+    if leads * (teachers + 1) > _MAX_CELLS:
         max_teachers = math.isqrt(_MAX_CELLS // _CELLS_PER_VOTE)
         raise UnsupportedError(
-            f"sanitised cost: expected at most {max_teachers} teachers whose votes are checked, got {votes.teachers}"
+            f"sanitised cost: expected at most {max_teachers} teachers whose votes are checked, got {teachers}"
         )
-    other_wins = np.minimum((votes.labels - 1) * np.repeat(overtake, tops.size), votes.max_other_wins)
-    ahead, _ = aggregation.log_moments(other_wins, np.tile(tops, overtake.size), np.array([order - 1]))
+
+
+def _divergences_by_cell(
+    aggregation: Aggregation, votes: Votes, overtake_by_lead: Array, top_count: int, order: float
+) -> Array:
+    """Return upper bounds on a query's divergence, shape (leads, `top_count`), that do not rise with the lead."""
+    leads = overtake_by_lead.size
+    other_wins = np.minimum((votes.labels - 1) * np.repeat(overtake_by_lead, top_count), votes.max_other_wins)
+    ahead, _ = aggregation.log_moments(other_wins, np.tile(np.arange(top_count), leads), np.array([order - 1]))
     # A smaller lead may not cost less, or rounding the lead down would be no upper bound.
-    return np.maximum.accumulate(ahead.reshape(overtake.size, tops.size)[::-1])[::-1] / (order - 1)
+    return np.maximum.accumulate(ahead.reshape(leads, top_count)[::-1])[::-1] / (order - 1)
 
 
 def _overtake_by_lead(aggregation: Aggregation, teachers: int) -> Array:
@@ -204,7 +220,7 @@ def _overtake_by_lead(aggregation: Aggregation, teachers: int) -> Array:
 
 
 def _lead_cells(aggregation: Aggregation, votes: Votes, overtake_by_lead: Array) -> IntArray:
-    """Return each query's cell: the lead, rounded down, at which equal rivals have its union bound."""
+    """Return each query's index of the lead, rounded down, at which labels - 1 equal rivals have its union bound."""
     per_rival = votes.union_bound(aggregation.overtake_probability(np.arange(votes.teachers + 1.0))) / (
         votes.labels - 1
     )
@@ -213,7 +229,7 @@ def _lead_cells(aggregation: Aggregation, votes: Votes, overtake_by_lead: Array)
 
 
 def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) -> float:
-    """Return the smooth sensitivity: the largest change by one teacher, discounted by how many changed before.
+    """Return the largest change of the summed divergence by one teacher, times e^-beta for each one changed before.
 
     Args:
         divergences: by lead and top votes.
@@ -333,15 +349,11 @@ def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
     top_wins = (moments + 1) * np.log1p(-q) - moments * np.log1p(-q * math.exp(x))
     with np.errstate(divide="ignore"):
         dependent = np.logaddexp(top_wins, np.log(q) + x * moments)
-    independent = pure_dp_log_moments(x, moments)
-    return np.where(applies, np.minimum(dependent, independent), independent)
+    return np.minimum(np.where(applies, dependent, np.inf), pure_dp_log_moments(x, moments))
 
 
 def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
     """Return GNMax's published log moments, shape (queries, moments), at most those of the Gaussian.
-
-    Theorem 6 with the orders mu_2 = sigma sqrt(log(1/q)), mu_1 = mu_2 + 1 of Proposition 10, where its conditions hold;
-    the data-independent bound where they do not, or where that is smaller.
 
     Args:
         other_wins: upper bound on the probability that another than the most frequent label wins, shape (queries,).
@@ -354,6 +366,12 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
     # One teacher changes two counts by one, under noise of deviation sigma: a Gaussian step of distance sqrt(2).
     independent = moments * (moments + 1) / sigma**2
     log_q = np.log(np.maximum(other_wins, 1e-300))[:, None]
+    return np.minimum(_gnmax_dependent_log_moments(log_q, sigma, moments), independent)
+
+
+def _gnmax_dependent_log_moments(log_q: Array, sigma: float, moments: Array) -> Array:
+    """Return the log moments of Theorem 6, shape (queries, moments), for q = e^log_q; inf where it does not apply."""
+    # The orders of Proposition 10.
     mu_2 = np.maximum(sigma * np.sqrt(-log_q), 1 + 1e-9)
     mu_1 = mu_2 + 1
     rdp_1, rdp_2 = mu_1 / sigma**2, mu_2 / sigma**2
@@ -366,8 +384,7 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
         inner = np.log1p(-np.exp(np.minimum((log_q + rdp_2) * (mu_2 - 1) / mu_2, -1e-300)))
         top_wins = log_top_wins + moments * (log_top_wins - inner)
         other = log_q + moments * (rdp_1 - log_q / (mu_1 - 1))
-        dependent = np.logaddexp(top_wins, other)
-    return np.where(applies, np.minimum(dependent, independent), independent)
+        return np.where(applies, np.logaddexp(top_wins, other), np.inf)
 
 
 # All results for one ensemble.
@@ -456,7 +473,8 @@ def _sanitised_epsilon(question: PateQuestion, rng: np.random.Generator) -> Sani
     if votes is None:
         raise InputError("--sanitise: expected votes, whose cost is made public, got none")
     # Terms that depended on the votes would be private themselves.
-    terms = release_terms(aggregation, question.queries, delta=delta, target=question.target)
+    target = question.target or default_release_target(aggregation, question.queries, delta=delta)
+    terms = release_terms(target, delta=delta)
     return draw_sanitised_epsilon(aggregation, votes, terms, delta=delta, rng=rng)
 
 

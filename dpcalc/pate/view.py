@@ -76,7 +76,7 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
-    """Return fields of epsilon by votes, expected answers, sanitised epsilon and published rows; null if unknown."""
+    """Return the fields `with_these_votes`, `answered`, `sanitised` and `published`, null or [] if unknown."""
     return (
         votes_field(answer.by_votes, Section.BOUND),
         _answered_field(answer.question),

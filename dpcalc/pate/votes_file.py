@@ -62,7 +62,7 @@ def read_votes(source: VotesFile) -> Votes:
 
 
 def _checked_table(path: str) -> IntArray:
-    """Return the table in a .npy, .csv or .tsv file; InputError if it is unreadable or a cell not in [0, 1,000,000]."""
+    """Return the table in a .npy, .csv or .tsv file; InputError if unreadable or a cell is not in [0, 1,000,000]."""
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file *{', *'.join(_ENDINGS)}, got another ending")
     try:
@@ -79,7 +79,7 @@ def _checked_table(path: str) -> IntArray:
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return `teachers`, or the votes of row 1; InputError if a row has other votes or it is not 1 to 1,000,000."""
+    """Return `teachers`, or else the sum of row 1; InputError unless each row sums to it and it is 1 to 1,000,000."""
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None else source.teachers
     wrong = np.flatnonzero(sums != teachers)
@@ -105,7 +105,7 @@ def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntAr
 
 
 def _require_labels(source: VotesFile, table: IntArray, classes: int) -> None:
-    """Raise InputError unless `teachers` rows hold labels below 2 or more classes, and the counts are not too many."""
+    """Raise InputError for classes < 2, other than `teachers` rows, a label >= classes, or over 50,000,000 counts."""
     if classes < 2:
         raise InputError(f"--classes: expected at least 2, got {classes}")
     if source.teachers is not None and len(table) != source.teachers:

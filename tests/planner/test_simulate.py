@@ -11,6 +11,7 @@ from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, PrefixSum, Toeplitz, Tree
+from dpcalc.mechanisms.strategies import Bounds
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import (
@@ -236,7 +237,7 @@ def test_a_bound_of_a_release_that_is_too_small_is_found(monkeypatch):
 
     def smaller(mechanism, steps):
         right = sensitivity(mechanism, steps)
-        return replace(right, squared=right.squared / 2, squared_lower=right.squared_lower / 2)
+        return replace(right, squared=Bounds(right.squared.lower / 2, right.squared.upper / 2))
 
     monkeypatch.setattr(MatrixFactorization, "sensitivity", smaller)
     monkeypatch.setattr(correlated, "_separated_bins", lambda scheme, steps, _: (scheme, steps))
