@@ -134,10 +134,8 @@ def _no_sections_error(root: Section) -> Diagnostic | None:
 
 
 def _values_by_section(root: Section) -> dict[str, dict[str, str]]:
-    """Return a file's values as YAML by the section and key that each key means; key "" holds a whole section.
-
-    All required sections are there, empty ones too; keys that mean nothing are left out.
-    """
+    """Return a file's values as YAML by the section and key that each key means; key "" holds a whole section."""
+    # Keys that mean nothing are left out. An example config needs every required section, so each has an entry.
     sections: dict[str, dict[str, str]] = {section: {} for section in REQUIRED_SECTIONS}
     for key, node in root.entries.items():
         if _is_unknown(key):
