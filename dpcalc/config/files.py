@@ -42,9 +42,6 @@ class Files(Protocol):
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
             holder: canonical name of that file, "" for the config itself.
-
-        Raises:
-            Refusal: no such file may be read.
         """
 
     def content(self, place: str, *, limit: int) -> bytes:

@@ -28,7 +28,7 @@ from dpcalc.keys import Key, Schema, ValueType, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_INHERITED = {None, Data, Draw, Episodes, Sampling, Training}
+_INHERITED = {Data, Draw, Episodes, Sampling, Training}
 """Sections whose keys a phase may leave out, or that have a short form: nothing is required of them."""
 _REFERENCE = {
     "type": "string",
@@ -48,15 +48,16 @@ def json_schema() -> Schema:
     """Return the JSON Schema of a whole config, with one definition in `$defs` for each kind of section."""
     conditions = _section_conditions()
     definitions = {
-        section.__name__: _section_schema(keys_of(section), section) | conditions.get(section, {})
+        section.__name__: _section_schema(section) | conditions.get(section, {})
         for section in dict.fromkeys(SECTIONS.values())
         if section not in {None, File}
     }
-    definitions["Mechanism"] = _section_schema(all_mechanism_keys(), None) | _type_conditions()
+    description = "The mechanism that one step applies to its batch."
+    definitions["Mechanism"] = _mapping_schema(all_mechanism_keys(), description, []) | _type_conditions()
     return {
         "$schema": DIALECT,
         "title": "dpcalc config",
-        **_section_schema(keys_of(File), File),
+        **_section_schema(File),
         **_requirements_without_phases(),
         "$defs": definitions | {"reference": _REFERENCE, "digits": _DIGITS},
     }
@@ -153,12 +154,18 @@ def _type_conditions() -> Schema:
     return {"allOf": rules}
 
 
-def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
-    """Return the JSON Schema of a mapping with these keys or `x-` keys; those that can be inherited are optional."""
+def _section_schema(section: type) -> Schema:
+    """Return the JSON Schema of a section of the file; it requires no key that a phase may inherit."""
+    keys = keys_of(section)
     # What may be inherited or written in short is required by dpcalc alone.
     required = [name for name, each in keys.items() if each.is_required and section not in _INHERITED]
+    return _mapping_schema(keys, inspect.getdoc(section) or "", required)
+
+
+def _mapping_schema(keys: Mapping[str, Key], description: str, required: list[str]) -> Schema:
+    """Return the JSON Schema of a mapping that takes some keys, of which some are required, and `x-` keys."""
     return {
-        "description": inspect.getdoc(section) if section else "The mechanism that one step applies to its batch.",
+        "description": description,
         "type": "object",
         "properties": {name: _property_schema(each) for name, each in keys.items()},
         "additionalProperties": False,
@@ -177,22 +184,29 @@ def _property_schema(declared: Key) -> Schema:
 
 
 def _value_schema(kind: ValueType) -> Schema:
-    """Return the JSON Schema of a value; all but texts and lists may be references, and numbers have underscores."""
-    core = kind.as_json_schema()
-    if getattr(kind, "quotients", False):
-        core = {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}
+    """Return the JSON Schema of a value or, except for lists and mappings, of a reference in its place."""
+    core = _type_schema(kind)
     # A text may be a reference anyway, and what stands in a list or mapping has its own alternatives.
     if "$ref" in core or core.get("type") == "array" or core == {"type": "string"}:
         return core
     is_number = any(schema.get("type") in {"integer", "number"} for schema in (core, *core.get("anyOf", ())))
-    digits = [{"$ref": "#/$defs/digits"}] if is_number else []
+    digits = [{"$ref": "#/$defs/digits"}] if is_number else []  # with underscores
     return {"anyOf": [core, {"$ref": "#/$defs/reference"}, *digits]}
+
+
+def _type_schema(kind: ValueType) -> Schema:
+    """Return the JSON Schema of a type's values, with quotients such as "1/97" if the type takes them."""
+    core = kind.as_json_schema()
+    if not getattr(kind, "quotients", False):
+        return core
+    return {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}
 
 
 # Every key of the config file in a table, from its JSON Schema.
 
 
 _LEVEL_NAME = "<level>"  # stands for the name of a level
+_TYPE_WORDS = {"string": "text", "boolean": "true or false", "array": "list", "object": "mapping"}
 _HEAD = """# Keys of a dpcalc config
 
 Every key, its type and range, its default where it may be left out, and what it means.
@@ -217,7 +231,7 @@ def table_rows() -> Iterator[_Row]:
 
 
 def _section_rows(section: Schema, path: str, sections: Schema, described: set[str]) -> Iterator[_Row]:
-    """Yield a row for each key of a section, followed by those of its mapping if that is not yet in `described`."""
+    """Yield the rows of a section's keys and of the mappings in it, which are added to `described` and not repeated."""
     for key, value in section["properties"].items():
         dotted, name = f"{path}.{key}" if path else key, _mapping_name(value)
         meaning = f"{value['description']} Keys as above." if name in described else value["description"]
@@ -226,7 +240,7 @@ def _section_rows(section: Schema, path: str, sections: Schema, described: set[s
             described.add(name)
             inner = dotted if "$ref" in value else f"{dotted}[]"
             yield from _section_rows(sections[name], inner, sections, described)
-    if isinstance(section.get("additionalProperties"), dict):
+    if isinstance(section.get("additionalProperties"), dict):  # `sampling`, whose other keys name levels
         yield f"`{path}.{_LEVEL_NAME}`", "mapping", "", "The draw of a level, by its name. Keys as above."
 
 
@@ -246,7 +260,7 @@ def _default_text(key: str, section: Schema) -> str:
 
 
 def _value_text(value: Schema) -> str:
-    """Return the types of a value in words, joined by "or": "mapping", "list of mappings", or all but references."""
+    """Return the types of a value in words, joined by "or" and without references, such as "list of mappings"."""
     if _mapping_name(value):
         return "mapping" if "$ref" in value else "list of mappings"
     kinds = [schema for schema in value.get("anyOf", [value]) if "$ref" not in schema]
@@ -255,17 +269,15 @@ def _value_text(value: Schema) -> str:
 
 
 def _type_text(schema: Schema) -> str:
-    """Return the type of a JSON Schema in words, such as "whole number, 1 to 100"."""
+    """Return the type of a JSON Schema without alternatives in words, such as "whole number, 1 to 100"."""
     if "enum" in schema:
         return ", ".join(f"`{word}`" for word in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']:g}`" if isinstance(schema["const"], float) else f"`{schema['const']}`"
     if schema.get("pattern") == QUOTIENT_PATTERN:
         return "quotient such as `1/97`"
-    if schema["type"] in {"string", "boolean"}:
-        return "text" if schema["type"] == "string" else "true or false"
-    if schema["type"] in {"array", "object"}:
-        return "list" if schema["type"] == "array" else "mapping"
+    if schema["type"] in _TYPE_WORDS:
+        return _TYPE_WORDS[schema["type"]]
     noun = "whole number" if schema["type"] == "integer" else "number"
     return f"{noun}, {_bound_text(schema['minimum'])} to {_bound_text(schema['maximum'])}"
 

@@ -110,7 +110,7 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has unknown keys and no section; one misspelt section among foreign keys does not count."""
+    """Return True if a file has unknown keys and no section; one misspelt section counts unless a key is foreign."""
     sections = {*REQUIRED_SECTIONS, "phases"}
     if not sections.isdisjoint(root.entries):
         return False
@@ -121,7 +121,7 @@ def _lacks_sections(root: Section) -> bool:
 
 
 def _no_sections_error(root: Section) -> Diagnostic | None:
-    """Return DPC101 for a file without sections, with an example config if any of its keys is known; else None."""
+    """Return DPC101 for a file without sections, with an example config if any key belongs in a section; else None."""
     if not _lacks_sections(root):
         return None
     sections = _values_by_section(root)
@@ -134,7 +134,8 @@ def _no_sections_error(root: Section) -> Diagnostic | None:
 
 
 def _values_by_section(root: Section) -> dict[str, dict[str, str]]:
-    """Return a file's values as YAML by section and key; all required sections are there, key "" is a whole section."""
+    """Return a file's values as YAML by the section and key that each key means; key "" holds a whole section."""
+    # Keys that mean nothing are left out. An example config needs every required section, so each has an entry.
     sections: dict[str, dict[str, str]] = {section: {} for section in REQUIRED_SECTIONS}
     for key, node in root.entries.items():
         if _is_unknown(key):
@@ -432,7 +433,7 @@ def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, str]:
-    """Return, by path in the section, the path of the anchor of each value aliased from outside it or `x-` keys."""
+    """Return {path in the section of an aliased value: path of its anchor}, for anchors elsewhere or in `x-` keys."""
     # An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}

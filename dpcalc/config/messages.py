@@ -7,8 +7,8 @@ from itertools import islice
 
 from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
-from dpcalc.config.schema import SCHEMES, SECTIONS, Episodes, keys_in, mechanism_keys
-from dpcalc.config.source import Diagnostic, error
+from dpcalc.config.schema import SECTIONS, Episodes, keys_in, mechanism_keys
+from dpcalc.config.source import Diagnostic, Mark, error
 from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join, node_at
 from dpcalc.errors import KeyedInputError, listed
 from dpcalc.keys import WrongValueError, keys_of
@@ -138,14 +138,13 @@ def section_kind(path: str) -> str:
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
 def key_suggestion(section: str, key: str) -> Suggestion:
-    """Suggest the key that an unknown one probably means, or else list the allowed keys.
+    """Return the key that an unknown one means: a synonym, misplaced or misspelt; else a list of the allowed keys.
 
     Args:
         section: kind of section that holds the unknown key, as of `section_kind`.
         key: the unknown key as written.
     """
-    # From what is surely meant to what is only near. A key that is right elsewhere is more likely misplaced than
-    # misspelt, so this comes before the near spellings.
+    # From what is surely meant to what is only near: a key of another section is more likely misplaced than misspelt.
     likely = _not_covered_suggestion(key) or _synonym_suggestion(section, key) or _misplaced_suggestion(key)
     likely = likely or _misspelling_suggestion(section, key)
     if likely is not None:
@@ -344,15 +343,8 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
     return error("DPC104", node.anchor, message, value_suggestion(key, node.text, allowed))
 
 
-def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
-    """Yield the error of a wrong `scheme` or, if it is missing, of each unknown key and of the missing scheme.
-
-    The missing scheme has no error of its own if an unknown key probably means it.
-    """
-    scheme = draw.entries.get("scheme")
-    if scheme is not None:
-        yield wrong_word_error("scheme", scheme, tuple(SCHEMES))
-        return
+def missing_scheme_errors(draw: Section) -> Iterator[Diagnostic]:
+    """Yield an error for each unknown key of a draw without `scheme`, and DPC103 unless one of them means `scheme`."""
     known = {*DRAW_KEYS, BATCH_SIZE}
     unknown = [key for key in draw.entries if key not in known and not key.startswith(USER_KEY)]
     for key in unknown:
@@ -362,7 +354,7 @@ def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
 
 
 def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
-    """Return DPC107 for a draw stated without a level's name although there are several levels or one is named too.
+    """Return DPC107 for `sampling` that states a draw without a level, beside a level's draw or for several levels.
 
     Args:
         sampling: the section, of the file or a phase.
@@ -372,10 +364,14 @@ def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
     named = f" and names the level `{names[0]}` as well"
     message = f"`{sampling.path}` describes a draw directly{several if len(names) > 1 else named}"
     hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
-    # What the command line added to the section is more likely the mistake than what the file says.
-    added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
-    mark = next((each.key or each.anchor for each in added), sampling.anchor)
-    return error("DPC107", mark, message, hint)
+    return error("DPC107", _first_added_mark(sampling), message, hint)
+
+
+def _first_added_mark(section: Section) -> Mark:
+    """Return the place of the first key that the command line added to a section, or of the section without one."""
+    # What the command line added is more likely the mistake than what the file says.
+    added = (each for each in section.entries.values() if each.mark.source is not section.mark.source)
+    return next((each.key or each.anchor for each in added), section.anchor)
 
 
 def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
@@ -397,7 +393,7 @@ def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagno
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
-    """Return DPC107 for a key that `levels`, the mechanism type or the scheme excludes, else DPC101 for an unknown one.
+    """Return the error of a key that a section does not take: DPC107 if another value excludes it, DPC101 if unknown.
 
     Args:
         section: the mapping that holds the key.
@@ -405,16 +401,22 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
         value: its value.
     """
     if key == "examples" and section.path == "data":
-        message = "`examples` and `levels` in `data` both say what there is"
-        hint = "`examples: N` is short for one level; keep one of them"
-        return error("DPC107", value.key or value.anchor, message, hint)
+        return _examples_beside_levels_error(value)
     if section_kind(section.path) == "mechanism" and key in keys_in("mechanism"):
         return _other_type_error(section, key, value)
     # A known key in the wrong place deserves an answer about the place; only then is it looked up as a misspelling.
     scheme = entry(section, "scheme")
     if isinstance(scheme, Scalar) and key in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
-        return _other_scheme_error(section, key, value, scheme.text)
+        second = _second_amount_error(section, value) if key == BATCH_SIZE and scheme.text != "all" else None
+        return second or _other_scheme_error(key, value, scheme.text)
     return unknown_key_error(section, key, value)
+
+
+def _examples_beside_levels_error(examples: Node) -> Diagnostic:
+    """Return DPC107 for `data.examples` beside `data.levels`."""
+    message = "`examples` and `levels` in `data` both say what there is"
+    hint = "`examples: N` is short for one level; keep one of them"
+    return error("DPC107", examples.key or examples.anchor, message, hint)
 
 
 def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
@@ -427,14 +429,19 @@ def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
     return error("DPC107", value.key or value.anchor, f"`{key}` does not go with type `{name}`", hint)
 
 
-def _other_scheme_error(draw: Section, key: str, value: Node, scheme: str) -> Diagnostic:
-    """Return DPC107 for a key that the scheme excludes, or `batch_size` beside `size`, `expected` or `rate`."""
-    mark = value.key or value.anchor
-    others = [name for name in ("size", "expected", "rate") if name in draw.entries]
-    if key == BATCH_SIZE and scheme != "all" and others:
-        message = f"`batch_size` and `{others[0]}` both say how many are drawn"
-        return error("DPC107", mark, message, "keep one of them")
-    return error("DPC107", mark, f"`{key}` does not go with scheme `{scheme}`", _extra_key_hint(key, scheme))
+def _second_amount_error(draw: Section, batch_size: Node) -> Diagnostic | None:
+    """Return DPC107 for a draw's `batch_size` beside its `size`, `expected` or `rate`; None if it has none of them."""
+    other = next((name for name in ("size", "expected", "rate") if name in draw.entries), None)
+    if other is None:
+        return None
+    message = f"`batch_size` and `{other}` both say how many are drawn"
+    return error("DPC107", batch_size.key or batch_size.anchor, message, "keep one of them")
+
+
+def _other_scheme_error(key: str, value: Node, scheme: str) -> Diagnostic:
+    """Return DPC107 for a draw's key that its scheme does not take, with advice."""
+    message = f"`{key}` does not go with scheme `{scheme}`"
+    return error("DPC107", value.key or value.anchor, message, _extra_key_hint(key, scheme))
 
 
 # By key of a draw, and the scheme that it does not go with; "" for every other one.

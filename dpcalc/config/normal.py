@@ -120,22 +120,26 @@ def _run_lines(phase: Phase) -> Iterator[str]:
 
 
 def _sampling_lines(phase: Phase) -> Iterator[str]:
-    """Yield the line of `episodes`, or one for each level's draw; the outermost of a part never states `expected`."""
+    """Yield the line of `episodes` if tasks are constructed, else one line for each level's draw."""
     if phase.hierarchy.episodes is not None:
         yield f"{EPISODES}: {_mapping_text(asdict(phase.hierarchy.episodes))}"
-        return
+    else:
+        yield from map(_draw_line, _written_levels(phase))
+
+
+def _written_levels(phase: Phase) -> tuple[Level, ...]:
+    """Return the phase's levels; the outermost of a part of the data has counts from 1, so that its rate is written."""
     outermost, *others = phase.hierarchy.levels
     # In a part, whose size is not known, an expected number of units would mean no rate.
-    if phase.part and outermost.count > 1:
-        outermost = replace(outermost, min_count=1)
-    yield from map(_draw_line, (outermost, *others))
+    is_of_unknown_size = phase.part and outermost.count > 1
+    return (replace(outermost, min_count=1) if is_of_unknown_size else outermost, *others)
 
 
 def _draw_line(level: Level) -> str:
-    """Return the line of a level's draw, a YAML mapping in braces, with its rate or length as a comment."""
-    amount, remark = _amount_and_remark(level)
+    """Return the line of a level's draw, a YAML mapping in braces, with a remark as a comment."""
+    remark = _remark(level)
     period = {"redraw_every": level.redraw_every} if level.redraw_every > 1 else {}
-    draw = _mapping_text({"scheme": level.scheme.name, **amount, **_options(level.scheme), **period})
+    draw = _mapping_text({"scheme": level.scheme.name, **_amount(level), **_options(level.scheme), **period})
     return f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
 
 
@@ -167,32 +171,52 @@ def _parameter_text(value: object) -> str:
     return value if isinstance(value, str) else _float_text(value)  # type: ignore[arg-type]  # what else there is
 
 
-def _amount_and_remark(level: Level) -> tuple[dict[str, object], str]:
-    """Return the amount of a draw by its key, and a remark on its rate or length; both empty for all and any-order."""
+def _amount(level: Level) -> dict[str, object]:
+    """Return how much a draw takes as {key: YAML value}, such as {"size": 64}; {} for all and any-order."""
     match level.scheme:
         case All():
-            return {}, ""
+            return {}
         case Fixed() | WithReplacement() | Shuffle() as scheme:
             is_limit = isinstance(scheme, Fixed) and scheme.at_most
-            return {"size": f"{{at_most: {scheme.size}}}" if is_limit else scheme.size}, _size_remark(level, scheme)
+            return {"size": f"{{at_most: {scheme.size}}}" if is_limit else scheme.size}
         case RandomAllocation(times=times):
-            return {"times": times}, f"rate {_rounded_text(level.rate)}"
+            return {"times": times}
         case BallsInBins(bins=bins):
-            return {"bins": bins}, f"rate {_rounded_text(level.rate)}"
-        case Poisson() | CappedPoisson() as poisson:
-            return _rate_and_remark(level, poisson.probability)
-        case CyclicPoisson() as cyclic:
-            return _cyclic_rate_and_remark(level, cyclic.probability)
+            return {"bins": bins}
+        case Poisson(probability=rate) | CappedPoisson(probability=rate) if _is_expected_simpler(level, rate):
+            return {"expected": scalars.decimal_text(rate * level.count)}
+        case Poisson(probability=rate) | CappedPoisson(probability=rate) | CyclicPoisson(probability=rate):
+            return {"rate": _rate_text(level, rate)}
 
 
-def _size_remark(level: Level, scheme: Fixed | WithReplacement | Shuffle) -> str:
-    """Return the remark on a draw of a size: its rate, the steps of a pass, or that small parents are drawn whole."""
+def _remark(level: Level) -> str:
+    """Return the comment on a draw, which its amount does not state: such as "rate 0.1" or "64 steps a pass", or ""."""
     limit = "" if level.is_equal else "at most "
-    if isinstance(scheme, Shuffle):
-        return f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
-    if isinstance(scheme, Fixed) and scheme.at_most:
-        return "all where there are fewer"
-    return f"rate {limit}{_rounded_text(level.rate)}"
+    match level.scheme:
+        case All():
+            return ""
+        case Shuffle() as shuffle:
+            return f"{limit}{shuffle.steps_of_a_pass(level.count)} steps a pass"
+        case Fixed(at_most=True):
+            return "all where there are fewer"
+        case Fixed() | WithReplacement():
+            return f"rate {limit}{_rounded_text(level.rate)}"
+        case RandomAllocation() | BallsInBins():
+            return f"rate {_rounded_text(level.rate)}"
+        case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
+            return _poisson_remark(level, poisson)
+
+
+def _poisson_remark(level: Level, scheme: Poisson | CappedPoisson | CyclicPoisson) -> str:
+    """Return the remark on a Poisson draw: its rate if the expected number is written, else that number or ""."""
+    rate = scheme.probability
+    if "expected" in _amount(level):
+        return f"rate {_rounded_text(rate)}"
+    # Where counts differ the number has no meaning. That of a cyclic draw, if simpler, would be taken for one step's.
+    if not level.is_equal or _is_expected_simpler(level, rate):
+        return ""
+    scope = "of all groups " if isinstance(scheme, CyclicPoisson) else ""
+    return f"{scope}expected {_rounded_text(rate * level.count)}"
 
 
 def _options(scheme: Scheme) -> dict[str, object]:
@@ -209,23 +233,6 @@ def _options(scheme: Scheme) -> dict[str, object]:
             return {name: value for name, value in keys.items() if value is not None}
         case _:
             return {}
-
-
-def _cyclic_rate_and_remark(level: Level, rate: Fraction) -> tuple[dict[str, object], str]:
-    """Return the rate of a cyclic Poisson draw by key, and a remark on the number expected in all groups, or ""."""
-    # An expected number that is simpler than the rate would be written instead of it, if a step drew from all groups.
-    is_remarked = level.is_equal and not _is_expected_simpler(level, rate)
-    remark = f"of all groups expected {_rounded_text(rate * level.count)}" if is_remarked else ""
-    return {"rate": _rate_text(level, rate)}, remark
-
-
-def _rate_and_remark(level: Level, rate: Fraction) -> tuple[dict[str, object], str]:
-    """Return the simpler of rate and expected number by key, and the other as a remark, "" if counts differ."""
-    expected = rate * level.count
-    if _is_expected_simpler(level, rate):
-        return {"expected": scalars.decimal_text(expected)}, f"rate {_rounded_text(rate)}"
-    # Where counts differ an expected number has no meaning.
-    return {"rate": _rate_text(level, rate)}, f"expected {_rounded_text(expected)}" if level.is_equal else ""
 
 
 def _is_expected_simpler(level: Level, rate: Fraction) -> bool:
@@ -361,7 +368,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return a phase's stated `epochs`, and "batch_size" or "expected" if its outermost draw of a part states that.
+    """Return the key, or "", that states the expected number of the outermost draw but `all`, and the stated epochs.
 
     Args:
         root: the config in its long form.

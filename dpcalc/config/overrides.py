@@ -106,7 +106,7 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
 def _first_for_each_key(
     parsers: Iterable[Callable[[], tuple[Assignment, tuple[Flaw, ...]]]], problems: list[Diagnostic]
 ) -> tuple[Assignment, ...]:
-    """Return the first assignment to each key; errors, also of repeated keys (DPC105), are added to `problems`."""
+    """Return the first assignment to each key; errors of parsing and repeated keys are added to `problems`."""
     first: dict[tuple[str | int, ...], Assignment] = {}
     for parse_word in parsers:
         try:
@@ -117,10 +117,15 @@ def _first_for_each_key(
         problems.extend(flaw.diagnostic for flaw in flaws)
         earlier = first.setdefault(item.keys, item)
         if earlier is not item:
-            names = [assignment.marks[0].source.path.partition(" ")[0] for assignment in (earlier, item)]
-            both = "twice" if names[0] == names[1] else f"by {names[0]} and by {names[1]}"
-            problems.append(error("DPC105", item.marks[0], f"`{item.path}` is set {both}", "keep one of them"))
+            problems.append(_repeated_key_error(earlier, item))
     return tuple(first.values())
+
+
+def _repeated_key_error(earlier: Assignment, item: Assignment) -> Diagnostic:
+    """Return DPC105 at the second assignment to a key, which names the options of both."""
+    names = [assignment.marks[0].source.path.partition(" ")[0] for assignment in (earlier, item)]
+    both = "twice" if names[0] == names[1] else f"by {names[0]} and by {names[1]}"
+    return error("DPC105", item.marks[0], f"`{item.path}` is set {both}", "keep one of them")
 
 
 def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
@@ -209,7 +214,7 @@ class _GivenKeys:
 
     @property
     def needs_size(self) -> bool:
-        """Return True if epsilon can depend on the number of examples; False for a plain rate and an unknown scheme."""
+        """True if epsilon depends on the number of examples, as with a size, an expected number or capped batches."""
         if self.scheme in _CHOOSING_STEPS or (self.scheme and self.scheme not in SCHEMES):
             return False
         is_rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
@@ -218,21 +223,19 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options that a run without a file still needs, for its draws, noise, length and delta."""
+    """Return the options that a run without a file still needs: amount or else data set size, noise, steps, delta."""
     given = _given_keys(overrides)
-    needed = [
-        ("--noise-multiplier", given.has("mechanism.noise_multiplier", "mechanism.type")),
-        ("--steps", given.has("training.steps", "training.epochs")),
-        ("--delta", given.has("privacy.delta")),
-    ]
-    amount_option = _missing_amount_option(given)
-    if amount_option or (given.needs_size and not given.states(_SIZE)):
-        needed.insert(0, (amount_option or "--dataset-size", False))
-    return tuple(option for option, is_given in needed if not is_given)
+    options = (
+        _missing_amount_option(given) or ("--dataset-size" if given.needs_size and not given.states(_SIZE) else ""),
+        "" if given.has("mechanism.noise_multiplier", "mechanism.type") else "--noise-multiplier",
+        "" if given.has("training.steps", "training.epochs") else "--steps",
+        "" if given.has("privacy.delta") else "--delta",
+    )
+    return tuple(filter(None, options))
 
 
 def _missing_amount_option(given: _GivenKeys) -> str:
-    """Return the missing option that states how much the scheme draws; "" if none is, or the scheme is unknown."""
+    """Return the option for the amount that the scheme needs and no key states, such as "--batch-size"; else ""."""
     takes = SCHEMES.get(given.scheme or "poisson", ())
     if "size" in takes and not given.has("sampling.size", "training.batch_size"):
         return "--batch-size"

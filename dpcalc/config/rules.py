@@ -85,7 +85,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _read_levels(run: RunSections, draws: dict[str, Draw], config: Sections) -> list[Level]:
-    """Return a phase's levels before the first misread draw; those without a draw are whole, without a count large."""
+    """Return a phase's levels before the first misread draw: missing draws are `all`, missing counts MAX_COUNT."""
     levels = []
     for name, count_range in zip(config.names, config.counts, strict=True):
         if name not in draws and run.node("sampling", name) is not None and not run.episodes:
@@ -110,7 +110,7 @@ def _task_errors(
 
 
 def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level:
-    """Return the level of a draw, with another draw that is valid if its numbers do not fit."""
+    """Return the level of a draw or, if its numbers do not fit, of a Poisson draw of rate 1/2 or shuffle of size 1."""
     try:
         return level_of(name, draw, count_range)
     except InputError:
@@ -167,15 +167,15 @@ def _last_size_mark(root: Section) -> Mark:
 
 
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors of the sizes that levels state; beside `data.tree`, several levels must state none."""
+    """Yield the errors of the sizes that levels state, of which none may stand beside `data.tree`."""
     levels = node_at(config.root, "data", "levels")
     items = levels.items if isinstance(levels, Items) else ()
     has_tree = node_at(config.root, "data", "tree") is not None
+    if has_tree and len(items) == 1:
+        return  # a tree over one level is an error by itself
     for level in items:
-        if isinstance(level, Section) and not has_tree:
-            yield from _stated_size_errors(level)
-        elif isinstance(level, Section) and len(items) > 1:
-            yield from _size_beside_tree_errors(level)
+        if isinstance(level, Section):
+            yield from _size_beside_tree_errors(level) if has_tree else _stated_size_errors(level)
 
 
 def _stated_size_errors(level: Section) -> Iterator[Diagnostic]:
@@ -231,12 +231,12 @@ def _draw_size_errors(
 
 
 def _expected_errors(draw: Node | None, name: str, max_count: int) -> Iterator[Diagnostic]:
-    """Yield the error of an `expected` number above the largest count of its level, or above that of one group."""
+    """Yield the error of an `expected` number above its level's largest count divided by the draw's `groups`."""
     expected = entry(draw, "expected")
     number = scalars.number_of(expected)
     if expected is not None and number is not None:
         # The rate of a Poisson draw refers to the largest parent, see `build`; a step draws from one group.
-        group = max_count / (scalars.number_of(entry(draw, "groups")) or Fraction(1))
+        group = max_count / max(Fraction(1), scalars.number_of(entry(draw, "groups")) or Fraction(1))
         for fault in size_faults(name, number, group, group):
             yield error(fault.code, expected.anchor, f"`{expected.path}` {fault.problem}", fault.hint)
 
@@ -254,7 +254,7 @@ def _expected_range_errors(draw: Node | None, name: str, count_range: tuple[int,
 def _epoch_errors(
     run: RunSections, names: tuple[str, ...], count_ranges: tuple[tuple[int, int], ...]
 ) -> Iterator[Diagnostic]:
-    """Yield DPC107 for `epochs` if the outermost level that is not drawn whole makes no known passes."""
+    """Yield DPC107 for `epochs` if the outermost draw other than `all` makes an unknown number of passes."""
     for name, (fewest, largest) in zip(names, count_ranges, strict=True):
         draw = (run.sampling or {}).get(name)
         if run.sampling is None or (draw is None and run.node("sampling", name) is not None):
@@ -351,7 +351,7 @@ def _adjacency_notes(root: Section, section: Node, privacy: Privacy) -> Iterator
 
 
 def _delta_warnings(config: Sections, names: list[str], privacy: Privacy) -> Iterator[Diagnostic]:
-    """Yield DPC203 if delta is at least 1 / number of protected units, unless a count is assumed."""
+    """Yield DPC203 if delta is at least 1 / largest number of protected units, unless a count is assumed."""
     depth = names.index(privacy.unit) + 1 if privacy.unit else 1
     units = max_units(config, depth)
     delta = node_at(config.root, "privacy", "delta")
@@ -371,7 +371,7 @@ def _zero_noise_warnings(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
-    """Yield the note DPC202 for each level of a phase that is shuffled in batches smaller than its largest count."""
+    """Yield the note DPC202 for each level that a phase shuffles and cuts into several batches."""
     sampling = run.node("sampling")
     for level, (_, count) in zip(config.data.levels if config.data else (), config.count_ranges or (), strict=True):
         draw, scheme = (run.sampling or {}).get(level.name), node_at(sampling, level.name, "scheme")

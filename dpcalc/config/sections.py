@@ -17,7 +17,7 @@ from dpcalc.config.messages import (
     key_suggestion,
     keyed_error,
     missing_key_error,
-    scheme_errors,
+    missing_scheme_errors,
     section_kind,
     sections_meant,
     unknown_key_error,
@@ -152,8 +152,10 @@ def _read_draw(node: Node) -> Draw:
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, DRAW_FORM)])
     scheme = node.entries.get("scheme")
+    if scheme is None:
+        raise ConfigError(missing_scheme_errors(node))
     if not isinstance(scheme, Scalar) or scheme.text not in SCHEMES:
-        raise ConfigError(scheme_errors(node))
+        raise ConfigError([wrong_word_error("scheme", scheme, tuple(SCHEMES))])
     return Draw(**_read_values(draw_keys(scheme.text), node))
 
 

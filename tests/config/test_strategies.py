@@ -270,6 +270,7 @@ def test_bad_strategies_and_limits(tmp_path, strategy, words):
         ("scheme: cyclic-poisson, groups: 3", "`sampling` needs `rate` or `expected`"),
         ("scheme: cyclic-poisson, groups: 3, expected: 50", "more than the count 100/3"),
         ("scheme: cyclic-poisson, groups: 3, expected: 200", "more than the count 100"),
+        ("scheme: cyclic-poisson, groups: -2, expected: 20", "`sampling.groups` must be at least 1"),
         ("scheme: cyclic-poisson, groups: 2, rate: 0.1", "`sampling.groups` is 2, fewer than the 3 bands"),
     ],
 )
