@@ -240,7 +240,7 @@ class EpsilonGoal(Goal):
         return guarantee(plan).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return `estimate_epsilon` of the plan: by inversion, or certified where that fails.
+        """Return `estimate_epsilon` of the plan.
 
         Args:
             plan: a training run.
