@@ -180,7 +180,7 @@ def _closed_form_profiles(both_counts: _BothCounts, rates: tuple[float, ...], sm
 
 
 def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
-    """Return the grid of epsilons from 0 to `last`, at most 700; it is dense up to 20 or -log of the least rate."""
+    """Return the grid of epsilons from 0 to `last` or 700, the smaller; dense up to 20 or -log of the smallest rate."""
     last = min(last, _LARGEST_EPSILON)
     end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
     epsilons = np.linspace(0.0, end, _DENSE_EPSILONS)
