@@ -66,7 +66,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
     """Yield notes on the epsilon that Opacus would print, if it is no valid bound here and over 1 % too low."""
-    tools = flat_poisson_row(uncut, known=epsilon)
+    tools = flat_poisson_row(uncut, one_step_epsilon=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single units, add-remove"
         yield Note(text=text, epsilons=(tools.epsilon,))

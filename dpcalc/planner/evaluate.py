@@ -462,7 +462,7 @@ def _alternatives(composition: Composition, main: Guarantee) -> tuple[Row, ...]:
     rows = []
     if main.method != "rdp":
         rows.append(accountant_row(composition, "rdp"))
-    published, _ = optional("theorem 3", lambda: theorem_3_row(composition, known=main.epsilon), None)
+    published, _ = optional("theorem 3", lambda: theorem_3_row(composition, one_step_epsilon=main.epsilon), None)
     if published is not None and not published.valid:
         rows.append(published)
     groups, _ = optional("the published group bound", lambda: group_rows(composition), ())

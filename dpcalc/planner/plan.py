@@ -190,7 +190,7 @@ class Plan:
             self._refuse_parts()
 
     def _refuse_parts(self) -> None:
-        """Raise InputError unless the parts exist and are few enough, for one unit, one run and covered phases."""
+        """Raise InputError for unknown or too many parts, a group, repeated runs, or a phase not covered with parts."""
         self._refuse_unknown_part()
         if self.group_size > 1 or self.tuning is not None:
             raise InputError("part: expected one protected unit and a single run with parts of the data, got several")
@@ -338,7 +338,7 @@ Compose = Callable[[Plan], Mapping[str, "StepCounts"]]
 
 
 def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
-    """Return upper counts of step losses by direction and part; UnsupportedError if units differ in cost.
+    """Return upper step counts by direction for a unit of each part and, if units move, each ordered pair of parts.
 
     Args:
         plan: a plan with phases on parts.
@@ -347,34 +347,42 @@ def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
     Returns:
         Upper bounds, for a unit of each part; of replaced units of level 1 also for each ordered pair of parts, the
         unit's own and that of the unit in its place.
+
+    Raises:
+        UnsupportedError: if units differ in cost.
     """
-    own = {part: tuple(phase for phase in plan.phases if phase.part == part) for part in plan.parts}
-    whole = _both_directions(plan, compose, tuple(phase for phase in plan.phases if not phase.part))
+    phases_by_part = {part: tuple(phase for phase in plan.phases if phase.part == part) for part in plan.parts}
+    counts_on_all = _both_directions(plan, compose, tuple(phase for phase in plan.phases if not phase.part))
     steps: dict[str, StepCounts] = {}
-    for part, phases in own.items():
-        pairs = zip(whole, _both_directions(plan, compose, phases), strict=True)
+    for part, phases in phases_by_part.items():
+        pairs = zip(counts_on_all, _both_directions(plan, compose, phases), strict=True)
         for direction, (of_all, of_part) in zip(("D||D'", "D'||D"), pairs, strict=True):
             steps[f"{direction}, part {part}"] = _total_counts(of_all, of_part)
     if plan.moves_between_parts:
-        steps |= _moved_steps(plan, compose, own, whole)
-    distinct = {frozenset(counts.items()): counts for counts in steps.values()}  # equal ones are composed once
+        steps |= _moved_steps(plan, compose, phases_by_part, counts_on_all)
+    return _shared_if_equal(steps)
+
+
+def _shared_if_equal(steps: "dict[str, StepCounts]") -> "dict[str, StepCounts]":
+    """Return the counts by name, equal ones as one and the same dict, so that they are composed once."""
+    distinct = {frozenset(counts.items()): counts for counts in steps.values()}
     return {name: distinct[frozenset(counts.items())] for name, counts in steps.items()}
 
 
 def _moved_steps(
-    plan: Plan, compose: Compose, own: dict[str, tuple[Phase, ...]], whole: "tuple[StepCounts, StepCounts]"
+    plan: Plan,
+    compose: Compose,
+    phases_by_part: dict[str, tuple[Phase, ...]],
+    counts_on_all: "tuple[StepCounts, StepCounts]",
 ) -> "dict[str, StepCounts]":
-    """Return the counts of step losses for a unit of each part, or none, replaced by one of another, by name.
-
-    `own` has the phases of each part, `whole` the counts in both directions of the phases on all data.
-    """
+    """Return step counts, by direction and words, of a unit in one part or none replaced by one in another or none."""
     removal = replace(plan, adjacency=Adjacency.ADD_REMOVE)
-    removals = {part: _both_directions(removal, compose, phases) for part, phases in own.items()}
+    removals = {part: _both_directions(removal, compose, phases) for part, phases in phases_by_part.items()}
     steps: dict[str, StepCounts] = {}
     for part, other in permutations((*removals, ""), 2):
         removed, added = (removals.get(name, ({}, {})) for name in (part, other))
         words = f"a unit of {part or 'no part'} replaced by one of {other or 'no part'}"
-        for direction, of_all in zip(("D||D'", "D'||D"), whole, strict=True):
+        for direction, of_all in zip(("D||D'", "D'||D"), counts_on_all, strict=True):
             steps[f"{direction}, {words}"] = _total_counts(of_all, removed[0], added[1])
     return steps
 

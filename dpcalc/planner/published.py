@@ -47,12 +47,12 @@ GAUSSIAN_ONLY = "does not apply: for Gaussian noise only"
 INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 
 
-def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Row | None:
+def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row | None:
     """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing.
 
     Args:
         plan: a training run.
-        known: epsilon of the one-step bound, if it is at hand: it is the row's where the formula is that bound.
+        one_step_epsilon: of the one-step bound, if it is at hand: it is the row's where the formula is that bound.
 
     Returns:
         The row; None but for add-remove, independent Gaussian noise and draws that are made afresh in every step.
@@ -67,7 +67,9 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
         return None
     runs = [_releasing(run, unit) for unit in composition.units]
     valid = all(_is_theorem_3(bound) for phases in runs for _, bound in phases)
-    epsilon = larger_epsilon(_theorem_3_runs(runs), run.delta) if known is None or not valid else known
+    epsilon = one_step_epsilon if valid else None
+    if epsilon is None:
+        epsilon = larger_epsilon(_theorem_3_runs(runs), run.delta)
     why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
     return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", why))
 
@@ -96,12 +98,12 @@ def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) ->
     return Row(method="pld", bound=bound, epsilon=epsilon, kind=kind, valid=valid, note=notes[not valid])
 
 
-def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) -> Row:
+def flat_poisson_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row:
     """Return the row of flat Poisson draws, valid if they give the one-step bound; epsilon None if they do not apply.
 
     Args:
         plan: a training run.
-        known: as for `theorem_3_row`.
+        one_step_epsilon: as for `theorem_3_row`.
     """
     composition = composed(plan)
     run = composition.plan
@@ -112,14 +114,21 @@ def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) ->
         (flat_pair(composition.inclusion(phase), 1, at=1), phase.gaussian.noise_multiplier, phase.steps)
         for phase in releasing_phases(run)
     ]
-    valid = composition.is_plain and all(
-        bound_mixtures(bound, bound.distances) == pair
-        for unit in composition.units
-        for (pair, _, _), (_, bound) in zip(steps, _releasing(run, unit), strict=True)
-    )
-    epsilon = larger_epsilon([steps], run.delta) if known is None or not valid else known
+    valid = _is_one_step_bound(composition, steps)
+    epsilon = one_step_epsilon if valid else None
+    if epsilon is None:
+        epsilon = larger_epsilon([steps], run.delta)
     why = "what Opacus and TF-Privacy would print: they assume Poisson sampling of single units, add-remove"
     return _pld_row(FLAT_POISSON, epsilon, valid, ("what Opacus and TF-Privacy print", why))
+
+
+def _is_one_step_bound(composition: Composition, steps: list[_FlatSteps]) -> bool:
+    """Return True if the flat pairs of the releasing phases are, in D||D', the one-step bounds (K) of every unit."""
+    return composition.is_plain and all(
+        bound_mixtures(bound, bound.distances) == pair
+        for unit in composition.units
+        for (pair, _, _), (_, bound) in zip(steps, _releasing(composition.plan, unit), strict=True)
+    )
 
 
 def _refused_note(composition: Composition) -> str:
@@ -179,7 +188,7 @@ def _strong_composition(q: float, sigma: float, k: int, delta: float) -> float:
 
 
 def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
-    """Return (P, Q) of one flat draw: a unit drawn with probability `rate` is at 0 in P and at `shift` in Q.
+    """Return (P, Q) of one flat draw: 0 in P and `shift` in Q with probability `rate`, else `at` in both.
 
     Args:
         rate: probability that the unit is drawn, in [0, 1].
@@ -229,7 +238,7 @@ GROUP_AS_ONE = "group as one"
 
 
 def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return the two published rows of a group, valid for Poisson draws unless replace-one; () if they do not apply.
+    """Return the rows of both published group bounds, each noted as valid here or not; () unless Gaussian and flat.
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
@@ -246,25 +255,30 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         "over-approximation"; for Poisson draws the mixture is that of Schuchardt et al. 2024 (2403.04867).
     """
     composition = composed(plan)
-    plan = composition.plan
-    phases = releasing_phases(plan)
-    laws_and_noise = None if _refused_note(composition) else _group_laws(plan, phases)
+    run = composition.plan
+    phases = releasing_phases(run)
+    laws_and_noise = None if _refused_note(composition) else _group_laws(run, phases)
     if laws_and_noise is None:
         return ()
-    poisson = all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases)
-    valid = poisson and plan.adjacency is not Adjacency.REPLACE_ONE
     mixtures = [(_mixture(law), noise, steps) for law, noise, steps in laws_and_noise]
-    ones = [(_mixture(_all_or_none(law, plan.group_size)), noise, steps) for law, noise, steps in laws_and_noise]
-    why = "as published, not valid here: leaves out whoever is drawn in place of a missing example"
-    if poisson and not valid:
-        why = "as published, not valid here: knows examples that are removed, not exchanged"
+    ones = [(_mixture(_all_or_none(law, run.group_size)), noise, steps) for law, noise, steps in laws_and_noise]
+    why = _why_no_group_bound(run.adjacency, phases)
     rows = (
         (GROUP_MIXTURE, mixtures, "the same as the one-step bound here"),
         (GROUP_AS_ONE, ones, "any example of the group counts as all of them"),
     )
     return tuple(
-        _pld_row(bound, larger_epsilon([steps], plan.delta), valid, (note, why)) for bound, steps, note in rows
+        _pld_row(bound, larger_epsilon([steps], run.delta), not why, (note, why)) for bound, steps, note in rows
     )
+
+
+def _why_no_group_bound(adjacency: Adjacency, phases: Sequence[Phase]) -> str:
+    """Return why the published group rows are no bounds; "" for Poisson draws, unless under replace-one."""
+    if not all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases):
+        return "as published, not valid here: leaves out whoever is drawn in place of a missing example"
+    if adjacency is Adjacency.REPLACE_ONE:
+        return "as published, not valid here: knows examples that are removed, not exchanged"
+    return ""
 
 
 def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribution, float, int]] | None:
@@ -348,7 +362,10 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
     phase = _flat_phase(plan)
     if phase is None:
         return ()
-    bounds = (_published(phase, theorem) for theorem in _theorems(phase, plan.adjacency))
+    theorems = _theorems(phase, plan.adjacency)
+    if isinstance(phase.mechanism, RdpOnly):  # known from above only
+        theorems = [theorem for theorem in theorems if theorem.kind is not Kind.LOWER]
+    bounds = (_published(phase, theorem) for theorem in theorems)
     return tuple(bound for bound in bounds if bound is not None)
 
 
@@ -372,16 +389,14 @@ class _Theorem(NamedTuple):
 
 
 def _theorems(phase: Phase, adjacency: Adjacency) -> list[_Theorem]:
-    """Return the published theorems on the draws and mechanism of a phase, upper bounds first; [] if none applies."""
+    """Return the published theorems for a phase's draws under an adjacency, upper bounds first; [] if there is none."""
     match phase.hierarchy.level(1).scheme:
         case Fixed(at_most=False):
-            theorems = _fixed_size_theorems(adjacency)
+            return _fixed_size_theorems(adjacency)
         case Poisson() if adjacency is not Adjacency.REPLACE_ONE:
-            theorems = _poisson_theorems(phase.mechanism)
+            return _poisson_theorems(phase.mechanism)
         case _:
             return []
-    is_known_from_above_only = isinstance(phase.mechanism, RdpOnly)
-    return [theorem for theorem in theorems if theorem.kind is not Kind.LOWER or not is_known_from_above_only]
 
 
 def _fixed_size_theorems(adjacency: Adjacency) -> list[_Theorem]:
@@ -409,7 +424,7 @@ def _signs_known(mechanism: Mechanism) -> bool:
 
 
 def _published(phase: Phase, theorem: _Theorem) -> PublishedRdpBound | None:
-    """Return the bound of a published theorem for a phase; None if the mechanism's divergences are not known."""
+    """Return the Renyi bound by a published theorem on a phase; None if the mechanism's divergences are not known."""
     rate, base = float(phase.hierarchy.level(1).rate), phase.mechanism.batch_rdp(theorem.shift)
     if base is None:
         return None

@@ -71,7 +71,7 @@ class Profiles:
         return self._max_detected(rates, ahead, back), self._max_detected(rates, back, ahead)
 
     def _max_detected(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return upper bounds on true positive rates, the least that both profiles prove at any epsilon."""
+        """Return the smallest of the upper bounds on true positive rates that either profile proves at any epsilon."""
         a = rates[:, None]
         ahead, back = self._by_own_profile(a, own).min(axis=1), 1 - self._by_opposite_profile(a, other).max(axis=1)
         lowest: Array = np.clip(np.minimum(ahead, back), rates, 1.0)
@@ -86,7 +86,7 @@ class Profiles:
         return self._min_missed(rates, ahead, back), self._min_missed(rates, back, ahead)
 
     def _min_missed(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return lower bounds on false negative rates, the largest that both profiles prove at any epsilon."""
+        """Return the largest of the lower bounds on false negative rates that either profile proves at any epsilon."""
         a = rates[:, None]
         ahead = 1 - self._by_own_profile(a, own).min(axis=1) - 4 * UNIT_ROUNDOFF
         missed: Array = np.clip(np.maximum(ahead, self._by_opposite_profile(a, other).max(axis=1)), 0.0, 1 - rates)
@@ -141,14 +141,14 @@ def both_profiles(
 def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywhere: bool) -> bool:
     """Return True if `known` costs at least as much as `cheap` at the rates and, if `everywhere`, in all deltas."""
     pairs = zip(known.true_positive_rates(rates), cheap.true_positive_rates(rates), strict=True)
-    if not all(bool(np.all(own_rates <= other_rates)) for other_rates, own_rates in pairs):
+    if not all(bool(np.all(cheap_rates <= known_rates)) for known_rates, cheap_rates in pairs):
         return False
     if not everywhere:
         return True
     # Where deltas are asked for, only the epsilons of `known` are looked at. Between epsilons of its own the other
     # profile, which is convex in e^epsilon, lies below the chord; above the last one it falls.
-    powers, own_powers = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
-    ahead, back = (np.interp(powers, own_powers, x) for x in (cheap.forward, cheap.backward))
+    known_powers, cheap_powers = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
+    ahead, back = (np.interp(known_powers, cheap_powers, x) for x in (cheap.forward, cheap.backward))
     return bool(np.all(ahead <= known.forward) and np.all(back <= known.backward))
 
 
@@ -180,7 +180,7 @@ def _closed_form_profiles(both_counts: _BothCounts, rates: tuple[float, ...], sm
 
 
 def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
-    """Return the grid of epsilons from 0 to `last`, at most 700; it is dense up to 20 or -log of the least rate."""
+    """Return the grid of epsilons from 0 to `last` or 700, the smaller; dense up to 20 or -log of the smallest rate."""
     last = min(last, _LARGEST_EPSILON)
     end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
     epsilons = np.linspace(0.0, end, _DENSE_EPSILONS)
@@ -225,7 +225,7 @@ def _sharp_for_few_misses(known: Profiles, both_counts: _BothCounts, rates: tupl
 
 
 def _sharp_at(rate: float, known: Profiles, opposite: StepCounts, *, forward: bool) -> Profiles:
-    """Return the profiles, the opposite one composed anew where it decides at a rate, up to 3 times as that moves."""
+    """Return `known`, its opposite profile lowered by up to 3 compositions near the epsilon that decides at a rate."""
     last = -1.0
     for _ in range(_MISS_ROUNDS):
         around = known.deciding_epsilon(rate, forward=forward)
@@ -385,7 +385,7 @@ def risk(
 
 
 def _detections(profiles: tuple[Profiles, ...], rates: tuple[float, ...], prior: float) -> tuple[Detection, ...]:
-    """Return the bounds at each false positive rate, with the posterior by Bayes' theorem."""
+    """Return, for each rate, the bounds for units in the data and not in it, and the posterior by Bayes' theorem."""
     bounds = zip(rates, *_detected(profiles, rates), *_missed(profiles, rates), strict=True)
     return tuple(
         Detection(
@@ -486,7 +486,7 @@ def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
 
 
 def _delta_at_zero(counts: StepCounts) -> tuple[float, bool]:
-    """Return (delta at epsilon 0, at most, by composition, or by moments if that fails; True if it ran out of work)."""
+    """Return (upper bound on delta at epsilon 0, composed or else by moments; True if the work ran out)."""
     try:
         with allowance(_COMPOSITION_WORK):
             return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0], False

@@ -203,21 +203,28 @@ def _enclosing(fails: Callable[[int], bool], near: int, ends: tuple[int, int]) -
 def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
     """Return the largest whole number whose estimate is within a limit; the lower end, untested, if there is none."""
     lowest, highest = ends
-    low, high = lowest, max(lowest, 1)
-    while high < highest and estimate(high) <= limit:
-        low, high = high, min(highest, growth * high)
-    if high == highest and estimate(highest) <= limit:
-        return highest
-    if high - low > 1:
-        bracket = bracket_root(
-            lambda x: limit - estimate(round(math.exp(x))), math.log(max(low, 1)), math.log(high), tolerance=1e-3 / high
-        )
-        low = max(lowest, min(highest, round(math.exp(bracket[0]))))
+    low = _rounded_root(estimate, ends, limit, growth)
     while low > lowest and estimate(low) > limit:
         low -= 1
     while low < highest and estimate(low + 1) <= limit:
         low += 1
     return low
+
+
+def _rounded_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
+    """Return a whole number near the one whose estimate is the limit; an end if it is not between the ends."""
+    lowest, highest = ends
+    low, high = lowest, max(lowest, 1)
+    while high < highest and estimate(high) <= limit:
+        low, high = high, min(highest, growth * high)
+    if high == highest and estimate(highest) <= limit:
+        return highest
+    if high - low <= 1:
+        return low
+    log_root, _ = bracket_root(
+        lambda x: limit - estimate(round(math.exp(x))), math.log(max(low, 1)), math.log(high), tolerance=1e-3 / high
+    )
+    return max(lowest, min(highest, round(math.exp(log_root))))
 
 
 # Goals: an epsilon, or the success of the best attacker.
@@ -240,7 +247,7 @@ class EpsilonGoal(Goal):
         return guarantee(plan).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return `estimate_epsilon` of the plan: by inversion, or certified where that fails.
+        """Return `estimate_epsilon` of the plan.
 
         Args:
             plan: a training run.

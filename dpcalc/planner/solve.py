@@ -228,9 +228,9 @@ def _noise_ends(
 def _noise_above(
     with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, name: str
 ) -> tuple[float, float, Measure]:
-    """Return (root, step, measure) for the first noise root (1 + 2 step) that meets a goal; ConvergenceError if far.
+    """Return (root, step, measure): step is doubled, or root moved to a costlier direction's, until the goal is met.
 
-    The root is sought anew in each direction that costs more there than those that it was sought in.
+    The noise that meets it is root (1 + 2 step); a step above .1 raises ConvergenceError.
     """
     searched, step = {direction}, FINEST
     while (measure := certified_measure(with_value(root * (1 + 2 * step)), goal)).reached > goal.limit:
@@ -293,7 +293,7 @@ def _shortest_run(phase: Phase) -> int:
 
 
 def _refuse_falling_cost(phase: Phase) -> None:
-    """Raise UnsupportedError for random allocation, and for correlated noise whose cost is not proved to rise."""
+    """Raise UnsupportedError if more steps may cost less: random allocation, or a strategy not proved to rise."""
     if isinstance(phase.hierarchy.allocation, RandomAllocation):
         what = f"steps: expected a scheme under which more of them cost more in {phase.name}, got random-allocation"
         raise UnsupportedError(f"{what}; solve for sigma or rate (the most times)")

@@ -105,7 +105,7 @@ def _log_links(size: int, epsilon: float) -> float:
 
 
 def _link(plan: Plan, size: int) -> Plan | None:
-    """Return the plan that bounds each link, over fewer units if fixed draws meet a removal; None if not proved."""
+    """Return the plan that bounds each link: itself if no removal changes draws, else over fewer units; or None."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
     hierarchies = [phase.hierarchy for phase in plan.phases]

@@ -110,7 +110,7 @@ class TruncatedNegativeBinomial:
         return self.shape * more / -math.expm1(self.shape * log_gamma)
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound on epsilon of the best run, by Theorem 2 of the reference; infinite losses raise it.
+        """Return an upper bound on epsilon of the best run by Theorem 2: a run's at delta / mean, plus a penalty.
 
         Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
         first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
@@ -162,7 +162,7 @@ class Poisson:
         return math.inf
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound on epsilon of the best run, by Theorem 6; infinite if infinite losses use up delta.
+        """Return an upper bound on epsilon of the best run by Theorem 6; infinite if infinite losses use up delta.
 
         Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
         Infinite losses count in delta_a, and mean times their mass is taken from delta.

@@ -67,11 +67,11 @@ def first_steps(plan: Plan, steps: int) -> Plan:
 
 
 def with_total_steps(plan: Plan, steps: int) -> Plan:
-    """Return the plan with `steps` steps in all, cut at the end or with its last phase longer; no phase is dropped.
+    """Return the plan with `steps` steps in all: its last phase longer, or its last phases shorter, down to 0 steps.
 
     Args:
-        plan: the plan.
-        steps: number of steps, >= 0; phases beyond them have 0 steps.
+        plan: a training run.
+        steps: number of steps, >= 0.
     """
     # Phases without steps stay, so that the plan has the same phases at every length.
     left, phases = steps, []
@@ -188,7 +188,7 @@ def is_refused(plan: Plan | Composition) -> bool:
 
 
 def refusal(plan: Plan | Composition) -> InputError | None:
-    """Return the InputError that a run with a shuffled protected level gives for its units; None for any other run."""
+    """Return the InputError of finding a run's protected units, if a phase shuffles their level; else None."""
     composition = composed(plan)
     run = composition.plan
     if all(not isinstance(phase.hierarchy.level(run.unit).scheme, Shuffle) for phase in run.phases):

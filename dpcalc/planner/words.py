@@ -50,7 +50,7 @@ def with_thousands_separators(text: str) -> str:
 
 
 def sampling_text(phase: Phase) -> str:
-    """Return a description of the draws of a step, level by level, or of how its tasks are built."""
+    """Return a description of a step's draws, level by level with redraw periods, or of how its tasks are built."""
     levels, built = phase.hierarchy.levels, phase.hierarchy.episodes
     if built is not None:
         classes, records = levels
@@ -150,7 +150,7 @@ def _number_text(value: Fraction) -> str:
 
 
 def _redraw_text(plan: Plan) -> str:
-    """Return words on when units are drawn anew: in every pass if any are shuffled or allocated, else in every step."""
+    """Return in words when units are drawn anew: every pass if any are shuffled or allocated, else every redraw."""
     levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
     if any(isinstance(level.scheme, Shuffle) for level in levels):
         return "in every pass, and nothing is claimed for not knowing the order of a shuffle"
@@ -196,7 +196,7 @@ def _partition_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _exchange_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumption that a black box covers batches that mix parents, if a level above the unit is sampled."""
+    """Yield the assumption that a black box covers batches that mix parents, for one unit below a sampled level."""
     counting = [phase for phase in plan.phases if isinstance(phase.mechanism, PairOnly | RdpOnly)]
     above = [level for phase in counting for level in phase.hierarchy.levels[: plan.unit - 1] if not level.is_whole]
     if above and plan.group_size == 1:
@@ -239,7 +239,7 @@ def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
 
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
-    """Return True if a step adds noise to a sum and may draw a unit, other than a built task, without its records."""
+    """Return True if noise is added to sums and a drawn unit may be empty, by a Poisson draw below it or a removal."""
     adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.is_correlated
     if not adds_noise or phase.hierarchy.episodes is not None:
         return False
@@ -311,7 +311,7 @@ def _pass_assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _batch_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumptions of cut batches on caps, and of cut or fixed-size ones on counts: of the larger data set."""
+    """Yield the assumption on caps if batches are cut, and on counts if they are cut or of a fixed size."""
     schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
     is_cut = any(getattr(scheme, "max_batch_size", None) is not None for scheme in schemes)
     if is_cut:
@@ -456,7 +456,7 @@ CLAIM = ("unit", "adjacency", "delta")
 
 
 def facts(plan: Plan) -> dict[str, str]:
-    """Return short words on a run: unit, adjacency, delta, length, and sampling and noise unless phases are several."""
+    """Return short words on a run by fact; for several phases, sampling is their number and noise is empty."""
     first, *others = plan.phases
     together = "" if plan.group_size == 1 else f", {plan.group_size} together"
     return {
