@@ -193,10 +193,7 @@ def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
 
 
 def _cell_error(cell: _Cell, *, is_order: bool) -> Diagnostic | None:
-    """Return the error of a cell that is no number (DPC102) or out of range (DPC106); else None.
-
-    Orders must be in (1, 1e9], epsilons in [0, 1e9].
-    """
+    """Return the error of a cell unless it is a number, an order in (1, 1e9] or an epsilon in [0, 1e9]; else None."""
     if cell.number is None:
         is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
         hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
@@ -322,7 +319,7 @@ _VOTES_SUFFIXES = (".npy", ".csv", ".tsv")
 
 
 def _votes_name(node: Node, files: Files) -> str:
-    """Return the name of the votes file, which is not opened; ConfigError for no text, a wrong suffix or place."""
+    """Return the votes file's name as written, without opening it; ConfigError for no text, a wrong suffix or place."""
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         raise ConfigError([wrong_type_error(node, "the name of a file such as votes.npy")])
     with errors_at(node):
