@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of valid sections; ConfigError if it contradicts itself or, shuffling unchecked, lacks a bound.
+    """Return the plan of valid sections; ConfigError if contradictory or not covered (shuffled passes are not checked).
 
     Shuffled passes are left to `shuffled_passes_error`. Rates are exact, epochs are rounded up to whole steps.
 

@@ -193,15 +193,20 @@ def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
 
 
 def _cell_error(cell: _Cell, *, is_order: bool) -> Diagnostic | None:
-    """Return the error of a cell unless it is a number, an order in (1, 1e9] or an epsilon in [0, 1e9]; else None."""
+    """Return the error of a cell that is no number, no order in (1, 1e9] or no epsilon in [0, 1e9]; None for others."""
     if cell.number is None:
-        is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
-        hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
-        return error("DPC102", cell.mark, f"{cell.name} must be a number, got `{cell.text[:40]}`", hint)
+        return _no_number_error(cell)
     if (cell.number > 1 if is_order else cell.number >= 0) and cell.number <= 10**9:
         return None
     ends = "above 1 and at most 1e9" if is_order else "from 0 to 1e9"
     return error("DPC106", cell.mark, f"{cell.name} must be {ends}, got `{cell.text[:40]}`")
+
+
+def _no_number_error(cell: _Cell) -> Diagnostic:
+    """Return the error (DPC102) of a cell that is no number, with a hint at the key `epsilon` if it is infinite."""
+    is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
+    hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
+    return error("DPC102", cell.mark, f"{cell.name} must be a number, got `{cell.text[:40]}`", hint)
 
 
 def _sequence_error(previous: tuple[Fraction, Fraction], order: _Cell, epsilon: _Cell) -> Diagnostic | None:

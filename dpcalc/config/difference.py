@@ -90,7 +90,7 @@ def _unexplained_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...])
 
 
 def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
-    """Yield where a phase's `curve` or `strategy` that changed is stated; nothing if the plans differ in length."""
+    """Yield the path of each changed `curve` or `strategy`, at the top if inherited; none unless phases are as many."""
     before, after = old.plan.phases, new.plan.phases
     if len(before) != len(after):  # then `phases` is a difference, and a claim
         return

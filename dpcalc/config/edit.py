@@ -461,7 +461,7 @@ def _rate_in_units(stated_key: str, rate: Fraction, count: Fraction) -> tuple[st
 
 
 def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
-    """Return the edit that adds a number and the sections missing around it; _Refusal if other places repeat it."""
+    """Return the edit that adds a number and its missing sections; _Refusal if a YAML anchor repeats the place."""
     section, keys = change.run.at, change.keys
     while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
         section, keys = below, keys[1:]
