@@ -90,7 +90,7 @@ def _unexplained_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...])
 
 
 def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
-    """Yield the path of each changed `curve` or `strategy`, at the top if inherited; none unless phases are as many."""
+    """Yield the path of each changed `curve` or `strategy`, at the top if inherited; none if phase counts differ."""
     before, after = old.plan.phases, new.plan.phases
     if len(before) != len(after):  # then `phases` is a difference, and a claim
         return
