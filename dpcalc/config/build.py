@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of sections without errors; ConfigError if it contradicts itself or no bound covers it.
+    """Return the plan of valid sections; ConfigError if contradictory or not covered (shuffled passes are not checked).
 
     Shuffled passes are left to `shuffled_passes_error`. Rates are exact, epochs are rounded up to whole steps.
 
@@ -313,13 +313,15 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
     return Level(name=name, min_count=fewest, count=largest, scheme=scheme, redraw_every=draw.redraw_every)
 
 
-def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
-    """Return the sampling scheme of a draw; `All` if its amount is missing.
+def _scheme(draw: Draw, max_count: int, steps: int | None) -> Scheme:
+    """Return the sampling scheme that a valid draw from at most `max_count` units states.
 
     A random allocation without `steps` spans as many steps as its `times`.
     """
     scheme: Scheme = All()
     match draw:
+        case Draw(scheme="poisson" | "cyclic-poisson"):
+            scheme = _poisson_scheme(draw, max_count)
         case Draw(scheme="fixed", size=AtMost(size=size)):
             scheme = Fixed(size=size, at_most=True)
         case Draw(scheme="fixed", size=int(size)):
@@ -328,16 +330,6 @@ def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
             scheme = WithReplacement(size=size)
         case Draw(scheme="shuffle", size=int(size), drop_last=drop_last):
             scheme = Shuffle(size=size, drop_last=drop_last)
-        case Draw(scheme="poisson", max_batch_size=cap):
-            rate = _rate(draw, count)
-            scheme = Poisson(probability=rate) if cap is None else CappedPoisson(probability=rate, max_batch_size=cap)
-        case Draw(scheme="cyclic-poisson", groups=groups):
-            scheme = CyclicPoisson(
-                probability=_rate(draw, count, groups=groups),
-                groups=groups,
-                max_batch_size=draw.max_batch_size,
-                max_group_size=draw.max_group_size,
-            )
         case Draw(scheme="any-order"):
             scheme = AnyOrder()
         case Draw(scheme="balls-in-bins", bins=int(bins), assignment=assignment):
@@ -347,11 +339,15 @@ def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
     return scheme
 
 
-def _rate(draw: Draw, count: int, *, groups: int = 1) -> Fraction:
-    """Return the rate that a draw states, else its `expected` number divided by the size of one of its groups."""
-    if draw.rate is not None:
-        return draw.rate
-    return Fraction(draw.expected or 0, count) * groups
+def _poisson_scheme(draw: Draw, max_count: int) -> Poisson | CappedPoisson | CyclicPoisson:
+    """Return the cyclic, plain or (with `max_batch_size`) capped Poisson scheme of a draw from `max_count` units."""
+    # `expected` is the number drawn in a step, in which cyclic sampling draws from one of its groups.
+    rate = Fraction(draw.expected or 0, max_count) * draw.groups if draw.rate is None else draw.rate
+    cap = draw.max_batch_size
+    if draw.scheme == "cyclic-poisson":
+        max_group_size = draw.max_group_size
+        return CyclicPoisson(probability=rate, groups=draw.groups, max_batch_size=cap, max_group_size=max_group_size)
+    return Poisson(probability=rate) if cap is None else CappedPoisson(probability=rate, max_batch_size=cap)
 
 
 def has_assumed_sizes(root: Section) -> bool:

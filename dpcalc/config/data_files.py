@@ -193,18 +193,20 @@ def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
 
 
 def _cell_error(cell: _Cell, *, is_order: bool) -> Diagnostic | None:
-    """Return the error of a cell that is no number (DPC102) or out of range (DPC106); else None.
-
-    Orders must be in (1, 1e9], epsilons in [0, 1e9].
-    """
+    """Return the error of a cell that is no number, no order in (1, 1e9] or no epsilon in [0, 1e9]; None for others."""
     if cell.number is None:
-        is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
-        hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
-        return error("DPC102", cell.mark, f"{cell.name} must be a number, got `{cell.text[:40]}`", hint)
+        return _no_number_error(cell)
     if (cell.number > 1 if is_order else cell.number >= 0) and cell.number <= 10**9:
         return None
     ends = "above 1 and at most 1e9" if is_order else "from 0 to 1e9"
     return error("DPC106", cell.mark, f"{cell.name} must be {ends}, got `{cell.text[:40]}`")
+
+
+def _no_number_error(cell: _Cell) -> Diagnostic:
+    """Return the error (DPC102) of a cell that is no number, with a hint at the key `epsilon` if it is infinite."""
+    is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
+    hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
+    return error("DPC102", cell.mark, f"{cell.name} must be a number, got `{cell.text[:40]}`", hint)
 
 
 def _sequence_error(previous: tuple[Fraction, Fraction], order: _Cell, epsilon: _Cell) -> Diagnostic | None:
@@ -322,7 +324,7 @@ _VOTES_SUFFIXES = (".npy", ".csv", ".tsv")
 
 
 def _votes_name(node: Node, files: Files) -> str:
-    """Return the name of the votes file, which is not opened; ConfigError for no text, a wrong suffix or place."""
+    """Return the votes file's name as written, without opening it; ConfigError for no text, a wrong suffix or place."""
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         raise ConfigError([wrong_type_error(node, "the name of a file such as votes.npy")])
     with errors_at(node):

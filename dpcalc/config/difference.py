@@ -71,7 +71,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     """
     # In the long form, where two ways to write the same thing do not differ.
     changes = [_difference(pair, new) for pair in _different_pairs(_Pair((), old.tree, new.tree, new.tree))]
-    for keys in dict.fromkeys(_changed_file_keys(old, new, tuple(change.keys for change in changes))):
+    for keys in dict.fromkeys(_unexplained_file_keys(old, new, tuple(change.keys for change in changes))):
         node = node_at(new.tree, *keys)
         if node is not None:
             whole = _difference(_Pair(keys, node, node, node), new)
@@ -79,19 +79,18 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     return tuple(changes)
 
 
-def _changed_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield the key of each data file whose content changed although no path in `reported` shows it."""
+def _unexplained_file_keys(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
+    """Yield the paths of data, curves and strategies that differ, except at, above or below a path in `reported`."""
     before, after = old.plan.phases[0].hierarchy, new.plan.phases[0].hierarchy
-    if before.data != after.data and not any(keys[0] == "data" for keys in reported):
-        yield ("data",)
-    for place in _mechanism_file_keys(old, new):
+    data_keys: list[Keys] = [("data",)] if before.data != after.data else []
+    for place in (*data_keys, *_mechanism_file_keys(old, new)):
         # What the configs state themselves explains a difference of the plans: the same part, one above or below it.
         if not any(keys[: len(place)] == place[: len(keys)] for keys in reported):
             yield place
 
 
 def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
-    """Yield the keys of each phase's `curve` or `strategy` that changed; none if the numbers of phases differ."""
+    """Yield the path of each changed `curve` or `strategy`, at the top if inherited; none if phase counts differ."""
     before, after = old.plan.phases, new.plan.phases
     if len(before) != len(after):  # then `phases` is a difference, and a claim
         return
@@ -181,7 +180,7 @@ def _has_independent_keys(keys: Keys) -> bool:
 
 
 def _difference(pair: _Pair, new_config: Loaded) -> Difference:
-    """Return a pair as a Difference with shortened texts; it has no mark if a command-line option states it."""
+    """Return a pair as a Difference, each value on one short line; `mark` is None if an option states the new one."""
     keys, old, new, parent = pair
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path

@@ -121,7 +121,7 @@ def _pyproject_bytes(path: Path, shown: str) -> bytes:
 
 
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return the list `tool.dpcalc.configs`, [] if unstated; ConfigError if it cannot be read or is too long.
+    """Return the list `tool.dpcalc.configs`, [] if unstated; ConfigError if invalid or with too many names or patterns.
 
     Args:
         data: content of the file.

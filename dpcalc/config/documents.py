@@ -281,7 +281,7 @@ class References:
         return replace(node, entries=entries)
 
     def _referenced_value(self, node: Scalar) -> Scalar:
-        """Return the value of a reference, its end noted in `ends`; a wrong one itself, its error noted in `faults`."""
+        """Return the value of a reference with the reference's place, noting its end; a wrong one, noting its fault."""
         try:
             target, self.ends[node.path] = self._end_of_chain(node.text)
         except Refusal as cause:

@@ -1,7 +1,7 @@
 """Edits of config files in place for `--write`: character positions of values, and replacement of numbers."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
@@ -93,7 +93,7 @@ class TextPositions:
                 shared.pop()
             elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
                 anchor = event.anchor if event.anchor and event.anchor in aliased else shared[-1]
-                self._record_event(events[number : number + 3], anchor)
+                self._record_event(event, events[number + 1 : number + 3], anchor)
                 if isinstance(event, yaml.CollectionStartEvent):
                     shared.append(anchor)
 
@@ -112,8 +112,7 @@ class TextPositions:
             mapping: the mapping.
             entry: "key: value" on one line.
         """
-        # After the first entry, not at the end: the end of a block mapping is hard to tell from comments that follow
-        # it.
+        # After the first entry, not at the end: the end of a block mapping is hard to tell from comments behind it.
         if mapping.flow:
             return _braced_insertion(mapping, entry)
         between = self._line_separator() + " " * mapping.indent
@@ -122,9 +121,8 @@ class TextPositions:
         offset = self._line_end(mapping.first)
         return Edit(start=offset, stop=offset, text=f"{between}{entry}")
 
-    def _record_event(self, events: tuple[yaml.Event, ...], anchor: str) -> None:
-        """Store the span of the scalar or mapping that the first event begins; lists are not stored."""
-        event, *following = events
+    def _record_event(self, event: yaml.Event, following: Sequence[yaml.Event], anchor: str) -> None:
+        """Store the span of a scalar or mapping, with its anchor, by its line and column; nothing for a list."""
         start, stop = _event_span(event)
         place = (start.line + 1, start.column + 1)
         if isinstance(event, yaml.ScalarEvent):
@@ -167,9 +165,9 @@ def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
     return text
 
 
-def _first_value_end(events: list[yaml.Event]) -> int | None:
-    """Return the index behind a mapping's first value; None unless key and value are scalars on one line."""
-    match events:
+def _first_value_end(following: Sequence[yaml.Event]) -> int | None:
+    """Return the text's index after a mapping's first value; None unless it and its key are scalars on one line."""
+    match following:
         case [yaml.ScalarEvent() as key, yaml.ScalarEvent() as value]:
             begin, end = _event_span(key)[0], _event_span(value)[1]
             return end.index if begin.line == end.line else None
@@ -186,7 +184,6 @@ def _event_span(event: yaml.Event) -> tuple[yaml.Mark, yaml.Mark]:
 
 
 # `--write`: numbers are replaced where a file states them; comments, order and all other bytes stay.
-
 
 _EXACT = Context(prec=200, traps=[Inexact])  # digits of any decimal that is written; others raise Inexact
 _MAX_DIGITS = 24  # of a number in a file; longer ones are refused instead of written
@@ -391,52 +388,50 @@ def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list
     """Return the edits that write each number, and the line and text of each for the report."""
     edits: list[Edit] = []
     written: list[tuple[int, str]] = []
-    for change, scalar in _places_to_write(changes, positions):
+    for change in _numbers_to_write(changes):
         node = change.node
-        if scalar is None or node is None:
+        if node is None:
             edits.append(_insertion_edit(change, positions))
             written.append((change.run.at.mark.line, f"{change.path}: {_full_decimal(change.amount)}"))
         else:
-            edits += _replacement_edits(change, node, scalar, positions)
+            edits += _replacement_edits(change, node, positions)
             key, text = _stated_text(change, node)
             written.append((node.mark.line, f"{key}: {text} (was {node.path.rpartition('.')[2]}: {node.text})"))
     return edits, written
 
 
-def _places_to_write(
-    changes: list[_NumberChange], positions: TextPositions
-) -> list[tuple[_NumberChange, ScalarSpan | None]]:
-    """Return each number to write with the scalar that it replaces, None to insert it; unchanged ones are left out."""
-    unstated: list[tuple[_NumberChange, ScalarSpan | None]] = [(change, None) for change in changes if not change.node]
+def _numbers_to_write(changes: list[_NumberChange]) -> list[_NumberChange]:
+    """Return the unstated numbers, then those that changed; each replaces its `node`, or is inserted if it is None."""
     # Phases can share a scalar by inheritance, so that its users are collected before any place is chosen.
-    users: dict[ScalarSpan, list[_NumberChange]] = {}
+    users: dict[tuple[int, int], list[_NumberChange]] = {}
     for change in changes:
-        scalar = positions.scalar(change.node.mark) if change.node else None
-        if scalar is not None:
-            users.setdefault(scalar, []).append(change)
-    return unstated + [place for scalar in users for place in _places_of_scalar(scalar, users[scalar])]
+        if change.node is not None:
+            users.setdefault((change.node.mark.line, change.node.mark.column), []).append(change)
+    stated = [change for group in users.values() for change in _changes_of_scalar(group)]
+    return [change for change in changes if change.node is None] + stated
 
 
-def _places_of_scalar(scalar: ScalarSpan, users: list[_NumberChange]) -> list[tuple[_NumberChange, ScalarSpan | None]]:
+def _changes_of_scalar(users: list[_NumberChange]) -> list[_NumberChange]:
     """Return one replacement if all phases that use a scalar get one new number, else an insertion for each change."""
     changed = [change for change in users if change.changed]
     if len(changed) == len(users) and len({change.amount for change in changed}) == 1:
-        return [(changed[0], scalar)]
-    return [(change, None) for change in changed]
+        return changed[:1]
+    return [replace(change, node=None) for change in changed]
 
 
-def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, positions: TextPositions) -> list[Edit]:
+def _replacement_edits(change: _NumberChange, node: Scalar, positions: TextPositions) -> list[Edit]:
     """Return the edits that replace a number and, if needed, its key; _Refusal for a reference or an anchor."""
+    scalar, name = positions.scalar(node.mark), positions.scalar(node.key)
     if "${" in node.text:
         raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
-    if scalar.anchor:
+    if scalar is not None and scalar.anchor:
         raise _Refusal(f"`{change.path}` comes from the anchor `&{scalar.anchor}`, which other places repeat")
     key, text = _stated_text(change, node)
+    is_renamed = key != node.path.rpartition(".")[2]
+    if scalar is None or (is_renamed and (name is None or name.anchor)):
+        raise _Refusal(f"`{node.path}` is written in a way that cannot be changed safely")
     edits = [Edit(start=scalar.start, stop=scalar.stop, text=text)]
-    if key != node.path.rpartition(".")[2]:
-        name = positions.scalar(node.key)
-        if name is None or name.anchor:
-            raise _Refusal(f"`{node.path}` is written in a way that cannot be changed safely")
+    if is_renamed and name is not None:
         edits.append(Edit(start=name.start, stop=name.stop, text=key))
     return edits
 
@@ -450,18 +445,23 @@ def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
 
 
 def _stated_form(change: _NumberChange, stated_key: str) -> tuple[str, Fraction]:
-    """Return the key and number to write for a stated key: units for `expected` or `batch_size`, steps for `epochs`."""
+    """Return the key and number that replace a stated key: `steps` for `epochs`, else the same key in its own unit."""
     if stated_key == "epochs":
         return "steps", change.amount
-    if change.keys[-1] != "rate" or stated_key not in {"expected", BATCH_SIZE}:
-        return stated_key, change.amount
-    number = change.amount * change.count  # of units drawn on average
+    if change.keys[-1] == "rate" and stated_key in {"expected", BATCH_SIZE}:
+        return _rate_in_units(stated_key, change.amount, change.count)
+    return stated_key, change.amount
+
+
+def _rate_in_units(stated_key: str, rate: Fraction, count: Fraction) -> tuple[str, Fraction]:
+    """Return the stated key with the mean number drawn, rate * count; ("rate", rate) for a fractional `expected`."""
+    number = rate * count
     # A `batch_size` cannot become a rate, which would have to stand in another section.
-    return ("rate", change.amount) if stated_key == "expected" and number.denominator != 1 else (stated_key, number)
+    return ("rate", rate) if stated_key == "expected" and number.denominator != 1 else (stated_key, number)
 
 
 def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
-    """Return the edit that adds a number and the sections missing around it; _Refusal if it has no place of its own."""
+    """Return the edit that adds a number and its missing sections; _Refusal if a YAML anchor repeats the place."""
     section, keys = change.run.at, change.keys
     while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
         section, keys = below, keys[1:]

@@ -128,7 +128,7 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def _with_batch_size_in_draw(run: Section, level: str) -> Section:
-    """Return a file or phase with `training.batch_size`, if stated, moved into the draw of a level."""
+    """Return a file or phase with `training.batch_size` moved into a level's draw, which is added if missing."""
     sampling, training = run.entries.get("sampling"), run.entries.get("training")
     size = entry(training, BATCH_SIZE)
     if not isinstance(training, Section) or size is None:
@@ -159,7 +159,7 @@ def _with_batch_sizes(sampling: Node) -> Node:
 
 
 def _with_batch_size(draw: Node) -> Node:
-    """Return a draw with `batch_size` under its scheme's key; unchanged without a scheme, or with another amount."""
+    """Return a draw with `batch_size` renamed to its scheme's `size` or `expected`, unless it has another amount."""
     scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
     if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or size is None:
         return draw
@@ -170,7 +170,6 @@ def _with_batch_size(draw: Node) -> Node:
 
 
 # Inheritance of phases from the top level, and changes by the command line: both are one deep merge.
-
 
 RUN_KEYS = ("sampling", "mechanism", "training")
 # Keys that exclude each other: stating one of a set drops the inherited others.
@@ -217,7 +216,9 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
         changes: keys to remove, values to set, and values to assume where they are still missing.
     """
     root, problems = _without_unset(root, changes.unset)
-    root, done, unmade = _with_settings(_long_data(root), changes.settings)
+    # The levels decide what a short form means, so they are settled first.
+    settings = sorted(changes.settings, key=lambda item: item.keys[0] != "data")
+    root, done, unmade = _with_settings(_long_data(root), settings)
     root = _long_phases(_with_assumed(root, changes.assumed), level_names(root))
     return _with_count_ranges(root), done, (*problems, *unmade)
 
@@ -238,15 +239,14 @@ def _without_unset(root: Section, unset: Sequence[Assignment]) -> tuple[Section,
 def _with_settings(
     root: Section, settings: Sequence[Assignment]
 ) -> tuple[Section, tuple[Assignment, ...], list[Diagnostic]]:
-    """Return the file with settings made, `data` first, the settings that were made, and the errors of the others."""
+    """Return the file with settings made in turn, the settings that were made, and the errors of the others."""
     done: list[Assignment] = []
     problems: list[Diagnostic] = []
-    # The levels decide what a short form means, so they are settled first.
-    for item in sorted(settings, key=lambda item: item.keys[0] != "data"):
-        names = level_names(root)
-        changed = _assign(_long_phases(root, names) if item.keys[0] != "data" else root, item, names)
+    for item in settings:
+        is_in_data = item.keys[0] == "data"
+        changed = _assign_data(root, item) if is_in_data else _assign(_long_phases(root, level_names(root)), item)
         if isinstance(changed, Section):
-            root = _long_data(changed)
+            root = changed
             done.append(item)
         else:
             problems.append(changed)
@@ -282,9 +282,7 @@ def _merge(base: Section, over: Section) -> Section:
     entries = dict(_kept_entries(base, over))
     for key, value in over.entries.items():
         before = entries.get(key)
-        if isinstance(before, Section) and isinstance(value, Section):
-            value = _merge(before, value)  # noqa: PLW2901 - the same value, completed
-        entries[key] = value
+        entries[key] = _merge(before, value) if isinstance(before, Section) and isinstance(value, Section) else value
     return replace(over, entries=entries)
 
 
@@ -430,14 +428,20 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
     return with_entries(assumed, {"mechanism": with_entries(parameters, {"type": kind})})
 
 
-def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the file with one setting made, or the error of a place that does not exist."""
+def _assign_data(root: Section, item: Assignment) -> Section | Diagnostic:
+    """Return the file with a setting in `data` made (`examples` as the only level's count), or the setting's error."""
     levels = node_at(root, "data", "levels")
     if item.keys == ("data", "examples") and isinstance(levels, Items):
         count = _count_of_only_level(item, len(levels.items))
-        return count if isinstance(count, Diagnostic) else _assign(root, count, names)
+        return count if isinstance(count, Diagnostic) else _assign_data(root, count)
+    changed = _assign(root, item)
+    return _long_data(changed) if isinstance(changed, Section) else changed
+
+
+def _assign(root: Section, item: Assignment) -> Section | Diagnostic:
+    """Return the file with a value merged in at its path, or the error (DPC103) of a key or index that is not there."""
     lost = _unindexed_key(root, item.keys)
-    return _no_place_error(lost, item.marks[0]) if lost else _with_value(root, item, names)
+    return _no_place_error(lost, item.marks[0]) if lost else _with_value(root, item, level_names(root))
 
 
 def _count_of_only_level(examples: Assignment, level_count: int) -> Assignment | Diagnostic:
@@ -450,20 +454,19 @@ def _count_of_only_level(examples: Assignment, level_count: int) -> Assignment |
 
 
 def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the tree with a value merged in at its path, or the error (DPC103) of a list item that does not exist."""
+    """Return the tree with a value merged in, which drops keys it excludes, or the error (DPC103) of a missing item."""
     # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)
     above, below = item.keys[:start], item.below(start)
     target = node_at(root, *above)
-    if target is None or (below.keys and not isinstance(target, Section)):
-        lost = _first_missing(root, above)
-        at = start if lost is None else lost
-        return _no_place_error(item.keys[at], item.marks[at])
-    value = item.value
-    if below.keys and isinstance(target, Section):
-        value = _merge(target, _long_run(_overlay(target, below), names))
-    return _as_section(replace_at(root, above, value))
+    if target is not None and not below.keys:
+        return _as_section(replace_at(root, above, item.value))
+    if isinstance(target, Section):
+        return _as_section(replace_at(root, above, _merge(target, _long_run(_overlay(target, below), names))))
+    lost = _first_missing(root, above)
+    at = start if lost is None else lost
+    return _no_place_error(item.keys[at], item.marks[at])
 
 
 def _no_place_error(key: str | int, mark: Mark) -> Diagnostic:
