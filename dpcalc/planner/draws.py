@@ -171,12 +171,11 @@ def _largest_tried(level: Level) -> int:
 
 
 def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return about the largest Poisson rate that meets a goal, at most 1; NoSolution if none above 1e-15 does.
-
-    If batches are cut, the rate is at most the cap over the number of units.
+    """Return about the largest Poisson rate, up to 1 or cap / count, that meets a goal; NoSolution if below 1e-15.
 
     Args:
-        level: the level with its scheme, which has a probability.
+        level: the level with its scheme, which has a probability; if it cuts batches, the cap over the number of units
+            is the largest rate.
         goal: what is asked.
         with_scheme: from a scheme to the plan with it.
 
