@@ -41,7 +41,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return the notes on what caps on batches cost (`_cap_notes`), then the other ones (`_other_notes`).
+    """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon.
 
     Args:
         composition: of the plan.
@@ -49,7 +49,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
         cost: epsilon of a changed plan by the same accountant.
 
     Returns:
-        Changes of the run are named where they would lower epsilon by more than a tenth.
+        Changes of the run are named where they would lower epsilon by more than a tenth; see `_other_notes`.
     """
     uncut = _uncut(composition)
     others = list(_other_notes(composition, uncut, epsilon, cost))

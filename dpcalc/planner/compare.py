@@ -274,10 +274,8 @@ def _unit_differences(composition: Composition) -> Iterator[str]:
         yield "add-remove, not replace-one"
         return
     # Where another unit comes in its place, the distance is 2 with a single contribution, too.
-    stood_in_for = any(
-        isinstance(scheme, Fixed | CappedPoisson | Shuffle) for scheme in _schemes_to_the_unit(composition)
-    )
-    if not stood_in_for and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(plan)):
+    is_replaced = any(isinstance(each, Fixed | CappedPoisson | Shuffle) for each in _schemes_to_the_unit(composition))
+    if not is_replaced and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(plan)):
         yield "one clipped contribution of the unit, not several"
 
 

@@ -171,11 +171,10 @@ def _largest_tried(level: Level) -> int:
 
 
 def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return about the largest Poisson rate, up to 1 or cap / count, that meets a goal; NoSolution if below 1e-15.
+    """Return about the largest Poisson rate, up to 1 or (CappedPoisson) cap / count, in a goal; NoSolution below 1e-15.
 
     Args:
-        level: the level with its scheme, which has a probability; if it cuts batches, the cap over the number of units
-            is the largest rate.
+        level: the level with its scheme, which has a probability.
         goal: what is asked.
         with_scheme: from a scheme to the plan with it.
 
