@@ -41,7 +41,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return the notes on what cutting batches costs and, unless noise is correlated, on what would lower epsilon.
+    """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon.
 
     Args:
         composition: of the plan.
@@ -49,19 +49,24 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
         cost: epsilon of a changed plan by the same accountant.
 
     Returns:
-        What a cap on batches costs; what other tools would print where that is less; each change of the clipping level,
-        and Poisson draws of the same rates, where they would lower epsilon by more than a tenth. Where noise is not
-        Gaussian only the first, and what could be known of Renyi curves, likewise; the first alone where noise is
-        correlated over the steps.
+        Changes of the run are named where they would lower epsilon by more than a tenth; see `_other_notes`.
     """
     uncut = _uncut(composition)
-    if composition.has_correlated_noise:
-        others = []
-    elif not composition.plan.is_gaussian:
-        others = list(_odd_moments_notes(composition, epsilon, cost))
-    else:
-        others = [*_tool_notes(composition, uncut, epsilon), *_change_notes(composition, epsilon, cost)]
+    others = list(_other_notes(composition, uncut, epsilon, cost))
     return (*_cap_notes(composition, uncut, epsilon, cost), *others)  # last, since its search takes what work is left
+
+
+def _other_notes(
+    composition: Composition, uncut: Composition, epsilon: float, cost: Callable[[Composition], float]
+) -> Iterator[Note]:
+    """Yield the notes on tools and changes for Gaussian noise, on odd moments for other; none if it is correlated."""
+    if composition.has_correlated_noise:
+        return
+    if composition.plan.is_gaussian:
+        yield from _tool_notes(composition, uncut, epsilon)
+        yield from _change_notes(composition, epsilon, cost)
+    else:
+        yield from _odd_moments_notes(composition, epsilon, cost)
 
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
@@ -139,9 +144,9 @@ def _nearly_free_cap(
     composition: Composition,
     level: Level,
     scheme: CappedPoisson | CyclicPoisson,
-    factor: Callable[[Composition], float],
+    epsilon_factor: Callable[[Composition], float],
 ) -> int | None:
-    """Return the smallest larger cap that raises epsilon by at most 1 %; None if the allowed work runs out."""
+    """Return the smallest larger cap that raises epsilon, by pld for `auto`, by at most 1 %; None if work runs out."""
     plan = composition.stated
     # Of cut batches the composed loss alone tells: rare large losses make moment bounds several times too large.
     by_pld = replace(plan, method="pld") if plan.method == "auto" else plan
@@ -149,7 +154,7 @@ def _nearly_free_cap(
     return _smallest_cap(
         (scheme.max_batch_size or level.count, _most_candidates(level)),
         lambda cap: _chance_of_full_batch(level, scheme, cap),
-        lambda cap: (factor(composition.changed(_with_cap(by_pld, cap))) - 1) / (_NEARLY_FREE - 1),
+        lambda cap: (epsilon_factor(composition.changed(_with_cap(by_pld, cap))) - 1) / (_NEARLY_FREE - 1),
         first_chance=plan.delta / max(steps, 1),
     )
 
@@ -200,7 +205,7 @@ def _seldom_full_cap(low: int, high: int, chance: Callable[[int], float], max_ch
 
 
 def _stand_in_notes(composition: Composition) -> Iterator[Note]:
-    """Yield a note if fixed-size draws of clipped vectors shift sums beyond the group size; none for replace-one."""
+    """Yield a note if fixed-size batches shift sums by more clip norms than the group has units, unless replace-one."""
     plan = composition.plan
     # Below the clipped level a draw changes one vector, which may turn around under Poisson draws just as well.
     levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
@@ -262,14 +267,13 @@ def _clip_changes(composition: Composition) -> Iterator[tuple[str, Composition]]
     names = plan.phases[0].clip_names
     for clip in range(1, len(names)):
         changed = composition.changed(replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases)))
-        if changed.plan != plan and not _is_no_nearer(composition, changed):
+        if changed.plan != plan and not _shortens_no_distance(composition, changed):
             yield f"clip per {names[clip]}", changed
 
 
 def _with_poisson_draws(phase: Phase, unit: int) -> Phase:
-    """Return the phase with Poisson draws down to the unit or last shuffle; unchanged if shuffled sizes differ."""
-    # Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at
-    # all.
+    """Return the phase with Poisson draws down to the unit or a shuffle below; unchanged if shuffled sizes differ."""
+    # Passes become Poisson draws all together or not at all.
     hierarchy = phase.hierarchy
     shuffled = [number for number, level in enumerate(hierarchy.levels, start=1) if isinstance(level.scheme, Shuffle)]
     if not all(hierarchy.level(number).is_equal for number in shuffled):
@@ -302,8 +306,8 @@ def _poisson_level(level: Level) -> Level:
     return replace(level, scheme=Poisson(probability=rate))
 
 
-def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
-    """Return True if no shift or distance gets smaller; False also for several units, or for bounds other than (K)."""
+def _shortens_no_distance(composition: Composition, changed: Composition) -> bool:
+    """Return True if the change makes no shift or distance smaller; False also for several units, or without (K)."""
     # The bound (K) grows with each of them.
     if len(composition.units) > 1 or not composition.is_plain or not changed.is_plain:
         return False

@@ -157,7 +157,7 @@ class CrossCheck:
 
 
 def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
-    """Return checks of pld against inversion for both directions of the costliest unit; () if that is not possible."""
+    """Return checks of pld by inversion, for both directions of the costliest unit; () for tuning or if it fails."""
     composition = composed(plan)
     run = composition.plan
     if is_noiseless(run) or not releasing_phases(run) or run.tuning is not None:
@@ -193,14 +193,13 @@ TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 
 
 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return the rows of Opacus and TF-Privacy, two each, for flat Poisson draws; only one if these do not apply.
+    """Return two rows each of Opacus and TF-Privacy; one that refuses if noise is correlated or not Gaussian.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
 
     Returns:
-        One row an accountant or statement. Valid where what the tool assumes is what the plan does; one that says so
-        where noise is not Gaussian.
+        One row an accountant or statement. Valid where what the tool assumes is what the plan does.
 
     References:
         Opacus 1.5, accountants `prv` (its default) and `rdp`; TensorFlow Privacy 0.9, both numbers of
@@ -211,8 +210,9 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     if flat.epsilon is None:
         return (flat,)
     row = replace(flat, kind=Kind.AS_PUBLISHED)
-    differences = "; ".join((*_draw_differences(composition), *_unit_differences(composition))) or "another run"
-    assumed = "" if flat.valid else f"assumes {differences}"
+    differences = (_draw_difference(composition), *_unit_differences(composition))
+    assumptions = "; ".join(filter(None, differences)) or "another run"
+    assumed = "" if flat.valid else f"assumes {assumptions}"
     return (*_opacus_rows(composition, row, assumed), *_tf_privacy_rows(composition, row, assumed))
 
 
@@ -252,16 +252,15 @@ def _schemes_to_the_unit(composition: Composition) -> list[Scheme]:
     return [level.scheme for phase in releasing_phases(plan) for level in phase.hierarchy.levels[: plan.unit]]
 
 
-def _draw_differences(composition: Composition) -> tuple[str, ...]:
-    """Return in words which draws the tools assume, if those of the run differ; else ()."""
+def _draw_difference(composition: Composition) -> str:
+    """Return in words the first assumption of the tools on draws that the run does not meet; "" if there is none."""
     schemes = _schemes_to_the_unit(composition)
     if any(isinstance(scheme, Fixed) for scheme in schemes):
-        return ("Poisson draws, not batches of a fixed size",)
+        return "Poisson draws, not batches of a fixed size"
     if any(isinstance(scheme, CappedPoisson) for scheme in schemes):
-        return ("Poisson batches that are never cut",)
-    if composition.plan.group_size == 1 and not composition.is_plain:
-        return ("one Poisson draw, made afresh in every step",)
-    return ()
+        return "Poisson batches that are never cut"
+    has_other_draws = composition.plan.group_size == 1 and not composition.is_plain
+    return "one Poisson draw, made afresh in every step" if has_other_draws else ""
 
 
 def _unit_differences(composition: Composition) -> Iterator[str]:
@@ -275,10 +274,8 @@ def _unit_differences(composition: Composition) -> Iterator[str]:
         yield "add-remove, not replace-one"
         return
     # Where another unit comes in its place, the distance is 2 with a single contribution, too.
-    stood_in_for = any(
-        isinstance(scheme, Fixed | CappedPoisson | Shuffle) for scheme in _schemes_to_the_unit(composition)
-    )
-    if not stood_in_for and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(plan)):
+    is_replaced = any(isinstance(each, Fixed | CappedPoisson | Shuffle) for each in _schemes_to_the_unit(composition))
+    if not is_replaced and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(plan)):
         yield "one clipped contribution of the unit, not several"
 
 
@@ -357,7 +354,7 @@ def compare(plan: Plan) -> tuple[Row, ...]:
 
 
 def _noisy_rows(composition: Composition) -> list[Row]:
-    """Return all rows of a run with noise, at least one of them a valid bound, with their verdicts."""
+    """Return the rows of accountants, then the other rows; `_looser_row` last if no valid one has an epsilon."""
     with allowance(COMPARISON_WORK):
         rows = _accountant_rows(composition)
         lower = next((row.epsilon_lower for row in rows if row.method == "pld"), None)

@@ -80,7 +80,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the units or groups that may be the costliest, one for each path or placement, with their valid bounds."""
+    """Return single units, one for each worst path, or groups on the merged path, one for each placement."""
     draws = [_draw(plan, phase) for phase in plan.phases]
     first: dict[tuple[Hierarchy, int], int] = {}
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
@@ -112,7 +112,7 @@ class _Averages(NamedTuple):
 
 
 def _averages(plan: Plan, shared: tuple[Path, ...], *, number_of_paths: int, placements: int) -> _Averages | None:
-    """Return how bounds are averaged over mates; None for noise they do not hold for, or too many placements."""
+    """Return how bounds of a group or of single units are averaged; None if noise or over 4 placements forbid it."""
     is_valid = plan.is_gaussian if plan.group_size > 1 else plan.adds_noise
     if placements > MAX_AVERAGED or not is_valid:
         return None
@@ -275,20 +275,17 @@ class Composition:
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
         """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
         with own_allowance(_CHOICE_WORK) as meter:
-            return tuple(self._cheapest_by_phase(each_unit.choices, meter) for each_unit in self.units)
+            return tuple(self._cheapest_bounds(each_unit.choices, meter) for each_unit in self.units)
 
-    def _cheapest_by_phase(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
-        """Return the cheapest bound of each phase; phases that differ only in noise are compared by bisection."""
+    def _cheapest_bounds(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
+        """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices."""
         # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
         # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
         phases, chosen = self.plan.phases, dict[int, PhaseBound]()
         runs = self._alike_by_noise(choices)
         while runs:
             run = runs.pop()
-            first, last = (
-                self._chosen_bound(choices[at], phases[at], may_compare=meter.spent <= meter.limit)
-                for at in (run[0], run[-1])
-            )
+            first, last = (self._cheapest_bound(choices[at], phases[at], meter) for at in (run[0], run[-1]))
             if first is last or len(run) <= 2:
                 chosen |= dict.fromkeys(run[1:-1], first) | {run[-1]: last, run[0]: first}
             else:
@@ -303,13 +300,13 @@ class Composition:
         noise = [phase.noise_multiplier or 0.0 for phase in self.plan.phases]
         return [sorted(places, key=lambda at: noise[at]) for places in alike.values()]
 
-    def _chosen_bound(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
-        """Return the cheapest valid bound and remember it; the first valid one if comparing is not allowed or fails."""
+    def _cheapest_bound(self, choices: tuple[PhaseBound, ...], phase: Phase, meter: Meter) -> PhaseBound:
+        """Return the cheapest valid bound and remember it; the first valid one if comparing fails or work ran out."""
         # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
         key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
         if key not in self._chosen:
             valid = valid_bounds(phase, choices)
-            if len(valid) == 1 or not may_compare:
+            if len(valid) == 1 or meter.spent > meter.limit:
                 return valid[0]
             try:
                 self._chosen[key] = cheapest_bound(valid, phase, self.plan.delta)

@@ -171,9 +171,7 @@ def _largest_tried(level: Level) -> int:
 
 
 def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return about the largest Poisson rate that meets a goal, at most 1; NoSolution if none above 1e-15 does.
-
-    If batches are cut, the rate is at most the cap over the number of units.
+    """Return about the largest Poisson rate, up to 1 or (CappedPoisson) cap / count, in a goal; NoSolution below 1e-15.
 
     Args:
         level: the level with its scheme, which has a probability.

@@ -39,7 +39,7 @@ def add_run_to_errors(plan: Plan) -> Iterator[None]:
 
 
 def _run_text(plan: Plan) -> str:
-    """Return a summary of the run in one line: name, number of phases, the first phase's steps and sampling, delta."""
+    """Return one line: the run's name, its first phase's steps, mechanism and draws, how many more phases, delta."""
     first = plan.phases[0]
     others = len(plan.phases) - 1
     more = f"; {counted(others, 'more phase')}" if others else ""
@@ -127,7 +127,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
 
 
 def _accountant_and_note(bound: "WorkBound", name: str, *, knows_losses: bool) -> tuple[str, str]:
-    """Return (accountant, note if the bound is a looser one, else ""); the result of `auto` names its accountant."""
+    """Return (accountant that answered, note if its bound is looser than that of the one asked for, else "")."""
     if bound.note:
         return "rdp", bound.note
     if name != "auto":
@@ -273,7 +273,11 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
         composition = composed(plan)
         with own_allowance(math.inf):  # it has allowances of its own, and always answers
             main = guarantee(composition, method=method)
-        main, rows, notes = _with_comparisons(composition, main)
+        tuning = composition.plan.tuning
+        if tuning is not None and main.finite:
+            rows, notes = _beside_repetitions(composition, tuning)
+        else:
+            main, rows, notes = _with_comparisons(composition, main)
         return Evaluation(
             guarantee=main,
             alternatives=rows,
@@ -285,11 +289,8 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
 
 
 def _with_comparisons(composition: Composition, main: Guarantee) -> tuple[Guarantee, tuple[Row, ...], tuple[Note, ...]]:
-    """Return (guarantee with lower bound, other rows, advice); repeated runs get the row of one, parts nothing."""
-    run = composition.plan
-    if main.finite and run.tuning is not None:
-        return main, *_beside_repetitions(composition, run.tuning)
-    if run.parts or not main.finite:
+    """Return (guarantee with lower bound, other rows, advice); unchanged, (), () if it is infinite or of parts."""
+    if not main.finite or composition.plan.parts:
         return main, (), ()
     main = with_lower_bound(composition, main)
     rows = _alternatives(composition, main)
@@ -297,7 +298,7 @@ def _with_comparisons(composition: Composition, main: Guarantee) -> tuple[Guaran
     return replace(main, notes=(*main.notes, *missing)), rows, notes
 
 
-def _beside_repetitions(composition: Composition, tuning: Repetitions) -> tuple[tuple[Row], tuple[Note]]:
+def _beside_repetitions(composition: Composition, tuning: Repetitions) -> tuple[tuple[Row, ...], tuple[Note, ...]]:
     """Return a row and a note with the epsilon of one run alone, to stand beside the guarantee of a repeated run."""
     alone = guarantee(composition.one_run)
     row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False)
@@ -329,7 +330,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return the guarantee with its lower bound, or a note if that fails; unchanged if none is known, as for parts.
+    """Return the guarantee with its certified lower bound, or a note if that fails; unchanged if none is known.
 
     Args:
         plan: a training run, or its composition where that is at hand.

@@ -180,7 +180,7 @@ def _gaussian_profile(mu: float, epsilons: Array) -> Array:
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return one direction's bound on mu by moments in closed form, rough unless moments are all that is known."""
+    """Return one direction's bound on mu by closed-form moments, marked rough unless some step is an RdpCurve."""
     with own_allowance(math.inf):  # it always answers, whatever work is left
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST_EPSILON), _SMALLEST_EPSILON), _NODES)
@@ -306,7 +306,7 @@ def _regret(mu: float, factor: Array, ahead: Array, back: Array) -> float:
 
 
 def _error_rates_of_mu(mu: float) -> tuple[Array, Array]:
-    """Return grids of the difference and the sum of both error rates on the trade-off curve of mu, infinite or not."""
+    """Return (difference, sum) of both error rates at grid points of the trade-off curve of mu, which may be inf."""
     if not math.isfinite(mu):
         t = np.linspace(-1.0, 1.0, _TESTS)
         return t, np.abs(t)

@@ -131,7 +131,7 @@ class _WorstRun(NamedTuple):
 
 
 def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | None:
-    """Return the costliest known data set of the unit in `direction`, or of the costliest; None if none is known."""
+    """Return the costliest known data set of the unit in `direction`, or of the costliest unit; None without any."""
     if not composition.plan.adds_noise:  # for other mechanisms no worst data set is known
         return None
     protected, order = composition.costliest(direction)
@@ -145,7 +145,7 @@ def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | Non
 
 
 def _best_runs(plan: Plan, protected: ProtectedUnit, direction: str, orders: Array) -> "list[_Run]":
-    """Return, for each order, the data sets of all phases with the largest sum of log moments, in one direction."""
+    """Return, for each order, the run with the largest sum of log moments; none for an order without a complete run."""
     # Log moments add up, and the data may change from phase to phase: the best candidate of each phase is in it.
     best = _best_candidates(_candidates(plan, protected, direction), orders)
     number, runs = len(releasing_phases(plan)), []
@@ -188,7 +188,7 @@ class _Candidate:
         others: contributions of the other units by level.
         counts: its steps and how often each occurs; {} if D and D' look the same.
         is_tight: True if they attain the unit's bound.
-        steps: those of other contributions; None if they take too long.
+        counts_of: those of other contributions; None if they take too long.
     """
 
     phase: int
@@ -196,7 +196,7 @@ class _Candidate:
     others: tuple[Fraction, ...]
     counts: dict[Curve, int]
     is_tight: bool
-    steps: Callable[[Contributions], dict[Curve, int] | None]
+    counts_of: Callable[[Contributions], dict[Curve, int] | None]
 
 
 _Run = tuple[_Candidate, ...]
@@ -232,14 +232,11 @@ def _with_best_lengths(starts: Sequence[_Run], delta: float) -> dict[Curve, int]
 
 
 def _costlier_runs(starts: Sequence[_Run], delta: float) -> Iterator[_Run]:
-    """Yield the start with the largest moment bound, then ever costlier runs with other contributions of other units.
+    """Yield `_costliest_start`, then ever costlier runs with other contributions of other units, by moment bound.
 
     One level of one phase after the other is moved by a step that is doubled after a success and halved otherwise.
     """
-    bound, best = _moment_bound(starts[0], delta), starts[0]
-    for start in starts[1:]:
-        if _total_counts(start) != _total_counts(best):
-            bound, best = max((bound, best), (_moment_bound(start, delta), start), key=itemgetter(0))
+    bound, best = _costliest_start(starts, delta)
     yield best
     step = _FINEST_LENGTH
     while step >= _FINEST_LENGTH:
@@ -250,6 +247,15 @@ def _costlier_runs(starts: Sequence[_Run], delta: float) -> Iterator[_Run]:
                 bound, best, is_better = value, changed, True
                 yield best
         step = step * 2 if is_better else step / 2
+
+
+def _costliest_start(starts: Sequence[_Run], delta: float) -> tuple[float, _Run]:
+    """Return (moment bound on epsilon, run) of the run with the largest one."""
+    bound, best = _moment_bound(starts[0], delta), starts[0]
+    for start in starts[1:]:
+        if _total_counts(start) != _total_counts(best):
+            bound, best = max((bound, best), (_moment_bound(start, delta), start), key=itemgetter(0))
+    return bound, best
 
 
 def _moment_bound(run: _Run, delta: float) -> float:
@@ -266,12 +272,12 @@ def _moved_run(run: _Run, place: int, level: int, move: Fraction) -> _Run | None
 
 
 def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | None:
-    """Return the data set whose other units contribute `move` more at a level; None if over 1 or slow to count."""
+    """Return the data set whose other units at a level add `move` clip norms more; None if over 1 or slow to count."""
     others = [*candidate.others[:level], candidate.others[level] + move, *candidate.others[level + 1 :]]
     if abs(others[level]) > 1:
         return None
     length = math.lcm(*(each.denominator for each in others))
-    counts = candidate.steps(Contributions(tuple(int(each * length) for each in others), length))
+    counts = candidate.counts_of(Contributions(tuple(int(each * length) for each in others), length))
     return replace(candidate, others=tuple(others), counts=counts) if counts else None
 
 
@@ -282,7 +288,7 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
         is_tight = phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
         for is_swapped in _swaps(phases, direction):
             released = partial(_released_curve, phases[place], is_swapped=is_swapped)
-            counts = _steps(released, phase_set, signs)
+            counts = _loss_counts(released, phase_set, signs)
             key = (place, is_swapped, frozenset(counts.items()))
             if key not in seen:
                 seen.add(key)
@@ -292,7 +298,7 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
                     others=tuple(map(Fraction, signs.others)),
                     counts=counts,
                     is_tight=is_tight,
-                    steps=partial(_steps_if_few, phases[place], released, phase_set),
+                    counts_of=partial(_loss_counts_if_few, phases[place], released, phase_set),
                 )
 
 
@@ -322,10 +328,10 @@ def _phase_data_sets(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseDataSet
     return known if len(known) == len(phases) else ()
 
 
-def _steps(
+def _loss_counts(
     released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int]:
-    """Count the losses of a data set with noise in units of whole contributions; those in which P = Q are left out."""
+    """Count the losses of a data set, with noise multiplied by the contributions' length; P = Q is left out."""
     counts: Counter[Curve] = Counter()
     for part in phase_set.repetitions:
         p, q = part.pair(contributions)
@@ -334,14 +340,14 @@ def _steps(
     return dict(counts)
 
 
-def _steps_if_few(
+def _loss_counts_if_few(
     phase: Phase, released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int] | None:
-    """Return `_steps` if it is quick; None for noise that is not Gaussian, an allocation or over 200 centers."""
+    """Return `_loss_counts` if it is quick; None for noise that is not Gaussian, an allocation or over 200 centers."""
     if not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocation is not None:
         return None
     sizes = [len(side) for part in phase_set.repetitions for side in part.pair(contributions)]
-    return None if max(sizes, default=0) > _MAX_CENTERS else _steps(released, phase_set, contributions)
+    return None if max(sizes, default=0) > _MAX_CENTERS else _loss_counts(released, phase_set, contributions)
 
 
 def _released_curve(phase: Phase, part: Repetition, pair: Pair, *, is_swapped: bool) -> Curve:
@@ -366,11 +372,11 @@ def _observed_loss(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) ->
 
 def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
     """Return the known data set of a phase, with or without an allocation; None if none is known."""
-    place = plan.phases.index(phase)
+    place, allocation = plan.phases.index(phase), phase.hierarchy.allocation
     path, phase_bound = protected.paths[place], protected.choices[place][0]
-    if phase.hierarchy.allocation is None:
+    if allocation is None:
         return drawn_data_set(plan, phase, path, phase_bound)
-    return allocated_data_set(plan, phase, path, phase_bound)
+    return allocated_data_set(plan, phase, allocation, path, phase_bound)
 
 
 def _is_enumerable(path: Path, lowest: int) -> bool:

@@ -4,7 +4,7 @@ Source: docs/theory.md, Theorem 10.1.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
@@ -145,30 +145,28 @@ def zero_neighbours_pair(
     return drawn_pair(co_sampled, plan, repeats, none)
 
 
-def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return the data set of an allocated phase whose other units contribute zero; None if several choices have no sum.
+def allocated_data_set(
+    plan: Plan, phase: Phase, allocation: Allocation, path: Path, phase_bound: PhaseBound
+) -> PhaseDataSet | None:
+    """Return the passes of an allocated phase, or, if units choose several steps, the sum of all; None if not Gaussian.
 
     Args:
         plan: what is protected.
-        phase: one of its phases, with an allocation.
+        phase: one of its phases.
+        allocation: how units choose their steps in it.
         path: the path to the protected unit in a step that is chosen.
         phase_bound: the upper bound of the phase.
 
     Returns:
-        None where a unit chooses several steps and a sum of them has another kind of noise, or some steps are missing.
-
-    Raises:
-        LookupError: the phase has no allocation.
+        Other units contribute zero. None where a unit chooses several steps and a sum of them has another kind of
+        noise, or some steps are missing.
     """
-    allocation = phase.hierarchy.allocation
-    if allocation is None:
-        raise LookupError(f"{phase.name}: expected units that choose their steps")
     pair = _chosen_step_pair(plan, phase, path)
     is_certain = all(len(side) == 1 for side in pair(Contributions((0,) * plan.unit)))
-    is_gaussian = isinstance(phase.mechanism, Gaussian) and is_certain
+    has_gaussian_sums = isinstance(phase.mechanism, Gaussian) and is_certain
     if not isinstance(allocation, RandomAllocation) or allocation.times == 1:
-        return _data_set_of_passes(pair, allocation, phase, phase_bound, is_gaussian=is_gaussian)
-    if not is_gaussian or phase.steps < allocation.steps:
+        return _data_set_of_passes(pair, allocation, phase, phase_bound, has_gaussian_sums=has_gaussian_sums)
+    if not has_gaussian_sums or phase.steps < allocation.steps:
         return None
     of_all = _sum_of_all_steps(pair, allocation)
     return PhaseDataSet(phase_bound=phase_bound, repetitions=(of_all,), is_complete=False)
@@ -188,12 +186,13 @@ def _data_set_of_passes(
     phase: Phase,
     phase_bound: PhaseBound,
     *,
-    is_gaussian: bool,
+    has_gaussian_sums: bool,
 ) -> PhaseDataSet:
-    """Return the passes of an allocated phase; only the first one if bins are held and noise is not Gaussian."""
+    """Return the passes of an allocated phase; only the first one if bins are held and sums are not Gaussian."""
     # Steps under a choice that is held depend on each other; only a sum of Gaussians is again of the same kind.
-    is_cut = isinstance(allocation, BallsInBins) and allocation.is_held and not is_gaussian
-    steps = min(phase.steps, allocation.bins) if is_cut and isinstance(allocation, BallsInBins) else phase.steps
+    steps, is_cut = phase.steps, False
+    if isinstance(allocation, BallsInBins) and allocation.is_held and not has_gaussian_sums:
+        steps, is_cut = min(steps, allocation.bins), True
     repetitions = tuple(
         Repetition(pair=pair, factor=1.0, number=each_pass.number, allocated=each_pass)
         for each_pass in allocation.passes(steps)
@@ -212,7 +211,7 @@ def _sum_of_all_steps(pair: Callable[[Contributions], Pair], allocation: RandomA
 
 
 def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return the data set of a phase without an allocation; None if none is known.
+    """Return the built tasks, or else the drawn sums, of a phase without an allocation; None if none is known.
 
     Args:
         plan: what is protected.
@@ -223,10 +222,14 @@ def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound
     if phase.hierarchy.episodes is not None:
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(_built_tasks(plan, phase),))
     co_sampled = co_sampled_with(phase.hierarchy, path, clip=phase.clip, members=plan.group_size)
-    certain = co_sampled.sibling_contributions
-    random_levels = tuple(at for at, vectors in enumerate(certain) if co_sampled.frames and not vectors)
     data_set = _drawn_sums(plan, phase, co_sampled, phase_bound)
-    return data_set and replace(data_set, random_levels=random_levels)
+    return data_set and replace(data_set, random_levels=_random_levels(co_sampled))
+
+
+def _random_levels(co_sampled: CoSampled) -> tuple[int, ...]:
+    """Return the indices of the levels whose siblings contribute a random number of vectors when drawn."""
+    certain = co_sampled.sibling_contributions if co_sampled.frames else ()
+    return tuple(at for at, vectors in enumerate(certain) if not vectors)
 
 
 def _built_tasks(plan: Plan, phase: Phase) -> Repetition:
@@ -275,7 +278,7 @@ def _has_known_counts(plan: Plan, phase: Phase, drawn: Path, path: Path) -> bool
 
 
 def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
-    """Return the lowest level (from 1) with random Poisson draws, or that of the unit if it is lower.
+    """Return the number of the last level with random Poisson draws, or that of the unit's level if larger.
 
     If children contribute differently, it is at least their level.
     """
@@ -287,22 +290,21 @@ def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
 
 
 def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True for draws whose counts vary in no known way: `_is_cut_irregularly`, or `_has_uneven_parents`."""
-    return _is_cut_irregularly(hierarchy, unit, clip) or _has_uneven_parents(hierarchy, unit)
+    """Return True if draws are cut beside a shuffle, `_is_cut_irregularly`, or `_has_uneven_parents`."""
+    has_cuts, has_shuffle = (
+        any(isinstance(level.scheme, kind) for level in hierarchy.levels) for kind in (CappedPoisson, Shuffle)
+    )
+    is_irregular = _is_cut_irregularly(hierarchy, unit, clip) or _has_uneven_parents(hierarchy, unit)
+    return is_irregular or (has_cuts and has_shuffle)
 
 
 def _is_cut_irregularly(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if draws are cut beside a shuffle, or below the clip level with unequal parents or Poisson draws.
-
-    Where the unit is above the clip level, unequal parents count from the unit down.
-    """
-    schemes = [level.scheme for level in hierarchy.levels]
-    cut = [at for at, scheme in enumerate(schemes) if isinstance(scheme, CappedPoisson)]
-    is_beside_shuffle = bool(cut) and any(isinstance(scheme, Shuffle) for scheme in schemes)
-    inner = [scheme for at in cut if at >= clip for scheme in schemes[at + 1 :]]
+    """Return True if draws below the clip are cut above Poisson draws, or below clip or unit among unequal parents."""
+    levels = hierarchy.levels
+    cut = [at for at, level in enumerate(levels) if isinstance(level.scheme, CappedPoisson)]
+    inner = [level.scheme for at in cut if at >= clip for level in levels[at + 1 :]]
     is_above_poisson = any(isinstance(scheme, Poisson | CappedPoisson) for scheme in inner)
-    is_unequal = any(not hierarchy.levels[at].is_equal for at in cut if at >= min(clip, unit))
-    return is_beside_shuffle or is_above_poisson or is_unequal
+    return is_above_poisson or any(not levels[at].is_equal for at in cut if at >= min(clip, unit))
 
 
 def _has_uneven_parents(hierarchy: Hierarchy, unit: int) -> bool:
@@ -331,24 +333,27 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet:
-    """Return the sums of whole passes, none if their starts are unknown, and of the unfinished pass if it is known.
-
-    Complete only if a pass is one step.
-    """
-    # In a pass every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the
-    # company's path has the law. Under another shuffle a pass takes as many steps as the passes above it together.
+    """Return the sums of passes, complete if a pass is one step; other units contribute 0 if a vector may be empty."""
     length = steps_of_a_pass(path, Group())
-    number, remaining = divmod(phase.steps, length) if _passes_are_aligned(path) else (0, 0)
-    sums = [(co_sampled, length, number)] if number else []
-    begun = _drawn_in_begun_pass(co_sampled, path, remaining)
-    if begun is not None and not _is_shortened(plan, phase):
-        sums.append((begun, remaining, 1))
     pair_of = zero_neighbours_pair if length > 1 and _may_be_empty(plan, phase, path) else drawn_pair
     repetitions = tuple(
         Repetition(pair=cache(partial(pair_of, drawn, plan, ())), factor=math.sqrt(steps), number=times)
-        for drawn, steps, times in sums
+        for drawn, steps, times in _pass_sums(plan, phase, co_sampled, path)
     )
     return PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions, is_complete=length == 1)
+
+
+def _pass_sums(plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path) -> Iterator[tuple[CoSampled, int, int]]:
+    """Yield (units, steps, number) of the whole passes, then of the begun one if known; none if starts are unknown."""
+    # In a pass every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the
+    # company's path has the law. Under another shuffle a pass takes as many steps as the passes above it together.
+    length = steps_of_a_pass(path, Group())
+    whole, remaining = divmod(phase.steps, length) if _passes_are_aligned(path) else (0, 0)
+    if whole:
+        yield co_sampled, length, whole
+    begun = _drawn_in_begun_pass(co_sampled, path, remaining) if remaining else None
+    if begun is not None and not _is_shortened(plan, phase):
+        yield begun, remaining, 1
 
 
 def _may_be_empty(plan: Plan, phase: Phase, path: Path) -> bool:
@@ -359,9 +364,9 @@ def _may_be_empty(plan: Plan, phase: Phase, path: Path) -> bool:
 
 
 def _drawn_in_begun_pass(co_sampled: CoSampled, path: Path, steps: int) -> CoSampled | None:
-    """Return the units as a fixed number drawn in the first steps of a pass; None for no steps or several shuffles."""
+    """Return the units in one fixed draw as large as the first `steps` batches of a pass; None for several shuffles."""
     ((at, scheme), *others) = ((at, scheme) for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle))
-    if not steps or others:
+    if others:
         return None
     schemes = list(co_sampled.path.schemes)
     schemes[at] = Fixed(size=steps * scheme.size)
@@ -369,7 +374,7 @@ def _drawn_in_begun_pass(co_sampled: CoSampled, path: Path, steps: int) -> CoSam
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True if a clipped vector surely keeps a record when the protected units of one parent are taken out."""
+    """Return True if no clipped vector can lose all its records when the protected units leave one parent."""
     if plan.adjacency is Adjacency.REPLACE_ONE:
         return True
     lost = [1] * (plan.unit - 1) + [plan.group_size]

@@ -101,7 +101,7 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a black-box phase, of single units where these choose their steps; TypeError for others.
+    """Return the black-box steps of a unit or group, or of one unit if units choose steps; TypeError for other phases.
 
     Args:
         plan: a training run.
@@ -141,7 +141,7 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
 
 
 def _ranking_cost(bound: PhaseBound, phase: Phase, delta: float) -> float:
-    """Return the epsilon by which bounds are ranked, in the costlier direction; joint bounds must gain something."""
+    """Return the costlier direction's epsilon: by pld if units choose steps, else by moments, more if joint."""
     steps = [each for release in _noise_releases(phase, bound) if (each := step_counts(release))]
     if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
         return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
