@@ -2,6 +2,7 @@
 
 import math
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -394,6 +395,9 @@ class Accountant:
     def _replay(self, history: Iterable[Any]) -> None:
         """Record the steps of a state's history; ValueError if they are not the plan's next steps."""
         for place, noise, rate, count in history:
+            # As `state_dict` writes it: of "1e999999999" Fraction would write out a billion digits.
+            if rate is not None and not re.fullmatch("[0-9]+(/[0-9]+)?", rate):
+                raise ValueError(f"the rate {rate:.40}")
             setting = _Setting(place, noise, None if rate is None else Fraction(rate))
             position = self._position_after(self._steps)
             if (

@@ -270,6 +270,7 @@ def test_a_budget_may_change_while_training_runs():
         {"history": [[0, None, None, 1.5]]},
         {"history": [[0, None, "1/0", 3]]},
         {"history": [[0, None, "nan", 3]]},
+        {"history": [[0, None, "1e-999999999", 3]]},
         {"history": [[7, None, None, 3]]},
         {"history": [[0, None, None, True]]},
         {"history": [[0, None, None, 10**13]]},
