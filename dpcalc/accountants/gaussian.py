@@ -216,10 +216,16 @@ def _gaussian_step_mu(curve: Curve) -> float | None:
     if isinstance(curve, GluedProfile):
         ahead, back = _gaussian_step_mu(curve.own), _gaussian_step_mu(curve.other)
         return ahead if ahead == back else None
-    if not isinstance(curve, MixturePair) or max(curve.weights_p) != 1 or max(curve.weights_q) != 1:
+    # A weight that rounds to 1 is not enough: beside it a component of 1e-17 may decide.
+    if not isinstance(curve, MixturePair) or not all(map(_is_one_center, (curve.weights_p, curve.weights_q))):
         return None
     p, q = (curve.centers[weights.index(1.0)] for weights in (curve.weights_p, curve.weights_q))
     return abs(p - q) / curve.deviation
+
+
+def _is_one_center(weights: tuple[float, ...]) -> bool:
+    """Return True if all weights but one are 0."""
+    return sum(weight > 0 for weight in weights) == 1
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:

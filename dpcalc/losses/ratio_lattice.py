@@ -191,8 +191,10 @@ class Resolution:
         """Return the multiples > 0 of 2^level, about from low to high, at which that is the spacing."""
         reach = self._reach(level)
         top = min(high, reach + self.middle if level >= self.bulk_level else reach)
+        if top < low:
+            return np.zeros(0)
         indices = np.arange(math.floor(math.ldexp(low, -level)), math.ceil(math.ldexp(top, -level)) + 2.0)
-        points = np.ldexp(indices if top >= low else np.zeros(0), level)
+        points = np.ldexp(indices, level)
         used: Array = points[(self.levels(points) == level) & (points > 0)]
         return used
 

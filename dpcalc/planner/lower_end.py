@@ -4,6 +4,7 @@ Source: docs/theory.md, Theorem 10.1.
 """
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -367,7 +368,19 @@ def _observed_loss(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) ->
     """Return the loss of a noisy observation of (P, Q); unless noise is Gaussian, it is a lower bound."""
     if isinstance(phase.mechanism, AdditiveNoise):
         return data_set_atoms(phase.mechanism, p, q)
-    return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * noise_factor)
+    noise = phase.gaussian.noise_multiplier * noise_factor
+    return MixturePair.of(_with_normal_weights(p), _with_normal_weights(q), deviation=noise)
+
+
+def _with_normal_weights(mixture: Mixture) -> Mixture:
+    """Return the mixture with weights below the least normal float raised to it, at the cost of the largest weight."""
+    # A weight of Q that vanished as a float would make losses infinite. Those of P add less than 1e-303 to delta.
+    tiny = [center for center, weight in mixture.items() if float(weight) < sys.float_info.min]
+    if not tiny:
+        return mixture
+    raised = mixture | dict.fromkeys(tiny, Fraction(sys.float_info.min))
+    raised[max(mixture, key=mixture.__getitem__)] -= sum(raised.values()) - 1
+    return raised
 
 
 def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:

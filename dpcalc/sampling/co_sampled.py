@@ -8,7 +8,7 @@ Source: docs/theory.md, Theorem 6.6.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -31,18 +31,20 @@ from dpcalc.sampling.sums import independent_sum
 
 _MAX_BITS = 1024  # of a probability's denominator that is kept exact; longer ones make distributions of counts slow
 _MAX_TRIALS = 512  # of a binomial distribution in exact fractions; more take long, and are no better as an upper bound
-_KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
+_KEPT_BITS = 256  # of one that is rounded, by less than 1e-77
 
 
-def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
-    """Return an upper bound on Pr[a drawn unit holds a drawn record], with caps ignored; 1 for no levels.
+def nonempty_probability(levels: Iterable[tuple[Scheme, int]], *, is_rounded_up: bool = True) -> Fraction:
+    """Return Pr[a drawn unit holds a drawn record] with caps ignored, long fractions rounded; 1 for no levels.
 
     Args:
         levels: (scheme, units under one parent) of the levels below the unit, outermost first.
+        is_rounded_up: False rounds down.
     """
+    rounded = math.ceil if is_rounded_up else math.floor
     chance = Fraction(1)
     for scheme, count in reversed([*levels]):
-        chance = _round_up_long_fraction(1 - _all_empty_probability(scheme, count, chance))
+        chance = _round_long_fraction(1 - _all_empty_probability(scheme, count, chance), rounded)
     return chance
 
 
@@ -61,11 +63,11 @@ def _all_empty_probability(scheme: Scheme, count: int, nonempty: Fraction) -> Fr
     return power(1 - rate * nonempty, drawn)
 
 
-def _round_up_long_fraction(chance: Fraction) -> Fraction:
-    """Return the probability, rounded up to 256 bits (at most 1) if its denominator has over 1024 bits."""
+def _round_long_fraction(chance: Fraction, rounded: Callable[[Fraction], int]) -> Fraction:
+    """Return the probability, rounded to 256 bits by `rounded` (at most 1) if its denominator has over 1024 bits."""
     if chance.denominator.bit_length() <= _MAX_BITS:
         return chance
-    return min(Fraction(1), Fraction(math.ceil(chance * (1 << _KEPT_BITS)), 1 << _KEPT_BITS))
+    return min(Fraction(1), Fraction(rounded(chance * (1 << _KEPT_BITS)), 1 << _KEPT_BITS))
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
@@ -293,7 +295,9 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
             nonempty_probability(zip(schemes[number:], fewest[number:], strict=True))
             for number in range(len(levels) + 1)
         ),
-        own_nonempty=nonempty_probability(zip(schemes[last:], fewest_below[last - unit :], strict=True)),
+        own_nonempty=nonempty_probability(
+            zip(schemes[last:], fewest_below[last - unit :], strict=True), is_rounded_up=False
+        ),
         is_shuffled=any(isinstance(scheme, Shuffle) for scheme in schemes[clip:unit]),
     )
 

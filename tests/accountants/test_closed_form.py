@@ -193,3 +193,19 @@ def test_a_profile_by_closed_forms_is_the_best_of_its_orders_rounded_up(epsilon)
         )
         exact = float(mpmath.exp(min(logs)))
     assert exact <= found <= exact * (1 + 1e-7)
+
+
+def test_a_rare_component_beside_a_weight_that_rounds_to_one_counts():
+    rare = Fraction(1, 10**17)
+    pair = MixturePair.of({-1: 1 - rare, -20: rare}, {0: Fraction(1)}, deviation=1.0)
+
+    def delta(epsilon):
+        # The losses of more than 200 are those of the far component: log(rare) - 200 - 20 y.
+        end = -(epsilon - mpmath.log(mpmath.mpf(10) ** -17) + 200) / 20
+        p = mpmath.mpf(10) ** -17 * mpmath.ncdf(end + 20) + mpmath.ncdf(end + 1)
+        return p - mpmath.exp(epsilon) * mpmath.ncdf(end)
+
+    with mpmath.workdps(40):
+        exact = float(mpmath.findroot(lambda epsilon: mpmath.log(delta(epsilon)) + 20 * mpmath.log(10), 221))
+    lower, upper = epsilon_bounds({pair: 1}, delta=1e-20, sides=(LOWER, UPPER))
+    assert lower <= exact <= upper <= lower * 1.0001

@@ -158,3 +158,35 @@ def test_others_contribute_nothing_where_copies_are_known_from_below_alone(sizes
     # In a single draw one of P and Q is a point, but for zero-out.
     expected = adjacency is Adjacency.ZERO_OUT if is_rough is None else is_rough
     assert needs_zero_others(co_sampled, plan) is expected
+
+
+def test_a_user_who_is_hardly_ever_empty_is_not_one_gaussian():
+    # Pr[no record] = 2^-60 rounds to 0 beside 1, and hides the user where losses are above 41.
+    levels = (
+        Level(name="user", count=10, scheme=All()),
+        Level(name="record", count=60, scheme=Poisson(probability=Fraction(1, 2))),
+    )
+    plan = plan_of(Hierarchy(levels=levels), unit=1, clip=1, adjacency=Adjacency.REPLACE_ONE, sigma=0.15)
+    found = epsilon_lower(plan)
+    assert found is not None
+    assert found.value <= 91.47255  # by mpmath, of {-1: 1 - e, 0: e} against {1: 1 - e, 0: e}
+    assert delta_lower(plan, epsilon=95) <= 8.2926e-7
+
+
+def test_a_user_of_many_records_is_empty_as_often_as_that_happens():
+    levels = (
+        Level(name="user", count=10, scheme=All()),
+        Level(name="record", count=600, scheme=Poisson(probability=Fraction(3, 10))),
+    )
+    plan = plan_of(Hierarchy(levels=levels), unit=1, clip=1, adjacency=Adjacency.REPLACE_ONE, sigma=0.05)
+    found = epsilon_lower(plan)
+    assert found is not None
+    assert found.value <= 600 * log(1 / 0.7) + 284.392  # -log Pr[no record] + epsilon of a Gaussian at distance 1
+
+
+def test_a_group_that_is_missed_with_a_chance_below_any_float_has_finite_losses():
+    levels = (Level(name="example", count=100_000, scheme=Poisson(probability=Fraction(99, 100))),)
+    plan = plan_of(Hierarchy(levels=levels), unit=1, clip=1, adjacency=Adjacency.REPLACE_ONE, group_size=200, sigma=2.0)
+    found = epsilon_lower(plan)
+    assert found is not None
+    assert found.value <= 6303.14  # by mpmath, of the number drawn against its negative
