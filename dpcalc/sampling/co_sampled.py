@@ -35,11 +35,11 @@ _KEPT_BITS = 256  # of one that is rounded, by less than 1e-77
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]], *, is_rounded_up: bool = True) -> Fraction:
-    """Return Pr[a drawn unit holds a drawn record] with caps ignored, long fractions rounded; 1 for no levels.
+    """Return Pr[a drawn unit holds a drawn record]; an upper bound for passes, caps and long fractions.
 
     Args:
         levels: (scheme, units under one parent) of the levels below the unit, outermost first.
-        is_rounded_up: False rounds down.
+        is_rounded_up: False rounds long fractions down; a bound by passes or caps stays an upper one. No levels give 1.
     """
     rounded = math.ceil if is_rounded_up else math.floor
     chance = Fraction(1)

@@ -160,28 +160,24 @@ def test_others_contribute_nothing_where_copies_are_known_from_below_alone(sizes
     assert needs_zero_others(co_sampled, plan) is expected
 
 
-def test_a_user_who_is_hardly_ever_empty_is_not_one_gaussian():
-    # Pr[no record] = 2^-60 rounds to 0 beside 1, and hides the user where losses are above 41.
+@pytest.mark.parametrize(
+    ("records", "rate", "sigma", "truth"),
+    [
+        # By mpmath, of {-1: 1 - e, 0: e} against {1: 1 - e, 0: e}; e = 2^-60 is lost beside 1 as a float.
+        (60, Fraction(1, 2), 0.15, 91.47255),
+        # -log Pr[no record] and the epsilon of a Gaussian at distance 1: Pr[no record] is below 2^-256.
+        (600, Fraction(3, 10), 0.05, 600 * log(1 / 0.7) + 284.392),
+    ],
+)
+def test_a_user_who_is_hardly_ever_empty_is_hidden_by_that(records, rate, sigma, truth):
     levels = (
         Level(name="user", count=10, scheme=All()),
-        Level(name="record", count=60, scheme=Poisson(probability=Fraction(1, 2))),
+        Level(name="record", count=records, scheme=Poisson(probability=rate)),
     )
-    plan = plan_of(Hierarchy(levels=levels), unit=1, clip=1, adjacency=Adjacency.REPLACE_ONE, sigma=0.15)
+    plan = plan_of(Hierarchy(levels=levels), unit=1, clip=1, adjacency=Adjacency.REPLACE_ONE, sigma=sigma)
     found = epsilon_lower(plan)
     assert found is not None
-    assert found.value <= 91.47255  # by mpmath, of {-1: 1 - e, 0: e} against {1: 1 - e, 0: e}
-    assert delta_lower(plan, epsilon=95) <= 8.2926e-7
-
-
-def test_a_user_of_many_records_is_empty_as_often_as_that_happens():
-    levels = (
-        Level(name="user", count=10, scheme=All()),
-        Level(name="record", count=600, scheme=Poisson(probability=Fraction(3, 10))),
-    )
-    plan = plan_of(Hierarchy(levels=levels), unit=1, clip=1, adjacency=Adjacency.REPLACE_ONE, sigma=0.05)
-    found = epsilon_lower(plan)
-    assert found is not None
-    assert found.value <= 600 * log(1 / 0.7) + 284.392  # -log Pr[no record] + epsilon of a Gaussian at distance 1
+    assert found.value <= truth
 
 
 def test_a_group_that_is_missed_with_a_chance_below_any_float_has_finite_losses():
