@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpcalc.planner.risk import Risk
 
 
-def epsilon(  # noqa: PLR0913  one for each thing that can vary
+def epsilon(
     plan: Source,
     *,
     steps: int | None = None,
@@ -74,7 +74,7 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
     return with_lower_bound(composition, upper) if upper.finite else upper
 
 
-def solve(  # noqa: PLR0913  one for each thing that can vary
+def solve(
     plan: Source,
     quantity: Literal["sigma", "steps", "rate", "batch", "group"],
     *,
@@ -158,7 +158,7 @@ def delta(
     return delta_of(plan_of(plan, unit=unit, group_size=group_size), epsilon=real_number(epsilon, "epsilon"))
 
 
-def risk(  # noqa: PLR0913  one for each thing that can vary
+def risk(
     plan: Source,
     *,
     prior: float = 0.5,
@@ -187,8 +187,8 @@ def risk(  # noqa: PLR0913  one for each thing that can vary
         InputError: a number is outside (0, 1), or the plan asks for an accountant other than pld.
         ConvergenceError: there is no certified answer.
     """
-    from dpcalc.planner.risk import risk as bounds  # noqa: PLC0415  seldom asked
-    from dpcalc.planner.search import require_pld_method  # noqa: PLC0415  with it
+    from dpcalc.planner.risk import risk as bounds
+    from dpcalc.planner.search import require_pld_method
 
     refuse_unknown(risk, unknown)
     run = require_pld_method(plan_of(plan, unit=unit, group_size=group_size))
@@ -242,13 +242,13 @@ def compare(plan: Source, *, unit: str | None = None, group_size: int | None = N
         InputError: the plan is tuned, or no bound covers it.
         ConvergenceError: there is no certified answer.
     """
-    from dpcalc.planner.compare import compare as rows  # noqa: PLC0415  seldom asked
+    from dpcalc.planner.compare import compare as rows
 
     refuse_unknown(compare, unknown)
     return Comparison(rows=rows(plan_of(plan, unit=unit, group_size=group_size)))
 
 
-def curve(  # noqa: PLR0913  one for each thing that can vary
+def curve(
     plan: Source,
     kind: str,
     *,
@@ -284,8 +284,8 @@ def curve(  # noqa: PLR0913  one for each thing that can vary
         >>> line.ys[0] < line.ys[1] == epsilon(run).epsilon
         True
     """
-    from dpcalc.charts.series import CURVES  # noqa: PLC0415  seldom asked
-    from dpcalc.charts.shapes import CurveRequest  # noqa: PLC0415  with it
+    from dpcalc.charts.series import CURVES
+    from dpcalc.charts.shapes import CurveRequest
 
     refuse_unknown(curve, unknown)
     if kind not in CURVES:

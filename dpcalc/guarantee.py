@@ -42,7 +42,7 @@ class Result:
         return html_table(("", type(self).__name__), list(_named_texts(self.to_dict(), "")))
 
 
-def _json_value(value: object) -> object:  # noqa: PLR0911  one for each kind
+def _json_value(value: object) -> object:
     """Return a value for JSON: fractions as floats, infinity as None, dataclasses as dicts, unknown types by `repr`."""
     match value:
         case Result():
@@ -92,7 +92,7 @@ def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
         head: names of the columns.
         rows: a text for each column.
     """
-    from html import escape  # noqa: PLC0415  few processes need it
+    from html import escape
 
     lines = [("th", head), *(("td", row) for row in rows)]
     cells = ("".join(f"<{tag}>{escape(text)}</{tag}>" for text in row) for tag, row in lines)

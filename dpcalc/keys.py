@@ -39,7 +39,7 @@ class WrongValueError(DpcalcError):
 class ValueType:
     """Type of the value of a key: it checks a value, and describes itself as JSON Schema."""
 
-    def check(self, value: object) -> Any:  # noqa: ANN401  each type has its own
+    def check(self, value: object) -> Any:
         """Return a value as the type has it, or WrongValueError; subclasses define it, here NotImplementedError."""
         raise NotImplementedError
 
@@ -107,7 +107,7 @@ class Word(ValueType):
         """The words."""
         return self.words() if callable(self.words) else self.words
 
-    def check(self, value: object) -> Any:  # noqa: ANN401  the word, or a member of `as_enum`
+    def check(self, value: object) -> Any:
         """Return one of the words, or the member of `as_enum` for it; WrongValueError (DPC104) for another value."""
         if value not in self.allowed:
             raise WrongValueError("DPC104", "one of " + ", ".join(self.allowed))
@@ -126,7 +126,7 @@ class OfType(ValueType):
     words: str
     json_type: str
 
-    def check(self, value: object) -> Any:  # noqa: ANN401  a value of the type
+    def check(self, value: object) -> Any:
         """Return a value of the Python type, bool or str, unchanged; WrongValueError (DPC102) for any other value."""
         if not isinstance(value, self.python_type):
             raise WrongValueError("DPC102", self.words)
@@ -211,7 +211,7 @@ class Key:
     is_short_form: bool = False
 
 
-def key(  # noqa: PLR0913  one for each fact
+def key(
     kind: ValueType,
     meaning: str,
     *,
@@ -219,7 +219,7 @@ def key(  # noqa: PLR0913  one for each fact
     is_required: bool = False,
     advice: str = "",
     is_short_form: bool = False,
-) -> Any:  # noqa: ANN401  as dataclasses.field
+) -> Any:
     """Return a dataclass field that declares a key of a config; without a default the key is required."""
     declared = Key(
         kind=kind,
@@ -257,7 +257,7 @@ def _mapping_schema(keys: Mapping[str, Key]) -> Schema:
     }
 
 
-def exact(low: float | str | Fraction, high: float | str | Fraction, words: str, **more: Any) -> Exact:  # noqa: ANN401  as Exact
+def exact(low: float | str | Fraction, high: float | str | Fraction, words: str, **more: Any) -> Exact:
     """Return the type of exact numbers in a range; ends as text are decimal."""
     return Exact(Fraction(low), Fraction(high), words, **more)
 

@@ -70,7 +70,7 @@ def load(
     return _plan_with_warnings(_loaded(path, key, unit=unit, group_size=group_size))
 
 
-def plan(  # noqa: PLR0913  one for each thing that can vary
+def plan(
     *,
     delta: Number | None = None,
     levels: Mapping[str, object] | None = None,

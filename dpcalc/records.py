@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 __all__ = ["dataclass"]
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass  # noqa: TID251  type checkers see the decorator that ours stands for
+    from dataclasses import dataclass
 else:
 
-    def dataclass(cls: Any = None, /, *, frozen: bool = False, **options: bool) -> Any:  # noqa: ANN401  of any class
+    def dataclass(cls: Any = None, /, *, frozen: bool = False, **options: bool) -> Any:
         """Return a class as `dataclasses.dataclass` makes it; a frozen one without slots gets this module's methods.
 
         Args:
@@ -28,9 +28,9 @@ else:
         if cls is None:
             return lambda each: dataclass(each, frozen=frozen, **options)
         if options.get("slots") or not frozen:
-            return dataclasses.dataclass(cls, frozen=frozen, **options)  # noqa: TID251
+            return dataclasses.dataclass(cls, frozen=frozen, **options)
         has_eq, has_repr = options.pop("eq", True), options.pop("repr", True)
-        dataclasses.dataclass(cls, init=False, repr=False, eq=False, **options)  # noqa: TID251
+        dataclasses.dataclass(cls, init=False, repr=False, eq=False, **options)
         methods = {"__init__": _init, "__setattr__": _setattr, "__delattr__": _delattr}
         methods |= {"__repr__": _repr} if has_repr else {}
         methods |= {"__eq__": _eq} if has_eq else {}
@@ -63,7 +63,7 @@ class _Fields(NamedTuple):
     key: Callable[[Any], tuple[Any, ...]]
 
 
-def _fields(cls: Any) -> _Fields:  # noqa: ANN401  a class with attributes that the decorator has set
+def _fields(cls: Any) -> _Fields:
     """Return the fields of a class by their role, and store them in the class."""
     fields = dataclasses.fields(cls)
     taken = [field for field in fields if field.init]
@@ -83,7 +83,7 @@ def _fields(cls: Any) -> _Fields:  # noqa: ANN401  a class with attributes that 
     return cls._record_fields  # type: ignore[no-any-return]
 
 
-def _init(self: Any, *args: Any, **values: Any) -> None:  # noqa: ANN401  the methods of any class
+def _init(self: Any, *args: Any, **values: Any) -> None:
     """Set all fields and run `__post_init__`; TypeError for missing, unknown or repeated arguments."""
     fields = self._record_fields or _fields(type(self))
     if args:
@@ -120,7 +120,7 @@ def _completed(cls: type, fields: _Fields, given: Mapping[str, Any]) -> dict[str
     return values
 
 
-def _eq(self: Any, other: Any) -> Any:  # noqa: ANN401  likewise
+def _eq(self: Any, other: Any) -> Any:
     """Return True for one class and equal compared fields; NotImplemented for another class."""
     if other.__class__ is not self.__class__:
         return NotImplemented
@@ -128,12 +128,12 @@ def _eq(self: Any, other: Any) -> Any:  # noqa: ANN401  likewise
     return fields.key(self) == fields.key(other)
 
 
-def _hash(self: Any) -> int:  # noqa: ANN401  likewise
+def _hash(self: Any) -> int:
     return hash((self._record_fields or _fields(type(self))).key(self))
 
 
 @recursive_repr()
-def _repr(self: Any) -> str:  # noqa: ANN401  likewise
+def _repr(self: Any) -> str:
     shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
     return f"{type(self).__qualname__}({', '.join(shown)})"
 

@@ -85,7 +85,7 @@ class Accountant:
         target_epsilon: float | None = None,
         unit: str | None = None,
         group_size: int | None = None,
-        **numbers: Any,  # noqa: ANN401  those of `plan`
+        **numbers: Any,
     ) -> None:
         """Start before the first step of a config or of `plan(**numbers)`, with `target_epsilon` as the budget.
 

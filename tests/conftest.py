@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config, items):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Give all tests of a file to one worker: what they share is computed once."""
-    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  pytest-xdist need not be installed
+    from xdist.scheduler import LoadFileScheduling
 
     return LoadFileScheduling(config, log)
 

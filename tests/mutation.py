@@ -28,7 +28,7 @@ _NOT_DRAWN = re.compile(r"Bit|Shift|Mod|FloorDiv|Pow|_Is|RemoveDecorator|Excepti
 
 def _mutations(folders, count, seed):
     """Draw `count` changes of the Python files of `folders`."""
-    from cosmic_ray.commands.init import _all_work_items  # noqa: PLC0415  not among the dependencies
+    from cosmic_ray.commands.init import _all_work_items
 
     paths = sorted(path for folder in folders for path in Path(folder).rglob("*.py"))
     found = [item.mutations[0] for item in _all_work_items(paths, {})]
@@ -79,8 +79,8 @@ def _tests_of(data, mutation, durations):
 
 def _outcome(mutation, tests):
     """Run the tests on the changed file; return (killed, survived or untested; line; change), None without a change."""
-    from cosmic_ray.mutating import use_mutation  # noqa: PLC0415  not among the dependencies
-    from cosmic_ray.plugins import get_operator  # noqa: PLC0415
+    from cosmic_ray.mutating import use_mutation
+    from cosmic_ray.plugins import get_operator
 
     operator = get_operator(mutation.operator_name)(**mutation.operator_args)
     with use_mutation(Path(mutation.module_path), operator, mutation.occurrence) as (before, after):

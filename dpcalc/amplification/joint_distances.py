@@ -238,7 +238,7 @@ class _Search:
 
     def _integrals(self, lengths: _Lengths, strikes: Array, weights: Array) -> Array:
         """Return upper bounds on E (X_p - strike)^+ by cell and mate cell: weighted Black-Scholes prices plus tails."""
-        from scipy.special import ndtr  # noqa: PLC0415  the only use of SciPy on the way to epsilon
+        from scipy.special import ndtr
 
         along, across, distance = lengths
         step = self.points[1] - self.points[0]
@@ -279,7 +279,7 @@ def _ratio_law(distance: Array, points: Array) -> tuple[Array, Array]:
 
 def _normal_masses(points: Array) -> Array:
     """Return the masses that N(0, 1) has between neighbouring points, which ascend along the last axis."""
-    from scipy.special import ndtr  # noqa: PLC0415  as above
+    from scipy.special import ndtr
 
     # Beyond 8.3 deviations Phi is 1: there the masses are differences of upper tails.
     masses: Array = np.where(points[..., :-1] > 0, -np.diff(ndtr(-points)), np.diff(ndtr(points)))

@@ -95,7 +95,7 @@ class Chart(Result):
 
     def _repr_html_(self) -> str:
         """Return the chart as HTML: a picture, if matplotlib is installed, and a table with a column for each line."""
-        from base64 import b64encode  # noqa: PLC0415  few processes need it
+        from base64 import b64encode
 
         # As an image, the picture cannot change the page or run anything, whatever names a config holds.
         try:
@@ -116,7 +116,7 @@ class Chart(Result):
         Args:
             file_format: "svg", "png" or "pdf".
         """
-        from dpcalc.charts.plot import chart_picture  # noqa: PLC0415  matplotlib is optional
+        from dpcalc.charts.plot import chart_picture
 
         return chart_picture(self, file_format)
 

@@ -1,5 +1,4 @@
 """Drawings of a chart: in characters, a mark for each line, or as a picture by matplotlib, loaded only then."""
-# ruff: noqa: PLC0415  matplotlib is an extra, and slow to load
 
 from __future__ import annotations
 

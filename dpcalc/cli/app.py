@@ -165,7 +165,7 @@ def _result(arguments: Sequence[str]) -> CommandResult:
     return _result_by_typer(command, arguments) if answer is None else answer
 
 
-def _result_by_typer(command: Any, arguments: Sequence[str]) -> CommandResult:  # noqa: ANN401  Typer's class of groups is private
+def _result_by_typer(command: Any, arguments: Sequence[str]) -> CommandResult:
     """Run a command by Typer and return its result, empty if Typer itself answered; KeyboardInterrupt if stopped."""
     import typer
 
@@ -194,7 +194,7 @@ def _result_of_code(code: int | None) -> CommandResult:
     return CommandResult(text="", code=FIX_INPUT if code == 1 else int(code or 0))
 
 
-def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  likewise
+def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | None:
     """Return the result of `[COMMAND] --help` and `explain [CODE]` without Typer's parser; None for other arguments."""
     # Typer converts every option with pydantic, whose import takes longer than all else that these two need.
     *words, last = arguments or ("",)
@@ -207,7 +207,7 @@ def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | Non
     return None
 
 
-def _help_page(command: Any, words: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  likewise
+def _help_page(command: Any, words: Sequence[str]) -> CommandResult | None:
     """Return the help page of the command that the words name; None if there is no such command."""
     import typer
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CHECK_EXAMPLE = "Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif"
 
 
-def check(  # noqa: PLR0913  one parameter an option
+def check(
     context: typer.Context,
     configs: options.Configs = None,
     *,
@@ -117,7 +117,7 @@ def _nothing_found(base: str) -> str:
 DIFF_EXAMPLE = "Example: dpcalc diff configs/clinic.yaml --base origin/main"
 
 
-def diff(  # noqa: PLR0913  one parameter an option
+def diff(
     context: typer.Context,
     configs: Annotated[
         list[str] | None, typer.Argument(metavar="OLD NEW", help="Two configs, or with --base any number.")
@@ -200,7 +200,7 @@ def validate(
 LOCK_EXAMPLE = "Example: dpcalc lock configs/*.yaml"
 
 
-def lock(  # noqa: PLR0913  one parameter an option
+def lock(
     context: typer.Context,
     configs: options.Configs = None,
     *,

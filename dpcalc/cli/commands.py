@@ -35,7 +35,7 @@ class HelpfulCommand(TyperCommand):
         """Return the words of the usage line after the command's name: "[OPTIONS]", then its arguments."""
         return [self.options_metavar or "", *map(_usage_word, filter(_is_argument, self.get_params(ctx)))]
 
-    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  click's
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Write arguments and options, in a section for each panel.
 
         Args:
@@ -66,7 +66,7 @@ def _without_conversion(params: list[Any]) -> list[Any]:
     return params
 
 
-def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
+def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:
     """Return texts as typed, after any callback; convert what is no text, or required and missing, as Typer would."""
     is_list = param.multiple or param.nargs != 1
     words = (value or ()) if is_list else (() if value is None else (value,))
@@ -84,7 +84,7 @@ class HelpfulGroup(TyperGroup):
         """Return the group's own parameters; texts, lists of texts and flags are not converted by pydantic."""
         return _without_conversion(super().get_params(ctx))
 
-    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  likewise
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Write options, then the commands with the first paragraphs of their help, in a section for each panel.
 
         Args:
@@ -106,14 +106,14 @@ def _narrow_width() -> int | None:
     return max(columns, _LEAST_WIDTH) if columns < _NARROW else None
 
 
-def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
+def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:
     """Write (name, text) rows in two columns, or each text below its name on a narrow page; no hyphen ends a line."""
     col_max = 30 if formatter.width >= _NARROW - 2 else 2  # on a narrow terminal texts stand below their names
     formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], col_max=col_max)
     formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
 
 
-def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: ANN401  click's classes move between versions
+def _write_parameters(params: Iterable[Any], formatter: Any) -> None:
     """Write names and help of parameters that are not hidden in a section for each panel, arguments first."""
     shown = [param for param in params if not getattr(param, "hidden", False)]
     rows = [
@@ -123,13 +123,13 @@ def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: A
     _write_sections(formatter, rows)
 
 
-def _panel(item: Any, usual: str) -> str:  # noqa: ANN401  likewise
+def _panel(item: Any, usual: str) -> str:
     """Return the title of the help section that a command or parameter declares; `usual` if it declares none."""
     declared = getattr(item, "rich_help_panel", None)
     return declared if isinstance(declared, str) else usual
 
 
-def _write_sections(formatter: Any, rows: Iterable[tuple[str, str, str]]) -> None:  # noqa: ANN401  likewise
+def _write_sections(formatter: Any, rows: Iterable[tuple[str, str, str]]) -> None:
     """Write (section, name, text) rows, a section after the other in the order of their first rows."""
     sections: dict[str, list[tuple[str, str]]] = {}
     for section, name, text in rows:
@@ -139,17 +139,17 @@ def _write_sections(formatter: Any, rows: Iterable[tuple[str, str, str]]) -> Non
             _write_rows(formatter, rows_of_section)
 
 
-def _is_argument(param: Any) -> bool:  # noqa: ANN401  likewise
+def _is_argument(param: Any) -> bool:
     return bool(param.param_type_name == "argument")
 
 
-def _usage_word(argument: Any) -> str:  # noqa: ANN401  likewise
+def _usage_word(argument: Any) -> str:
     """Return an argument as the usage line shows it: optional ones in brackets, repeated ones with dots."""
     name = argument.metavar or argument.name.upper()
     return f"{name if argument.required else f'[{name}]'}{'' if argument.nargs == 1 else '...'}"
 
 
-def _name_column(param: Any) -> str:  # noqa: ANN401  likewise
+def _name_column(param: Any) -> str:
     """Return the left help column of a parameter: its spellings, and its METAVAR unless it is a flag."""
     metavar = param.metavar or param.name.upper()
     if _is_argument(param):
@@ -158,13 +158,13 @@ def _name_column(param: Any) -> str:  # noqa: ANN401  likewise
     return spellings if param.is_flag else f"{spellings} {metavar}"
 
 
-def _text_column(param: Any) -> str:  # noqa: ANN401  likewise
+def _text_column(param: Any) -> str:
     """Return the right help column of a parameter: its help, "[default: ...]" if it has one, and "[required]"."""
     default = _default_column(param)
     return f"{param.help or ''}{default and f'  [default: {default}]'}{'  [required]' if param.required else ''}"
 
 
-def _default_column(param: Any) -> str:  # noqa: ANN401  likewise
+def _default_column(param: Any) -> str:
     """Return the description of a default, or else its value; "" for no default, a flag's or a computed one."""
     if param.show_default is not True:
         return param.show_default or ""
@@ -249,7 +249,7 @@ def _add_command(commands: typer.Typer, name: str) -> None:
     add(with_shared(function, names=shared) if shared else function)
 
 
-def _print_version(is_given: bool) -> None:  # noqa: FBT001  Typer calls it so
+def _print_version(is_given: bool) -> None:
     """Print the version and raise typer.Exit, if the option is given."""
     if is_given:
         typer.echo(f"dpcalc {__version__}")

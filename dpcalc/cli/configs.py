@@ -100,7 +100,7 @@ def schema(
 IMPORT_EXAMPLE = "Example: dpcalc import accountant.json --delta 1e-5 --output dpcalc.yaml"
 
 
-def import_(  # noqa: PLR0913  one parameter an option
+def import_(
     file: Annotated[
         str,
         typer.Argument(
@@ -213,7 +213,7 @@ DEFAULT = "counts.json"
 STDOUT = "-"
 
 
-def scan(  # noqa: PLR0913  one parameter an option
+def scan(
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="A folder, or a CSV or JSONL file with a row for each record.")
     ],

@@ -68,7 +68,7 @@ def _methods(incomplete: str) -> list[str]:
     return options.one_of(METHODS)(incomplete)
 
 
-def curve(  # noqa: PLR0913  one parameter an option
+def curve(
     context: typer.Context,
     kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(Curve)}.")],
     configs: Annotated[
@@ -180,7 +180,7 @@ class Executor(StrEnum):
     DASK = "dask"
 
 
-def sweep(  # noqa: PLR0913  one parameter an option
+def sweep(
     context: typer.Context,
     *,
     over: Annotated[
@@ -335,7 +335,7 @@ STDIN = "-"
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A config file; - is standard input.")]
 
 
-def audit(  # noqa: PLR0913  one parameter an option
+def audit(
     context: typer.Context,
     config: Config,
     scores: Annotated[

@@ -72,7 +72,7 @@ class Report:
 
     def _refuse_links(self, path: Path) -> None:
         """Raise InputError for a link or a path that leaves its repository; outside git only for a link to a file."""
-        root = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
+        root = git_root(Path(os.path.abspath(path)).parent)
         if root is None:
             # /dev/stdout is such a link: where standard output is a file, the link itself would be replaced.
             if path.is_symlink() and not is_device(str(path)):
@@ -201,7 +201,7 @@ def _printed_text(report: Report, view: GateView) -> str:
 def _path_from_top(path: str) -> str:
     """Return a path relative to the top of the current git repository; unchanged if it is outside."""
     root = git_root(Path.cwd())
-    place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
+    place = Path(os.path.abspath(path))
     return place.relative_to(root).as_posix() if root is not None and place.is_relative_to(root) else path
 
 

@@ -24,7 +24,7 @@ CHECK_EXAMPLE = "Example: dpcalc ledger check clinics.ledger.yaml --base origin/
 Ledger = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger, a YAML file.")]
 
 
-def add(  # noqa: PLR0913  one parameter an option
+def add(
     ledger: Ledger,
     config: Annotated[str, typer.Argument(metavar="CONFIG", help="The config of the run; - is standard input.")],
     *,
@@ -80,7 +80,7 @@ def show(ledger: Ledger, *, as_json: options.Json = False) -> CommandResult:
     return CommandResult(text=text, asides=remarks(evaluated.loaded.diagnostics))
 
 
-def check(  # noqa: PLR0913  one parameter an option
+def check(
     ledger: Ledger,
     *,
     base: Annotated[
@@ -143,7 +143,7 @@ def _promise_notes(run: Plan, ledger: Plan) -> Iterator[str]:
         yield f"note: the ledger states {visible(ours)}; the config of the run states {visible(theirs)}"
 
 
-def _budget_remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:  # noqa: FBT001  what happened, not what to do
+def _budget_remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:
     """Return a remark if nothing was written or the ledger now exceeds its budget; () otherwise."""
     if fits:
         return ("note: nothing was written: --dry-run",) if dry_run else ()

@@ -84,7 +84,7 @@ def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], 
     return offered
 
 
-def _keys(section: Any, definitions: Any, prefix: str) -> Iterator[str]:  # noqa: ANN401  a part of a JSON Schema
+def _keys(section: Any, definitions: Any, prefix: str) -> Iterator[str]:
     """Yield the dotted keys that take a value in a section of the JSON Schema, each with `prefix` before it.
 
     Items of a list have the key "[0]".

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PATE_EXAMPLE = "Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2"
 
 
-def pate(  # noqa: PLR0913  one parameter an option
+def pate(
     votes: Annotated[
         str | None,
         typer.Argument(

@@ -154,7 +154,7 @@ class SolveRequest:
 def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
     """Return the command function of `solve-<name>`, without the options in `leave_out`."""
 
-    def _command(  # noqa: PLR0913  one parameter an option
+    def _command(
         context: typer.Context,
         *,
         target: TargetEpsilon = None,

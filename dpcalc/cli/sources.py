@@ -90,7 +90,7 @@ def with_shared(
     shared = [each for name, each in SHARED.items() if name in names and name not in own]
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
-    def run(context: typer.Context, **values: Any) -> CommandResult:  # noqa: ANN401  as Typer parsed them
+    def run(context: typer.Context, **values: Any) -> CommandResult:
         """Store the shared options in the context as a ConfigRequest, then run the command within their time limit."""
         given = {each.name: values.pop(each.name) for each in shared}
         context.meta[_REQUEST] = _request(given)

@@ -172,7 +172,7 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
     """Return the distribution of the number of tuning runs; None without tuning."""
     if tuning is None:
         return None
-    from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial  # noqa: PLC0415  it loads numpy
+    from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial
 
     mean = float(tuning.mean)
     if tuning.distribution == "poisson":
@@ -247,9 +247,9 @@ def _mechanism_refusal(phase: Phase, plan: Plan) -> str:
     """
     if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
         return ""
-    from dpcalc.amplification.phase import randomized_response_refusal  # noqa: PLC0415  it loads numpy
-    from dpcalc.amplification.schedule import ensemble_refusal  # noqa: PLC0415  likewise
-    from dpcalc.mechanisms.pate import PateMechanism  # noqa: PLC0415  likewise
+    from dpcalc.amplification.phase import randomized_response_refusal
+    from dpcalc.amplification.schedule import ensemble_refusal
+    from dpcalc.mechanisms.pate import PateMechanism
 
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_refusal(phase.mechanism, phase.hierarchy)
@@ -266,7 +266,7 @@ def _refuse_epochs_of_any_order(run: RunSections, hierarchy: Hierarchy) -> None:
 
 def _refuse_uncovered_correlation(phase: Phase, run: RunSections) -> None:
     """Raise ConfigError if no theorem covers correlated noise with these draws, or the strategy with these steps."""
-    from dpcalc.amplification.correlated import correlated_fault, length_fault  # noqa: PLC0415  it loads numpy
+    from dpcalc.amplification.correlated import correlated_fault, length_fault
 
     fault = correlated_fault(phase.mechanism, phase.hierarchy, phase.steps)
     fault = fault or length_fault(phase.mechanism, phase.steps)
@@ -287,7 +287,7 @@ def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
         level = phase.hierarchy.level(plan.unit)
         if not isinstance(level.scheme, Shuffle):
             continue
-        from dpcalc.planner.vary import refusal as refusal_of_passes  # noqa: PLC0415  it loads numpy
+        from dpcalc.planner.vary import refusal as refusal_of_passes
 
         why = refusal_of_passes(replace(plan, phases=(phase,)))
         draw = entry(run.node("sampling"), level.name)

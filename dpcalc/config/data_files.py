@@ -340,7 +340,7 @@ def _votes_name(node: Node, files: Files) -> str:
 
 def _strategy(node: Node, files: Files) -> object:
     """Return the Strategy that a `strategy` value states, by `strategies.strategy`, which is imported on first use."""
-    from dpcalc.config.strategies import strategy  # noqa: PLC0415  few configs have one
+    from dpcalc.config.strategies import strategy
 
     return strategy(node, files)
 

@@ -220,7 +220,7 @@ def relative_name(path: Path, current: Path) -> str:
         current: the directory, absolute.
     """
     relative = os.path.relpath(path, current)
-    return relative if relative.startswith(os.pardir) else os.path.join(os.curdir, relative)  # noqa: PTH118  keeps ./
+    return relative if relative.startswith(os.pardir) else os.path.join(os.curdir, relative)
 
 
 # File name patterns: `*` stays within a directory, `**` stands for any number of directories.

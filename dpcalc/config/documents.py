@@ -111,7 +111,7 @@ def parse_toml(source: Source) -> dict[str, object]:
     """
     if any(line.count(".") > MAX_DOTS for line in source.lines):
         raise Refusal("DPC111", f"has a line with more than {MAX_DOTS} points", "refer to a smaller file")
-    import tomllib  # noqa: PLC0415  only for those who have some
+    import tomllib
 
     return tomllib.loads(source.text, parse_float=Number)
 

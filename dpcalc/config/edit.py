@@ -288,7 +288,7 @@ def _number_changes(source: Source, rewrite: Rewrite) -> list[_NumberChange]:
     return [change for run, old, new in pairs for change in _SECTIONS[rewrite.section](run, old, new)]
 
 
-class _Refusal(Exception):  # noqa: N818  the sentence becomes part of an InputError
+class _Refusal(Exception):
     """Reason not to put a value into a text; it becomes part of an InputError."""
 
 

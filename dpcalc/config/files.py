@@ -18,7 +18,7 @@ DATA_SUFFIXES = (".csv", ".tsv", ".npy")  # of data files, which references cann
 MAX_NAME = 300  # characters of a referenced file name
 
 
-class Refusal(Exception):  # noqa: N818  never leaves this layer: the place of the reference makes it an error
+class Refusal(Exception):
     """Reason not to follow a reference; the place that holds the reference makes it a diagnostic.
 
     Attributes:
@@ -172,7 +172,7 @@ def leaves_repository(path: str) -> bool:
     """
     root = git_root(Path(_absolute(path)).parent)
     # Links before `..`, as the system does: the place that `link/../x` names is above the link's target.
-    return root is not None and not _real(Path(os.path.join(os.getcwd(), path))).is_relative_to(_real(root))  # noqa: PTH109, PTH118
+    return root is not None and not _real(Path(os.path.join(os.getcwd(), path))).is_relative_to(_real(root))
 
 
 def _refusal(cause: ConfigError) -> Refusal:
@@ -183,7 +183,7 @@ def _refusal(cause: ConfigError) -> Refusal:
 
 def _absolute(path: str) -> str:
     """Return a path from the root, links not followed; impossible names are left for reading to refuse."""
-    return os.path.normpath(os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118  keeps names that Path refuses
+    return os.path.normpath(os.path.join(os.getcwd(), path))
 
 
 def _real(path: Path) -> Path:

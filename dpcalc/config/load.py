@@ -218,8 +218,8 @@ def satisfies(version: str, requirement: str) -> bool | None:
     """
     if not re.fullmatch(REQUIREMENT, requirement):
         return None
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  few configs state `requires`
-    from packaging.version import Version  # noqa: PLC0415  likewise
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import Version
 
     try:
         return SpecifierSet(requirement).contains(Version(version).base_version)
@@ -306,7 +306,7 @@ def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERR
     return tuple(_load(source, key, replace(overrides, flags=flags), files) for flags in flags_by_unit)
 
 
-def load_text(  # noqa: PLR0913  one for each thing that can vary
+def load_text(
     text: str,
     *,
     path: str,

@@ -235,7 +235,7 @@ def nearest(word: str, choices: tuple[str, ...]) -> str:
         word: the misspelt word; its first 64 characters count.
         choices: correct words; the first MAX_COMPARED are compared.
     """
-    import difflib  # noqa: PLC0415 - only needed once something is wrong
+    import difflib
 
     matches = difflib.get_close_matches(word[:64], choices[:MAX_COMPARED], n=1, cutoff=0.6)
     return matches[0] if matches else ""

@@ -99,7 +99,7 @@ def _is_explained(missing: str, extra: Collection[str], section: Section) -> boo
     return any(name in AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
 
 
-def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
+def _read_value(kind: ValueType, node: Node, name: str) -> Any:
     """Return a node as its type reads it: as it is, a tuple, an AtMost or a scalar's value; ConfigError if wrong."""
     if isinstance(kind, Structure):
         return node
@@ -110,7 +110,7 @@ def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401 
     return _read_scalar(kind, node, name)
 
 
-def _read_scalar(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
+def _read_scalar(kind: ValueType, node: Node, name: str) -> Any:
     """Return the value that `kind` makes of a scalar; ConfigError if it refuses it, or another node than a scalar."""
     value = scalars.value(node) if isinstance(node, Scalar) else node
     if getattr(kind, "quotients", False) and isinstance(value, str):

@@ -32,7 +32,7 @@ def strategy(node: Node, files: Files) -> "Strategy":
         node: the value of `mechanism.strategy`.
         files: reader of data files.
     """
-    from dpcalc.mechanisms.matrix_factorization import STRATEGIES, Identity, PrefixSum, Tree  # noqa: PLC0415  numpy
+    from dpcalc.mechanisms.matrix_factorization import STRATEGIES, Identity, PrefixSum, Tree
 
     words: dict[str, type[Strategy]] = {"identity": Identity, "prefix-sum": PrefixSum, "tree": Tree}
     if isinstance(node, Scalar) and node.text in words:
@@ -52,7 +52,7 @@ def strategy(node: Node, files: Files) -> "Strategy":
 
 def _toeplitz(node: Node) -> "Strategy":
     """Return a Toeplitz strategy; ConfigError unless it has 1 to MAX_COEFFICIENTS valid coefficients."""
-    from dpcalc.mechanisms.matrix_factorization import MAX_COEFFICIENTS, Toeplitz  # noqa: PLC0415  it loads numpy
+    from dpcalc.mechanisms.matrix_factorization import MAX_COEFFICIENTS, Toeplitz
 
     if not isinstance(node, Items):
         raise ConfigError([wrong_type_error(node, "a list of coefficients such as [1, 0.5, 0.25]")])
@@ -79,7 +79,7 @@ def _coefficient(node: Node) -> float:
 
 def _banded(node: Node) -> "Strategy":
     """Return the banded square root of `{bands: number}`; ConfigError unless it has 1 to MAX_BANDS bands."""
-    from dpcalc.mechanisms.matrix_factorization import MAX_BANDS, BandedSquareRoot  # noqa: PLC0415  it loads numpy
+    from dpcalc.mechanisms.matrix_factorization import MAX_BANDS, BandedSquareRoot
 
     bands = _single_count(node, "bands")
     if bands > MAX_BANDS:
@@ -111,7 +111,7 @@ def _single_count(node: Node, key: str) -> int:
 
 def _matrix(node: Section, files: Files) -> "Strategy":
     """Return the strategy in a matrix file; ConfigError if its entries, or the `sha256` stated of them, are wrong."""
-    from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
+    from dpcalc.mechanisms.matrix_factorization import Matrix
 
     name = file_name(node, "NumPy or CSV", others=("sha256",))
     with errors_at(name):
@@ -133,7 +133,7 @@ def _refuse_other_digest(stated: Node | None, digest: str, name: str) -> None:
 
 def _entries(name: str, files: Files) -> "Array":
     """Return the square matrix in a .npy or .csv file, entries unchecked; Refusal for another file or shape."""
-    from dpcalc.mechanisms.strategies import MAX_SIDE  # noqa: PLC0415  it loads numpy
+    from dpcalc.mechanisms.strategies import MAX_SIDE
 
     place = files.locate(name, "") if name.lower().endswith((".npy", ".csv")) else ""
     if place.lower().endswith(".npy"):
@@ -145,7 +145,7 @@ def _entries(name: str, files: Files) -> "Array":
 
 def _npy_entries(content: bytes) -> "Array":
     """Return the square matrix in .npy bytes, without unpickling; Refusal if damaged or not of numbers."""
-    import numpy as np  # noqa: PLC0415  only configs with a strategy need it
+    import numpy as np
 
     stream = io.BytesIO(content)
     shape, is_by_columns, dtype = _npy_header(stream)
@@ -161,7 +161,7 @@ def _npy_entries(content: bytes) -> "Array":
 
 def _npy_header(stream: io.BytesIO) -> tuple[Any, bool, Any]:
     """Return (shape, whether it is stored by columns, dtype) of a .npy stream; Refusal if not of real numbers."""
-    from numpy.lib import format as npy  # noqa: PLC0415  only configs with a strategy need it
+    from numpy.lib import format as npy
 
     try:
         read: Any = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
@@ -177,7 +177,7 @@ def _npy_header(stream: io.BytesIO) -> tuple[Any, bool, Any]:
 
 def _side(shape: tuple[object, ...]) -> int:
     """Return the side of a square array shape; Refusal for any other shape or above MAX_SIDE."""
-    from dpcalc.mechanisms.strategies import MAX_SIDE  # noqa: PLC0415  it loads numpy
+    from dpcalc.mechanisms.strategies import MAX_SIDE
 
     if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
         raise Refusal("DPC110", f"is not square: its shape is {shape}"[:80], _FILE_HINT)
@@ -189,7 +189,7 @@ def _side(shape: tuple[object, ...]) -> int:
 
 def _csv_entries(content: bytes) -> "Array":
     """Return the square matrix in a CSV file without a header; Refusal for another shape, text or cell."""
-    import numpy as np  # noqa: PLC0415  only configs with a strategy need it
+    import numpy as np
 
     rows = _csv_rows(content)
     side = _side((len(rows), len(rows[0]) if rows else 0))
@@ -224,7 +224,7 @@ def _cell_number(cell: str, row: int, column: int) -> float:
 
 def _refuse_wrong_entries(entries: "Array") -> None:
     """Raise Refusal for an entry that is not finite, too large or above the diagonal, or a diagonal one that is 0."""
-    import numpy as np  # noqa: PLC0415  only configs with a strategy need it
+    import numpy as np
 
     # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.
     _refuse_entry(~np.isfinite(entries), "is not finite", "a strategy holds finite numbers")

@@ -224,7 +224,7 @@ def compute_answer(request: Request) -> Answer:
         NoSolution: no value fits.
         ConvergenceError: there is no certified answer.
     """
-    from dpcalc.planner import evaluate  # noqa: PLC0415  only the workers need it
+    from dpcalc.planner import evaluate
 
     if isinstance(request, Plan):
         return evaluate.guarantee(request, method="auto")
@@ -235,8 +235,8 @@ def compute_answer(request: Request) -> Answer:
 
 def _fitting_value(request: Fit) -> float | int:
     """Return the most steps that fit a limit, or the smallest noise that fits one lowered by 0.01 %."""
-    from dpcalc.planner.search import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
-    from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise
+    from dpcalc.planner.search import EpsilonGoal
+    from dpcalc.planner.solve import solve
 
     # A noise multiplier is printed with few digits; steps are whole numbers and need no margin.
     target = request.limit * (1 - CLOSE) if request.quantity == "sigma" else request.limit

@@ -493,7 +493,7 @@ def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | N
 def _refuse_inner_repository(path: str, revision: Revision) -> None:
     """Raise InputError if the nearest git repository around a file is not that of the revision."""
     # Only the inner repository, for example a submodule, knows earlier versions of that file.
-    nearest = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
+    nearest = git_root(Path(os.path.abspath(path)).parent)
     if nearest is not None and nearest.resolve() != revision.root.resolve():
         place = visible(revision.path_from_top(str(nearest)))
         expectation = f"expected a file of this repository, got one of another repository in it ({place})"

@@ -70,7 +70,7 @@ class Lock:
 
     def relative_path(self, path: str) -> str:
         """Return the path of a file relative to the directory of the lock."""
-        return Path(os.path.relpath(os.path.abspath(path), Path(self.path).parent)).as_posix()  # noqa: PTH100
+        return Path(os.path.relpath(os.path.abspath(path), Path(self.path).parent)).as_posix()
 
     def sources(self, loaded: Loaded) -> dict[str, str]:
         """Return {dotted key: "FILE:KEY"} for values that references lead to, sorted; files relative to the lock."""
@@ -98,7 +98,7 @@ class Lock:
         """Raise InputError for the first path outside the lock's repository: messages would show its lines."""
         inside = config_folder(self.path)
         for path in paths:
-            if not inside.holds(Path(os.path.abspath(path))):  # noqa: PTH100  links stay
+            if not inside.holds(Path(os.path.abspath(path))):
                 expected = f"expected entries of files below {visible(str(inside.root))}, got {visible(path)}"
                 raise InputError(f"{visible(self.path)}: {expected}; name the configs, or take the entry out")
 

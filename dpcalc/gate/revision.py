@@ -69,7 +69,7 @@ class Revision:
 
     def path_from_top(self, path: str) -> str:
         """Return the path of a file of the working tree relative to the repository's top."""
-        return Path(os.path.relpath(os.path.abspath(path), self.root)).as_posix()  # noqa: PTH100  links stay
+        return Path(os.path.relpath(os.path.abspath(path), self.root)).as_posix()
 
     @cached_property
     def old_names(self) -> dict[str, str]:

@@ -34,7 +34,7 @@ _LENGTH = struct.Struct(">Q")
 class Function(Protocol):
     """A pure function of one argument that can be imported by its name."""
 
-    def __call__(self, task: Any, /) -> object:  # noqa: ANN401  the caller of the workers knows its own types
+    def __call__(self, task: Any, /) -> object:
         """Return the answer to a task."""
 
 
@@ -103,7 +103,7 @@ def limit_memory(memory: int) -> None:
     limit is relative.
     """
     with suppress(ImportError, OSError, ValueError):  # Windows has no such limit, macOS does not enforce it
-        import resource  # noqa: PLC0415  see above
+        import resource
 
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         _, hard = resource.getrlimit(resource.RLIMIT_AS)

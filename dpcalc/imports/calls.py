@@ -103,7 +103,7 @@ def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
     )
 
 
-def _entry_part(entry: Any, index: int) -> Part:  # noqa: ANN401  of a pickle or JSON
+def _entry_part(entry: Any, index: int) -> Part:
     """Return history[index], a noise multiplier, rate and steps, as Poisson draws; InputError if malformed."""
     if not isinstance(entry, (list, tuple)) or len(entry) != 3:
         raise InputError(f"history[{index}]: expected noise multiplier, rate and steps, got {shown(entry)}")
@@ -311,7 +311,7 @@ def _noise_multiplier(given: Mapping[str, Any], name: str) -> Fraction:
     return finite_number(_required(given, "noise_multiplier", name), "noise_multiplier")
 
 
-def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:  # noqa: ANN401  a value of the file
+def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:
     """Return an argument of a call; InputError, with the way to give it, if it is missing, None or code."""
     value = given.get(argument)
     if value is not None and not isinstance(value, (Expression, Call)):

@@ -343,12 +343,12 @@ def _mechanism(name: str, fields: dict[str, Any]) -> str:
     return f"{{{_MECHANISMS[name](fields)}}}"
 
 
-def _noise_key(value: Any) -> str:  # noqa: ANN401  a value of the file
+def _noise_key(value: Any) -> str:
     """Return "noise_multiplier: X", X rounded down to a decimal; InputError for no number >= 0."""
     return f"noise_multiplier: {decimal_down(finite_number(value, 'noise multiplier'))}"
 
 
-def _inverse_noise_key(value: Any) -> str:  # noqa: ANN401  a value of the file
+def _inverse_noise_key(value: Any) -> str:
     """Return "noise_multiplier: X" for noise with the parameter 1 / X, rounded down; InputError for one below 1e-9."""
     return f"noise_multiplier: {decimal_down(1 / _positive(value, 'parameter of the noise'))}"
 
@@ -430,7 +430,7 @@ def _tuning(fields: dict[str, Any]) -> str:
     return f"{{mean: {mean}, distribution: {_tuning_law(fields['shape'])}}}"
 
 
-def _tuning_law(shape: Any) -> str:  # noqa: ANN401  a value of the file
+def _tuning_law(shape: Any) -> str:
     """Return the distribution of the number of repetitions that a shape stands for; InputError if invalid."""
     if shape == math.inf:
         return "poisson"
@@ -440,12 +440,12 @@ def _tuning_law(shape: Any) -> str:  # noqa: ANN401  a value of the file
     return names.get(number) or f"negative-binomial, shape: {number_text(number)}"
 
 
-def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
+def _positive(value: Any, where: str) -> Fraction:
     """Return a finite number >= 1e-9, the smallest that noise may be; InputError for any other."""
     return finite_number(value, where, low=1e-9)
 
 
-def _inner_event(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the file
+def _inner_event(value: Any, name: str) -> Call:
     """Return `value` if it is a call, as events are; InputError, with the outer event's name, for anything else."""
     if not isinstance(value, Call):
         raise InputError(f"{name}: expected an event in it, got {shown(value)}")

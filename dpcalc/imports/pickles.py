@@ -61,7 +61,7 @@ class _Mark:
 _MARK = _Mark()
 
 
-def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle holds
+def checkpoint_value(stream: BinaryIO) -> Any:
     """Return the plain data in a torch checkpoint without running its code; InputError if it is refused.
 
     Args:
@@ -106,7 +106,7 @@ def _directory_size(tail: bytes) -> int:
     return int(struct.unpack_from("<Q", tail, at_64 + 40)[0]) if 0 <= at_64 <= len(tail) - 48 else _MAX_DIRECTORY + 1
 
 
-def pickle_value(data: bytes) -> Any:  # noqa: ANN401  what the pickle holds
+def pickle_value(data: bytes) -> Any:
     """Return the plain data in a pickle without running its code; InputError if it is refused or malformed.
 
     Args:
@@ -138,7 +138,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
         self.steps = 0
 
-    def step(self, name: str, argument: Any) -> None:  # noqa: ANN401  as pickletools decodes it
+    def step(self, name: str, argument: Any) -> None:
         """Perform one opcode of a pickle; InputError if plain data does not need it or there are too many.
 
         Args:
@@ -212,14 +212,14 @@ class _Machine:
         self.stack[-1].extend(items)
 
 
-def _set_plain_key(entries: dict[Any, Any], key: Any, value: Any) -> None:  # noqa: ANN401  of a pickle
+def _set_plain_key(entries: dict[Any, Any], key: Any, value: Any) -> None:
     """Set an entry in place if its key is a text, number or bytes; drop it otherwise."""
     # Other keys belong to tensors and optimizers, which are skipped; a state has texts for keys.
     if isinstance(key, (str, int, float, bytes)):
         entries[key] = value
 
 
-def _ordered_dict(arguments: Any) -> dict[Any, Any]:  # noqa: ANN401  of a pickle
+def _ordered_dict(arguments: Any) -> dict[Any, Any]:
     """Return the dict that OrderedDict(*arguments) would hold, with plain keys only; {} without arguments."""
     entries: dict[Any, Any] = {}
     for key, value in arguments[0] if arguments else ():
@@ -227,7 +227,7 @@ def _ordered_dict(arguments: Any) -> dict[Any, Any]:  # noqa: ANN401  of a pickl
     return entries
 
 
-def _result_without_call(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
+def _result_without_call(name: str, arguments: Any) -> Any:
     """Return the dict, bytes or number that a call in a pickle would give, else an Opaque; nothing is run."""
     match name.rpartition(".")[2], arguments:
         case "OrderedDict", _:

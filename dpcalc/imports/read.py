@@ -116,7 +116,7 @@ def _only_call(tree: ast.Module) -> ast.Call:
     return calls[0]
 
 
-def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
+def _value_run(value: Any, terms: Terms) -> ImportedRun:
     """Return the run of a call, event, state or bare history; InputError for other values or terms without a place."""
     match value:
         case Call(name=name) if name in CALLS:

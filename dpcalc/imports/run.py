@@ -60,7 +60,7 @@ class Call:
 # A value is None, a bool, a str, a Fraction, an infinite float, a list, a dict with str keys, an Expression or a Call.
 
 
-def json_value(text: str) -> Any:  # noqa: ANN401  a value
+def json_value(text: str) -> Any:
     """Return the value of JSON text as `plain_value` does; NoJsonError for other text, InputError if NaN or too deep.
 
     Raises:
@@ -77,7 +77,7 @@ def json_value(text: str) -> Any:  # noqa: ANN401  a value
         raise NoJsonError(f"expected JSON, got something else: {error}") from None
 
 
-def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
+def plain_value(value: object, depth: int = 0) -> Any:
     """Return a value with exact numbers, and with a Call for a dict that names a class; InputError if NaN or too deep.
 
     Args:
@@ -168,7 +168,7 @@ def called_name(node: ast.Call) -> str:
     return name.removeprefix("_").removesuffix("NamedTupleWrapper")
 
 
-def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911  a value, of as many kinds
+def literal_value(node: ast.expr, depth: int = 0) -> Any:
     """Return the value of literals, arithmetic and calls, an Expression for other code; InputError if NaN or too deep.
 
     Args:
@@ -201,7 +201,7 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
             return _expression(node)
 
 
-def _dict_value(node: ast.Dict, depth: int) -> Any:  # noqa: ANN401  a value
+def _dict_value(node: ast.Dict, depth: int) -> Any:
     """Return a dict with text keys, or the Call of a class that it names; an Expression if a key is no constant."""
     keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
     if len(keys) < len(node.keys):
@@ -210,7 +210,7 @@ def _dict_value(node: ast.Dict, depth: int) -> Any:  # noqa: ANN401  a value
     return call_if_class_named(dict(zip(keys, values, strict=True)))
 
 
-def call_if_class_named(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
+def call_if_class_named(entries: dict[str, Any]) -> Any:
     """Return a dict with a text "class_name" as the Call of that class; any other dict unchanged."""
     name = entries.get("class_name")
     if not isinstance(name, str):
@@ -218,7 +218,7 @@ def call_if_class_named(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a valu
     return Call(name, (), {key: each for key, each in entries.items() if key not in {"class_name", "module_name"}})
 
 
-def _call_value(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
+def _call_value(node: ast.Call, depth: int) -> Any:
     """Return the value of OrderedDict(x), float(x) or int(x), and any other call as a Call; nothing is run."""
     arguments, name = tuple(literal_value(each, depth) for each in node.args), called_name(node)
     if name == ORDERED and len(arguments) == 1:
@@ -236,7 +236,7 @@ def _named_call(call: Call) -> Call:
     return replace(call, name=event.name, keywords=event.keywords) if isinstance(event, Call) else call
 
 
-def _dict_of_pairs(items: Any) -> Any:  # noqa: ANN401  values
+def _dict_of_pairs(items: Any) -> Any:
     """Return a list of [key, value] lists as a dict with text keys; anything else, such as a dict, unchanged."""
     is_list = isinstance(items, list) and all(isinstance(each, list) and len(each) == 2 for each in items)
     return {str(key): value for key, value in items} if is_list else items
@@ -248,12 +248,12 @@ def _converted(type_name: str, number: Fraction | float) -> Fraction | float:
     return Fraction(int(number)) if is_cut else number
 
 
-def _negated(node: ast.UnaryOp, operand: Any) -> Any:  # noqa: ANN401  values
+def _negated(node: ast.UnaryOp, operand: Any) -> Any:
     """Return minus the operand of `node` if it is a number; an Expression of `node` otherwise."""
     return -operand if isinstance(operand, (Fraction, float)) else _expression(node)
 
 
-def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401  values
+def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:
     """Return + - * / or a power of two Fractions, an Expression for anything else; InputError if it is too large."""
     if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
         return _expression(node)
@@ -266,7 +266,7 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401 
     return number_value(operation(left, right))
 
 
-def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa: ANN401  a value
+def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:
     """Return a power, exact for whole exponents up to 64, else by floats of a base > 0; an Expression if undefined."""
     try:
         # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
@@ -392,7 +392,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 # Numbers of a file, checked where they are read so that messages name what the file calls them.
 
 
-def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.inf) -> Fraction:  # noqa: ANN401
+def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.inf) -> Fraction:
     """Return `value` if it is a Fraction in [low, high]; InputError, which names `where`, for anything else.
 
     Args:
@@ -410,7 +410,7 @@ def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.
     return value
 
 
-def whole_number(value: Any, where: str, *, low: int = 1) -> int:  # noqa: ANN401  a value of the file
+def whole_number(value: Any, where: str, *, low: int = 1) -> int:
     """Return `value` as an int if it is a whole Fraction >= low; InputError naming `where` for anything else.
 
     Args:
@@ -426,7 +426,7 @@ def whole_number(value: Any, where: str, *, low: int = 1) -> int:  # noqa: ANN40
     return int(value)
 
 
-def shown(value: Any) -> str:  # noqa: ANN401  a value
+def shown(value: Any) -> str:
     """Return a value as a message shows it: numbers exactly, code marked as not run, other values cut."""
     match value:
         case Fraction():
@@ -458,7 +458,7 @@ def decimal_down(number: Fraction) -> str:
     return decimal_text(number) or repr(math.nextafter(float(number), 0.0))
 
 
-def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
+def rate_of(value: Any, where: str) -> Fraction:
     """Return a rate in (0, 1], as 1/n if a long decimal stands for 1/n; InputError for other values.
 
     Args:

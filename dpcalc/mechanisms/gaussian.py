@@ -30,7 +30,7 @@ class OtherSum:
     noise_multiplier: float = key(POSITIVE_NOISE, "", advice=NOISE_ADVICE)
 
 
-def also_key() -> Any:  # noqa: ANN401  as dpcalc.keys.key
+def also_key() -> Any:
     """Return the config key `also`, which lists further sums on the same sample: at most 100, none by default."""
     return key(
         ListOf(OtherSum, 0, _MAX_SUMS, f"at most {_MAX_SUMS} sums", _SUMS_FORM),

@@ -71,7 +71,7 @@ class Mechanism(ABC):
         return ""
 
     @classmethod
-    def of(cls, **parameters: Any) -> "Mechanism":  # noqa: ANN401  each class has its own
+    def of(cls, **parameters: Any) -> "Mechanism":
         """Return the mechanism with the values of a config."""
         return cls(**parameters)
 

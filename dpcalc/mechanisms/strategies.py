@@ -467,7 +467,7 @@ def _inverse_series(c: Array, steps: int) -> Array:
 
 def matrix_error(strategy: Array) -> tuple[float, float] | None:
     """Return the (RMS, largest) deviation of prefix sums, times C's largest column norm; None if not finite."""
-    from scipy.linalg import solve_triangular  # noqa: PLC0415  costs 0.3 s, and only `-v` needs it
+    from scipy.linalg import solve_triangular
 
     sums = np.triu(np.ones(strategy.shape))
     with np.errstate(over="ignore", invalid="ignore"):

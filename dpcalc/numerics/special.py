@@ -130,7 +130,7 @@ def normal_log_cdf_array(x: Array) -> Array:
         >>> [round(float(value), 9) for value in normal_log_cdf_array(np.array([-50.0, -1.0, 0.0]))]
         [-1254.831361139, -1.841021645, -0.693147181]
     """
-    from scipy.special import log_ndtr  # noqa: PLC0415  a flat `dpcalc epsilon` ends without SciPy, which loads slowly
+    from scipy.special import log_ndtr
 
     return np.asarray(log_ndtr(x), dtype=np.float64)
 
@@ -144,7 +144,7 @@ def normal_quantile_array(log_mass: Array) -> Array:
     Returns:
         x, shape of `log_mass`.
     """
-    from scipy.special import ndtri_exp  # noqa: PLC0415  as in `normal_log_cdf_array`
+    from scipy.special import ndtri_exp
 
     return np.asarray(ndtri_exp(log_mass), dtype=np.float64)
 

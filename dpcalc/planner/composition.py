@@ -198,7 +198,7 @@ class Composition:
         shares = relative is not None and _has_same_units(self.plan, relative.plan)
         self._relative = relative if shares else None
         self._chosen: dict[tuple[int, Mechanism, int, float], PhaseBound] = (
-            self._relative._chosen if self._relative is not None else {}  # noqa: SLF001  of the same class
+            self._relative._chosen if self._relative is not None else {}
         )
         self._moment_bounds: dict[int, tuple[float, float]] = {}
 

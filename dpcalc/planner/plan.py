@@ -108,7 +108,7 @@ class Phase:
         """
         if not self.is_correlated and not self.hierarchy.spans_steps:
             return self
-        from dpcalc.amplification.correlated import independent_steps  # noqa: PLC0415  it loads numpy
+        from dpcalc.amplification.correlated import independent_steps
 
         hierarchy, mechanism, steps = independent_steps(self.mechanism, self.hierarchy, self.steps, attained=attained)
         return replace(self, hierarchy=hierarchy, mechanism=mechanism, steps=steps)
@@ -255,7 +255,7 @@ class Plan:
             if isinstance(scheme, AnyOrder) and phase.clip == 0:
                 return "with scheme any-order and clip batch, as members in different batches turn each of them around"
             if isinstance(scheme, BallsInBins) and phase.is_correlated:
-                from dpcalc.amplification.correlated import has_overlap  # noqa: PLC0415  it loads numpy
+                from dpcalc.amplification.correlated import has_overlap
 
                 if has_overlap(phase.mechanism, phase.steps):
                     return "with correlated noise and scheme balls-in-bins, whose bins may part the members"

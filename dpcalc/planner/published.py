@@ -92,7 +92,7 @@ def _is_theorem_3(bound: StepBound) -> bool:
     ) and bound_mixtures(bound, bound.distances_swapped) == flat_pair(bound.inclusion, bound.shift, at=0)
 
 
-def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) -> Row:  # noqa: FBT001  a fact
+def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) -> Row:
     """Return the row of an epsilon by pld: an upper bound with the first note if valid, else as published."""
     kind = Kind.UPPER if valid else Kind.AS_PUBLISHED
     return Row(method="pld", bound=bound, epsilon=epsilon, kind=kind, valid=valid, note=notes[not valid])

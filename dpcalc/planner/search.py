@@ -80,7 +80,7 @@ class Goal(ABC):
         return Estimate(self.certified(plan))
 
 
-class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
+class NoSolution(DpcalcError):
     """No value of the quantity meets the target (exit code 1).
 
     Attributes:
@@ -145,7 +145,7 @@ def _certified(counts: StepCounts, delta: float) -> float:
         return rdp(counts, delta=delta).epsilon
 
 
-def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
+def largest_whole(
     with_value: Callable[[int], Plan | Composition],
     ends: tuple[int, int],
     goal: Goal,

@@ -67,7 +67,7 @@ def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
     """Return the mechanism if its noise is correlated over the steps, else None."""
     if not mechanism.is_correlated:
         return None
-    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization  # noqa: PLC0415  few plans need it
+    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 
     return mechanism if isinstance(mechanism, MatrixFactorization) else None
 
@@ -107,7 +107,7 @@ def other_sums_text(mechanism: Mechanism) -> str | None:
     return f" (with sums at {others} on the same sample: together {mechanism.joint.noise_multiplier:.6g})"
 
 
-def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
+def _level_text(level: Level) -> str:
     """Return the draw of one level in words, such as "4 of 10 (user) expected, Poisson"."""
     match level.scheme:
         case Fixed(size=size, at_most=at_most):

@@ -320,6 +320,6 @@ def _rule_code(reported: ReportedError) -> str:
     return reported.error.diagnostics[0].code if isinstance(reported.error, ConfigError) else "DPC104"
 
 
-def yes_no(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one
+def yes_no(value: bool) -> str:
     """Return "yes" or "no"."""
     return "yes" if value else "no"

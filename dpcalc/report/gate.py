@@ -307,7 +307,7 @@ def ledger_add_output(account: Account, *, is_added: bool) -> Output:
 
 def _account_output(command: str, account: Account, run_fields: Fields, sum_fields: Fields = ()) -> Output:
     """Return the result of a command on a ledger: fields on its runs, the composed guarantee, sums and the budget."""
-    from dpcalc.planner.words import assumptions  # noqa: PLC0415  loads accountants, which `check` leaves to its workers
+    from dpcalc.planner.words import assumptions
 
     plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
     return Output(

@@ -79,7 +79,7 @@ def _notes(rows: Iterable[Sequence[str]]) -> list[RenderableType]:
     return [Text("notes", style="bold"), notes] if notes.row_count else []
 
 
-def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
+def grid_text(
     headline: str,
     header: Sequence[str],
     rows: Sequence[Sequence[tuple[str, str]]],

@@ -144,11 +144,11 @@ class Walk:
         """Add the files of one folder to their number in `depths`, and keep the first file of each depth."""
         if files:
             count, first = self.depths.get(depth, (0, ""))
-            self.depths[depth] = (count + len(files), first or os.path.join(place, min(files)))  # noqa: PTH118
+            self.depths[depth] = (count + len(files), first or os.path.join(place, min(files)))
 
     def _entries(self, place: str) -> tuple[list[str], list[str]]:
         """Return (names of files to count, sorted names of folders), empty if unreadable, and note what is skipped."""
-        path = os.path.join(self.top, place) if place else self.top  # noqa: PTH118  for speed
+        path = os.path.join(self.top, place) if place else self.top
         try:
             files, folders, others = self._entries_by_kind(path)
         except OSError as error:
@@ -158,10 +158,10 @@ class Walk:
             others += [(name, OTHER) for name in files if not name.lower().endswith(self.endings)]
             files = [name for name in files if name.lower().endswith(self.endings)]
         if self.excluded.startswith(path):
-            files = [name for name in files if os.path.join(path, name) != self.excluded]  # noqa: PTH118
+            files = [name for name in files if os.path.join(path, name) != self.excluded]
         # Sorted, because file systems list folders in any order, and the first places of a kind are shown.
         for name, kind in sorted(others):
-            self.skipped.add(kind, os.path.join(place, name))  # noqa: PTH118
+            self.skipped.add(kind, os.path.join(place, name))
         return files, sorted(folders)
 
     def _entries_by_kind(self, path: str) -> tuple[list[str], list[str], list[tuple[str, str]]]:
@@ -177,7 +177,7 @@ class Walk:
                     files.append(name)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(name)
-                elif os.path.isfile(entry.path):  # noqa: PTH113  a link to a file; a loop of links is none
+                elif os.path.isfile(entry.path):
                     files.append(name)
                 else:
                     others.append((name, self._other_kind(entry)))
@@ -185,7 +185,7 @@ class Walk:
 
     def _other_kind(self, entry: os.DirEntry[str]) -> str:
         """Return the kind of an entry that is not counted: a link within the tree, a link out of it, or no file."""
-        if not os.path.isdir(entry.path):  # noqa: PTH112
+        if not os.path.isdir(entry.path):
             return NO_FILE
         # With a separator at the end, so that /data/a is not taken for a folder above /data/ab.
         target = os.path.realpath(entry.path)
@@ -350,7 +350,7 @@ def is_folder(path: str) -> bool:
     Raises:
         InputError: the path is neither.
     """
-    if os.path.isdir(path):  # noqa: PTH112  also of names that Path refuses
+    if os.path.isdir(path):
         return True
     if not path.lower().endswith(ENDINGS):
         raise InputError(f"{path}: expected a folder or a file *{', *'.join(ENDINGS)}, got neither")

@@ -1,7 +1,5 @@
 """Epsilon at every point of a grid over config keys: the inversion estimate, certified bounds near the budget."""
 
-# ruff: noqa: PLC0415  distributed is an extra
-
 import math
 import os
 import sys

@@ -208,7 +208,6 @@ def _scale(values: Sequence[float]) -> str:
 
 # Grids over two keys as maps, for a terminal and as pictures.
 
-# ruff: noqa: PLC0415  matplotlib is an extra, and slow to load
 
 OVER_BUDGET, UNKNOWN = "*", "-"
 _STYLES = {True: "green", False: "red", None: ""}  # of cells within the budget, over it, and without one

@@ -62,7 +62,7 @@ def test_a_level_may_be_called_anything(dpcalc, file):
 
 
 def test_standard_input_is_read_once(process, path):
-    with open(path, encoding="utf-8") as text:  # noqa: PTH123  as a shell opens it
+    with open(path, encoding="utf-8") as text:
         ended = process("epsilon", "-", "--unit", "all", "-q", stdin=text)
     assert (ended.returncode, ended.stdout) == (0, "0.500000\n0.500000\n")
 

@@ -58,28 +58,3 @@ def test_what_does_not_exist_is_noticed():
     assert resolved("dpcalc.amplification.bound.path_bound") is not None
     assert resolved("dpcalc.amplification.bound.path_boundary") is None
     assert resolved("dpcalc.releases.bounds") is None
-
-
-def test_the_layers_are_those_that_the_linter_knows():
-    page, project = ((ROOT / name).read_text(encoding="utf-8") for name in (PAGES[0], "pyproject.toml"))
-    drawn = re.findall(r"dpcalc\.\w+", re.search(r"```text\n(.*?)```", page, re.DOTALL)[1])
-    declared = [
-        re.findall(r"dpcalc\.\w+", line)
-        for line in re.search(r"\nlayers = \[(.*?)\n\]", project, re.DOTALL)[1].split("\n")
-    ]
-    assert {*drawn} == {name for layer in declared for name in layer} - {"dpcalc.__main__"}
-    heights = [place for name in drawn for place, layer in enumerate(declared) if name in layer]
-    assert heights == sorted(heights)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_nothing_is_named_twice_in_a_line(page):
-    """Modules that were merged leave such lines behind."""
-    for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
-        names = [name for name in re.findall(r"`([^`\n]+)`", line) if name.startswith("dpcalc")]
-        assert len(names) == len({*names}), line
-
-
-def test_forty_questions_are_answered():
-    table = (ROOT / PAGES[0]).read_text(encoding="utf-8").split("## Where is it")[1].split("## Decisions")[0]
-    assert len([line for line in table.splitlines() if re.match(r"\| [^*|]+ \| .*`", line)]) >= 40

@@ -5,7 +5,7 @@ import sys
 import time
 
 
-class Local(Exception):  # noqa: N818
+class Local(Exception):
     """An exception that cannot be made from its arguments."""
 
     def __init__(self, one, two):

@@ -412,7 +412,7 @@ def test_an_unfinished_lower_bound_takes_nothing_from_the_upper_one(monkeypatch)
 
 @pytest.mark.heavy
 def test_a_search_that_needs_too_much_work_is_made_by_a_looser_bound(monkeypatch):
-    from dpcalc.planner import solve as solving  # noqa: PLC0415  the function has the module's name
+    from dpcalc.planner import solve as solving
 
     plan = plan_of(PLANS[0])
     goal = EpsilonGoal(limit=2.0)
