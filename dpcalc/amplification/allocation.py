@@ -77,7 +77,10 @@ def pass_losses(
 
 
 def allocated_releases(
-    phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
+    phase_bound: PhaseBound,
+    steps: int,
+    loss: Callable[[int], PrivacyProfile],
+    later_loss: Callable[[Bound], PrivacyProfile],
 ) -> tuple[Release, Release]:
     """Return the releases (D||D', D'||D) of a phase in which units choose their steps at random.
 
@@ -88,6 +91,7 @@ def allocated_releases(
             of each pass or step is chained.
         steps: of the phase, >= 0.
         loss: from a number of steps to an upper bound on the loss of so many steps in which the unit takes part.
+        later_loss: from the bound of a later link to an upper bound on the loss of a step.
 
     Raises:
         LookupError: the bound has no allocation.
@@ -97,23 +101,26 @@ def allocated_releases(
     allocation, links = phase_bound.allocation, phase_bound.links
     if allocation is None:
         raise LookupError("allocation: expected the scheme by which units choose their steps, got none")
-    if phase_bound.is_revealed:
-        parts: Sequence[tuple[PrivacyProfile, int]] = ((_visit_loss(loss(1), links), allocation.visits(steps)),)
+    if phase_bound.later:
+        chain = [_as_atoms(each) for each in (loss(1), *map(later_loss, phase_bound.later))]
+        linked: list[tuple[PrivacyProfile, int]] = [(chain_of(chain), allocation.visits(steps))]
+    elif phase_bound.is_revealed:
+        visits = allocation.visits(steps) * max(1, phase_bound.units_together)
+        visit = loss(1)
+        linked = [(visit if links == "-" else _linked(_as_atoms(visit), links), visits)]
     else:
-        parts = pass_losses(allocation.passes(steps), loss, Estimate.UPPER)
-    linked = [(_linked(curve, links), number) for curve, number in parts if number]
+        passes = pass_losses(allocation.passes(steps), loss, Estimate.UPPER)
+        linked = [(_linked(curve, links), number) for curve, number in passes]
+    linked = [(curve, number) for curve, number in linked if number]
     return (
         Chain(nodes=tuple(Repeat(node=Single(curve=curve), count=number) for curve, number in linked)),
         Chain(nodes=tuple(Repeat(node=Single(curve=curve.swapped), count=number) for curve, number in linked)),
     )
 
 
-def _visit_loss(single: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return the loss of one visit, converted to Atoms if several links must be chained."""
-    # A chain couples losses one by one, so that a continuous loss becomes atoms first.
-    if links == "-" or isinstance(single, Atoms):
-        return single
-    return allocated_pass(((single, 1),), Estimate.UPPER)
+def _as_atoms(single: PrivacyProfile) -> Atoms:
+    """Return an upper bound on the loss of a step as atoms, for a chain couples losses one by one."""
+    return single if isinstance(single, Atoms) else allocated_pass(((single, 1),), Estimate.UPPER)
 
 
 def allocated_gaussian_releases(
@@ -131,12 +138,15 @@ def allocated_gaussian_releases(
 
 def _gaussian_releases(steps: int, noise_multiplier: float, phase_bound: PhaseBound) -> tuple[Release, Release]:
     """Return `allocated_releases` of Gaussian steps; revealed steps that surely draw the unit are chained exactly."""
-    bound, links = phase_bound.bound, len(phase_bound.links)
-    if phase_bound.is_revealed and links > 1 and isinstance(bound, StepBound) and bound.inclusion == 1:
+    bound = phase_bound.bound
+    loss_of = partial(step_profile, noise_multiplier=noise_multiplier)
+    chain = (bound, *phase_bound.later) if phase_bound.later else (bound,) * len(phase_bound.links)
+    sure = [each for each in chain if isinstance(each, StepBound) and each.inclusion == 1]
+    if phase_bound.is_revealed and len(chain) > 1 and len(sure) == len(chain):
         # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
-        far = step_profile(bound, noise_multiplier=noise_multiplier / links)
-        return allocated_releases(replace(phase_bound, links="-"), steps, lambda _: far)
-    return allocated_releases(phase_bound, steps, _losses_of_bins(bound, noise_multiplier))
+        far = loss_of(replace(sure[0], shift=sum(each.shift for each in sure)))
+        return allocated_releases(replace(phase_bound, links="-", later=()), steps, lambda _: far, loss_of)
+    return allocated_releases(phase_bound, steps, _losses_of_bins(bound, noise_multiplier), loss_of)
 
 
 def _losses_of_bins(bound: Bound, noise_multiplier: float) -> Callable[[int], PrivacyProfile]:

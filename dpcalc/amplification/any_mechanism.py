@@ -30,7 +30,7 @@ from dpcalc.amplification.counts import (
 from dpcalc.amplification.divergences import chained_divergences, step_divergences, unamplified_divergences
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
-from dpcalc.amplification.phase import bound_with_redraws, native_bound
+from dpcalc.amplification.phase import bound_with_redraws, native_bound, removal_paths
 from dpcalc.amplification.random_contents import hidden_unit_bound
 from dpcalc.amplification.schedule import (
     Chain,
@@ -42,6 +42,7 @@ from dpcalc.amplification.schedule import (
     is_shuffled,
     repeat_under_draws,
     shortened_pass_error,
+    unamplified_phase,
 )
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import UnsupportedError, WorkExceededError
@@ -73,7 +74,8 @@ class BlackBoxSteps:
         path: the path to the protected units.
         clip: clipping level, 0 to depth.
         adjacency: relation between D and D'.
-        group: the protected units and their placement.
+        group: the protected units and their placement; one unit where links lead from one to the next.
+        removed: all protected units and their placement.
         noise: the bound of the phase in clip norms, which applies if the mechanism adds noise to a sum.
         number: number of steps, >= 0.
         max_mates: draws of the mates that may be told apart; 0 if many units share the work.
@@ -85,6 +87,7 @@ class BlackBoxSteps:
     clip: int
     adjacency: Adjacency
     group: Group
+    removed: Group
     noise: PhaseBound
     number: int
     max_mates: int
@@ -98,8 +101,24 @@ class BlackBoxSteps:
         """Return the phase bound in changed units instead of clip norms."""
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._step_bound(self.path))
-        drawn = bound_with_redraws(self.hierarchy, self.path, self.group, self._step_bound)
-        return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
+        first, *later = self._paths_of_links()
+        drawn = bound_with_redraws(self.hierarchy, first, self.group, self._step_bound)
+        return replace(
+            self.noise,
+            bound=drawn.bound,
+            later=tuple(self._step_bound(each) for each in later),
+            squared=1,
+            hold=drawn.hold,
+            revealed=drawn.revealed,
+        )
+
+    def _paths_of_links(self) -> tuple[Path, ...]:
+        """Return the paths of the noise's links, one for all if they are alike or the chain knows only one curve."""
+        if not self.noise.later:
+            return (self.path,)
+        group = Group(size=len(self.noise.links)) if isinstance(self.mechanism, RdpOnly) else self.removed
+        paths = removal_paths(self.hierarchy, self.path, self.adjacency, group)
+        return paths[-1:] if isinstance(self.mechanism, RdpOnly) else paths
 
     def _step_bound(self, drawn: Path) -> Bound:
         """Return a step's bound in changed units; draws above the unit are hidden if `_may_hide_draws`, else public."""
@@ -168,12 +187,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     """Return the releases (D||D', D'||D) if steps surely draw all protected units; of whole passes, the usual ones."""
     if _sums_squares(steps):
         return _pass_releases(steps)
-    phase_bound = steps.phase_bound
-    return repeated_releases(
-        steps.mechanism,
-        replace(phase_bound, bound=unamplified(phase_bound.bound), revealed=(), is_revealed=True),
-        steps.number,
-    )
+    return repeated_releases(steps.mechanism, unamplified_phase(steps.phase_bound), steps.number)
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
@@ -190,7 +204,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
     if phase_bound.squared != 1:
         raise AssertionError("only Gaussian noise sums up squared distances")
     if phase_bound.allocation is not None:
-        return _allocated_releases(_step_loss(mechanism, phase_bound.bound), phase_bound, number)
+        return _allocated_releases(mechanism, phase_bound, number)
     return _releases_under_public_draws(mechanism, phase_bound, number)
 
 
@@ -208,11 +222,14 @@ def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, n
     )
 
 
-def _allocated_releases(step_loss: Atoms | RdpCurve, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
+def _allocated_releases(mechanism: BlackBox, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
     """Return the releases (D||D', D'||D) of an allocated phase; UnsupportedError for an RdpCurve with hidden steps."""
+    step_loss = _step_loss(mechanism, phase_bound.bound)
     if isinstance(step_loss, Atoms):
         loss = partial(repeated_loss, step_loss)
-        return hidden_or_revealed(phase_bound, lambda bound: allocated_releases(bound, steps, loss))
+        return hidden_or_revealed(
+            phase_bound, lambda bound: allocated_releases(bound, steps, loss, partial(_pair_of_step, mechanism))
+        )
     return _revealed_visits(step_loss, phase_bound, steps)
 
 
@@ -221,8 +238,16 @@ def _revealed_visits(step_loss: RdpCurve, phase_bound: PhaseBound, steps: int) -
     if not phase_bound.is_revealed or phase_bound.allocation is None:
         raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
     linked = chained_divergences([step_loss], len(phase_bound.links)) if phase_bound.links[1:] else step_loss
-    visits = phase_bound.allocation.visits(steps)
+    visits = phase_bound.allocation.visits(steps) * max(1, phase_bound.units_together)
     return Repeat(node=Single(curve=linked), count=visits), Repeat(node=Single(curve=linked.swapped), count=visits)
+
+
+def _pair_of_step(mechanism: BlackBox, bound: Bound) -> Atoms:
+    """Return `_step_loss` of a mechanism whose losses are known; TypeError for others."""
+    loss = _step_loss(mechanism, bound)
+    if not isinstance(loss, Atoms):
+        raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
+    return loss
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:

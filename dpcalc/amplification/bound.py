@@ -41,6 +41,11 @@ class StepBound:
     distances: tuple[int, ...]
     distances_swapped: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        """Raise ArithmeticError for what is no probability: the theorem needs weights >= 0."""
+        if not 0 <= self.inclusion <= 1 or any(weight < 0 for weight in self.missed):
+            raise ArithmeticError(f"expected probabilities in [0, 1], got {self.inclusion} drawn, {self.missed} missed")
+
     @property
     def max_shift(self) -> int:
         """The largest distance, in clip norms, by which the protected unit moves the batch mean: `shift`."""

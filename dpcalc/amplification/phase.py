@@ -37,7 +37,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.sampling.counts import full_batch
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy, scheme_for_count
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import (
     All,
@@ -119,16 +119,66 @@ def _check_not_above_allocation(hierarchy: Hierarchy, unit: int) -> None:
 def _revealed_choice_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return bounds with the choice of steps public: one unit's with links, then a group's own unless clipped above."""
+    """Return bounds with the choice of steps public: one unit's with links, then a group's own.
+
+    Source: docs/theory.md, Theorem 7.7 (4).
+    """
     base = hierarchy.given_allocation()
-    single = native_bound(base, path, clip=clip, adjacency=adjacency, group=Group())
-    by_links = replace(single, is_revealed=True, links="-" * group.size)
-    if group.size == 1 or clip < hierarchy.allocated:
-        return (by_links,)
+    bound = partial(native_bound, base, clip=clip, adjacency=adjacency)
+    if group.size == 1:
+        return (replace(bound(path, group=group), is_revealed=True),)
+    first, *later = (bound(each, group=Group()).bound for each in removal_paths(hierarchy, path, adjacency, group))
+    by_links = PhaseBound(bound=first, later=tuple(later), is_revealed=True, links="-" * group.size)
+    own = replace(bound(path, group=group), is_revealed=True)
+    # A step holds the members below some of the units that choose, at most all; each unit has visits of its own.
+    units = _occupied_units(group, hierarchy.allocated)
+    together = replace(own, units_together=units)
+    if units == 1 or clip < hierarchy.allocated:
+        return by_links, together
     # Members in one step shift its sum by the sum of their shifts, which costs more than in steps of their own; for
-    # Gaussian noise alone. A vector clipped above them turns around at most: there steps of their own cost more.
-    together = native_bound(base, path, clip=clip, adjacency=adjacency, group=group)
-    return by_links, replace(together, is_revealed=True)
+    # Gaussian noise alone, and not where a vector clipped above them turns around at most.
+    return by_links, together, replace(own, units_together=1, is_gaussian_alone=True)
+
+
+def removal_paths(hierarchy: Hierarchy, path: Path, adjacency: Adjacency, group: Group) -> tuple[Path, ...]:
+    """Return the paths of the members of a group as they are removed one after the other, in frames that shrink.
+
+    Frames lose units in turn, so that the rates of no step rise above those of the next one. A draw of a fixed size
+    from as many units or fewer takes all that are left; where the size of a frame is not known it counts as one that
+    holds just as many and still puts somebody else in the place of the removed one, which costs no less.
+    """
+    scheme, count = path.schemes[-1], path.counts[-1]
+    if adjacency is not Adjacency.ADD_REMOVE or not isinstance(scheme, Fixed | WithReplacement):
+        return (path,) * group.size
+    is_known = hierarchy.level(len(path.counts)).is_equal and group.placement is not None
+    frames = _leaves(group.placement) if group.placement is not None else (group.size,)
+    paths = []
+    for lost in sorted(lost for members in frames for lost in range(members)):
+        left = max(count - lost, 1)
+        drawn = scheme_for_count(scheme, left) if is_known else scheme
+        if isinstance(drawn, Fixed):
+            left = max(left, drawn.size)
+        paths.append(
+            replace(path, counts=(*path.counts[:-1], left), schemes=(*path.schemes[:-1], drawn), max_counts=())
+        )
+    return tuple(paths)
+
+
+def _leaves(placement: Placement) -> tuple[int, ...]:
+    """Return the numbers of members in the frames of a placement."""
+    return tuple(leaf for each in placement for leaf in _leaves(each)) if isinstance(placement, tuple) else (placement,)
+
+
+def _occupied_units(group: Group, level: int) -> int:
+    """Return how many units of a level hold members, at most; at the protected level each member is one."""
+    if group.placement is None:
+        return group.size
+    frames = [group.placement]
+    for _ in range(level):
+        if not all(isinstance(frame, tuple) for frame in frames):
+            return group.size
+        frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
+    return len(frames)
 
 
 def _hidden_choice_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cache
 
 from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average, Bound, CountPair
+from dpcalc.amplification.counts import Average, Bound, CountPair, unamplified
 from dpcalc.amplification.groups import Group, Placement
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
@@ -228,6 +228,9 @@ class PhaseBound:
         is_revealed: True if the steps that an allocation chooses are taken to be public.
         links: of an allocation: the changes, each covered by `bound`, that lead from D to D'; "-" in its direction
             (a removal), "+" against it (an addition).
+        later: the bounds of the links after the first, where they are not `bound`; () or one for each.
+        units_together: of an allocation: 0, or the bound is of the whole group, in each visit of so many units.
+        is_gaussian_alone: True if the bound holds for Gaussian noise alone.
     """
 
     bound: Bound
@@ -238,6 +241,9 @@ class PhaseBound:
     allocation: Allocation | CheckIn | None = None
     is_revealed: bool = False
     links: str = "-"
+    later: tuple[Bound, ...] = ()
+    units_together: int = 0
+    is_gaussian_alone: bool = False
 
     @property
     def plain(self) -> StepBound | None:
@@ -251,6 +257,12 @@ class PhaseBound:
         if not isinstance(self.bound, MatesAverage):
             return self
         return replace(self, bound=replace(self.bound, units=units))
+
+
+def unamplified_phase(phase_bound: PhaseBound) -> PhaseBound:
+    """Return the bound of steps that surely draw the unit, each link at the largest shift of any; draws are public."""
+    sure = max(map(unamplified, (phase_bound.bound, *phase_bound.later)), key=lambda bound: bound.max_shift)
+    return replace(phase_bound, bound=sure, later=(), revealed=(), is_revealed=True)
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:

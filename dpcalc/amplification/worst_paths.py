@@ -77,14 +77,15 @@ def _path_above(paths: Sequence[Path]) -> Path:
 
 def _schemes_and_counts_above(paths: Sequence[Path]) -> tuple[tuple[Scheme, ...], tuple[int, ...]]:
     """Return by level the first scheme that is not `all`, and the fewest units, in whole batches if they differ."""
-    # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
+    # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists. It takes
+    # all of a frame of its own size, and so holds every unit for certain, as in the smaller frames that it exhausts.
     columns = zip(*(path.schemes for path in paths), strict=True)
     schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
-    counts = tuple(
-        column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
-        for scheme, column in zip(schemes, zip(*(path.counts for path in paths), strict=True), strict=True)
-    )
-    return schemes, counts
+    counts = []
+    for scheme, column in zip(schemes, zip(*(path.counts for path in paths), strict=True), strict=True):
+        fewest = column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
+        counts.append(max(fewest, scheme.size) if isinstance(scheme, Fixed) else fewest)
+    return schemes, tuple(counts)
 
 
 def _features(table: PathTable) -> IntArray:

@@ -75,8 +75,9 @@ class MixturePair(LossCurve):
             q: the same of Q.
             deviation: sigma > 0.
         """
-        if sum(p.values()) != 1 or sum(q.values()) != 1 or not deviation > 0:
-            raise InputError(f"mixture: expected weights that sum to 1 and sigma > 0, got {p}, {q}, {deviation}")
+        weights = (*p.values(), *q.values())
+        if sum(p.values()) != 1 or sum(q.values()) != 1 or any(weight < 0 for weight in weights) or not deviation > 0:
+            raise InputError(f"mixture: expected weights >= 0 that sum to 1, and sigma > 0, got {p}, {q}, {deviation}")
         centers = sorted(c for c in {*p, *q} if p.get(c, 0) or q.get(c, 0))
         zero = Fraction(0)
         return cls(

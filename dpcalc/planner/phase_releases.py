@@ -120,7 +120,8 @@ def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: P
         path=protected.paths[place],
         clip=plan.counted_level(phase),
         adjacency=Adjacency.ADD_REMOVE if is_removal else plan.adjacency,
-        group=protected.group if bound.allocation is None else Group(),
+        group=protected.group if bound.allocation is None or bound.units_together else Group(),
+        removed=protected.group,
         noise=bound,
         number=phase.steps,
         max_mates=_MAX_MATES if protected.shares <= MAX_AVERAGED else 0,
@@ -177,10 +178,10 @@ def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBo
 
 
 def _valid_allocated_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bound that hides the choice of steps, if the mechanism allows it, and the one that reveals it."""
+    """Return the bounds that hide the choice of steps, if the mechanism allows it, and those that reveal it."""
     # The hidden choice needs a mechanism that knows its losses and what a missing unit does.
-    first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else choices[:1]
-    return tuple(dict.fromkeys((*first, next(bound for bound in choices if bound.is_revealed))))
+    needs_choice = isinstance(phase.mechanism, RdpOnly | RandomizedResponse)
+    return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or not needs_choice))
 
 
 def _noise_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:

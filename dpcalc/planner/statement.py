@@ -20,8 +20,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpcalc.amplification.any_mechanism import unamplified_releases
-from dpcalc.amplification.counts import unamplified
-from dpcalc.amplification.schedule import Chain, Release, step_counts
+from dpcalc.amplification.schedule import Chain, Release, step_counts, unamplified_phase
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
@@ -289,8 +288,7 @@ def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[
     phase = plan.phases[place]
     own = valid_bounds(phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):
-        known = replace(own, bound=unamplified(own.bound), revealed=(), is_revealed=True)
-        return gaussian_releases(phase, known)
+        return gaussian_releases(phase, unamplified_phase(own))
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
     return unamplified_releases(black_box_steps(plan, protected, place, own))
