@@ -77,8 +77,8 @@ def _path_above(paths: Sequence[Path]) -> Path:
 
 def _schemes_and_counts_above(paths: Sequence[Path]) -> tuple[tuple[Scheme, ...], tuple[int, ...]]:
     """Return by level the first scheme that is not `all`, and the fewest units, in whole batches if they differ."""
-    # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists. It takes
-    # all of a frame of its own size, and so holds every unit for certain, as in the smaller frames that it exhausts.
+    # A fixed draw that takes all of the smallest frame stays one: in a larger frame a stand-in exists. Its frame is
+    # as large as the draw, so that it holds every unit for certain, as in the smaller frames that it exhausts.
     columns = zip(*(path.schemes for path in paths), strict=True)
     schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
     counts = []
