@@ -389,6 +389,7 @@ def _chain_text(phase_bound: PhaseBound) -> str:
     if phase_bound.allocation is None:
         return ""
     known = "; the chosen steps count as known" if phase_bound.is_revealed else ""
+    known += "; all members count in each" if phase_bound.units_together else ""
     removed, added = phase_bound.links.count("-"), phase_bound.links.count("+")
     steps = f"{removed} {'removals' if removed > 1 else 'removal'}"
     steps += f" and {added} {'additions' if added > 1 else 'addition'}" if added else ""
