@@ -4,8 +4,8 @@
 
 Both sides start a fresh interpreter and alternate within one run, so that a busy machine slows both. dp_accounting gets
 the flat Poisson pair of the protected unit, phase by phase: it has no PLD for fixed-size batches or nested sampling, so
-there it answers an easier question. Prints a Markdown table of medians; exits 1 if ours takes more than half as long anywhere
-or uses 300 MiB or more. Needs the test extra and a system with `wait4`.
+there it answers an easier question. Prints a Markdown table of medians; exits 1 if ours takes more than half as long
+anywhere or uses 300 MiB or more. Needs the test extra and a system with `wait4`.
 """
 
 import argparse
