@@ -35,10 +35,6 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
     """Return an upper law of Binomial(trials, rate): by recurrence from Pr[0], or Chernoff where that is below 2^-2048.
 
     Exact if the probabilities have at most 4096 bits, but that counts that together have less than 2^-200 are one.
-
-    Args:
-        trials: >= 0.
-        rate: exact, in [0, 1].
     """
     if rate in {0, 1} or not trials:
         return {trials if rate else 0: Fraction(1)}
@@ -53,12 +49,7 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
 
 
 def binomial_lower(trials: int, rate: Fraction) -> CountDistribution:
-    """Return a lower law of Binomial(trials, rate), from an upper law of the failures where Pr[0] is below 2^-2048.
-
-    Args:
-        trials: >= 0.
-        rate: exact, in [0, 1].
-    """
+    """Return a lower law of Binomial(trials, rate), from an upper law of the failures where Pr[0] is below 2^-2048."""
     law = binomial(trials, rate)
     if 0 in law:
         return drop_rare_tail(law)
@@ -103,13 +94,7 @@ class FullBatch(NamedTuple):
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
-    """Return Pr[`others` fill a batch], and Pr[one more unit is in the batch] given that they do; None if too costly.
-
-    Args:
-        others: units beside one, >= 0.
-        rate: exact, in [0, 1].
-        cap: >= 1.
-    """
+    """Return Pr[`others` fill a batch], and Pr[one more unit is in the batch] given that they do; None if too costly."""
     if others < cap or not rate:
         return FullBatch(Fraction(0), Fraction(0))
     if rate == 1:
@@ -154,12 +139,7 @@ def _binomial_weights(trials: int, a: int, b: int) -> Iterator[tuple[int, int]]:
 
 
 def power(base: Fraction, exponent: int) -> Fraction:
-    """Return base^exponent for a base in [0, 1]: exact up to 4096 bits, else rounded down to a multiple of 2^-4096.
-
-    Args:
-        base: exact, in [0, 1].
-        exponent: >= 0.
-    """
+    """Return base^exponent for a base in [0, 1]: exact up to 4096 bits, else rounded down to a multiple of 2^-4096."""
     if exponent * base.denominator.bit_length() <= _MAX_BITS:
         return base**exponent
     # Fixed point with every product rounded down: an exact power of a million factors would have millions of digits.
@@ -195,26 +175,14 @@ def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return an upper law of the marked units in a draw without replacement, exact up to 4096 bits.
-
-    Args:
-        count: number of units.
-        marked: number of marked units, 0 to count.
-        drawn: number of units drawn, 0 to count.
-    """
+    """Return an upper law of the marked units in a draw without replacement, exact up to 4096 bits."""
     weights, unit = _hypergeometric_weights(count, marked, drawn)
     weights[max(weights)] += unit - sum(weights.values())
     return {h: Fraction(weight, unit) for h, weight in weights.items() if weight}
 
 
 def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return a lower law of the marked units in a draw without replacement, exact up to 4096 bits.
-
-    Args:
-        count: number of units.
-        marked: number of marked units, 0 to count.
-        drawn: number of units drawn, 0 to count.
-    """
+    """Return a lower law of the marked units in a draw without replacement, exact up to 4096 bits."""
     weights, unit = _hypergeometric_weights(count, marked, drawn)
     weights[min(weights)] += unit - sum(weights.values())
     return {h: Fraction(weight, unit) for h, weight in weights.items() if weight}
@@ -240,12 +208,7 @@ def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[i
 
 
 def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return the exact distribution of the sum of two independent counts; WorkExceededError if it is too long.
-
-    Args:
-        a: distribution of the first.
-        b: distribution of the second.
-    """
+    """Return the exact distribution of the sum of two independent counts; WorkExceededError if it is too long."""
     # A certain count only moves the other one, whose fractions stay short.
     for single, other in ((a, b), (b, a)):
         if len(single) == 1:
@@ -286,12 +249,7 @@ def _convolve_weights(left: dict[int, int], right: dict[int, int]) -> dict[int, 
 
 
 def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
-    """Return the exact distribution of the sum of `number` independent counts; WorkExceededError if it is too long.
-
-    Args:
-        law: distribution of each.
-        number: how many, >= 0.
-    """
+    """Return the exact distribution of the sum of `number` independent counts; WorkExceededError if it is too long."""
     if len(law) == 1:
         ((count, chance),) = law.items()
         return {count * number: chance**number}
@@ -299,24 +257,12 @@ def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
-    """Return an upper law, at most 64 counts, of the sum of `number` independent counts by repeated `convolve_upper`.
-
-    Args:
-        law: distribution of each.
-        number: how many, >= 0.
-    """
+    """Return an upper law, at most 64 counts, of the sum of `number` independent counts by repeated `convolve_upper`."""
     return power_by_squaring(law, number, convolve_upper, identity={0: Fraction(1)})
 
 
 def power_by_squaring(base: Law, exponent: int, multiply: Callable[[Law, Law], Law], *, identity: Law) -> Law:
-    """Return base^exponent for the product `multiply`, by repeated squaring; `identity` for exponent 0.
-
-    Args:
-        base: e.g. the law of one term, whose power by convolution is the law of a sum.
-        exponent: >= 0.
-        multiply: an associative product; its first argument is the power so far.
-        identity: its neutral element.
-    """
+    """Return base^exponent for the product `multiply`, by repeated squaring; `identity` for exponent 0."""
     result = identity
     while exponent:
         exponent, odd = divmod(exponent, 2)
@@ -327,12 +273,7 @@ def power_by_squaring(base: Law, exponent: int, multiply: Callable[[Law, Law], L
 
 
 def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return an upper law, at most 64 counts, of the sum of two independent counts.
-
-    Args:
-        a: distribution of the first.
-        b: distribution of the second.
-    """
+    """Return an upper law, at most 64 counts, of the sum of two independent counts."""
     bits = _max_denominator_bits(a) + _max_denominator_bits(b)
     is_short = len(a) == 1 or len(b) == 1 or (bits <= _MAX_BITS and len(a) * len(b) <= _FEW_PAIRS)
     law = convolve(a, b) if is_short else _convolve_rounded_upper(a, b)
@@ -361,11 +302,7 @@ def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> Count
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of the laws: exact, or a `_rounded_mixture` for over 64 terms with a fraction over 1024 bits.
-
-    Args:
-        parts: (probability, distribution).
-    """
+    """Return the mixture of the laws: exact, or a `_rounded_mixture` for over 64 terms with a fraction over 1024 bits."""
     used = [(chance, law) for chance, law in parts if chance]
     longest = max((_max_denominator_bits(law) for _, law in used), default=0)
     number = sum(len(law) for _, law in used)
@@ -438,12 +375,7 @@ def _move_up(weights: dict[int, int], unit: int, ends: set[int]) -> CountDistrib
 
 
 def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
-    """Return an upper law of at most `max_counts` counts above 0 with about equal shares of the mass.
-
-    Args:
-        law: the distribution.
-        max_counts: number of counts above 0 that are kept at most, >= 1.
-    """
+    """Return an upper law of at most `max_counts` counts above 0 with about equal shares of the mass."""
     counts = sorted(count for count in law if count)
     if len(counts) <= max_counts:
         return law
@@ -457,12 +389,7 @@ def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribu
 
 
 def compound(number: CountDistribution, each: CountDistribution) -> CountDistribution:
-    """Return an upper law, at most 48 counts above 0, of the sum of a random `number` of independent counts.
-
-    Args:
-        number: distribution of how many there are.
-        each: distribution of each.
-    """
+    """Return an upper law, at most 48 counts above 0, of the sum of a random `number` of independent counts."""
     total: CountDistribution = {}
     numbers = dict(sorted(coarsen_upwards(number).items()))
     for chance, law in zip(numbers.values(), _sums_upper(each, numbers), strict=True):

@@ -159,13 +159,8 @@ class Level:
 def scheme_for_count(scheme: Scheme, count: int) -> Scheme:
     """Return the scheme for a frame of `count`: `All` for a full fixed draw or shuffle, Poisson for a draw never cut.
 
-    Args:
-        scheme: as stated for the level.
-        count: units of one parent, >= 1.
-
-    Returns:
-        The scheme of that one parent, `at_most` False. A shuffle with drop_last stays a shuffle: with one unit fewer it
-        has no batch.
+    The scheme of that one parent, `at_most` False. A shuffle with drop_last stays a shuffle: with one unit fewer it
+    has no batch.
     """
     # Bounds are tighter for draws of everything and for independent draws, so that those are told apart here.
     if isinstance(scheme, CappedPoisson) and scheme.max_batch_size >= count:
@@ -179,15 +174,7 @@ def scheme_for_count(scheme: Scheme, count: int) -> Scheme:
 def size_faults(
     level: str, size: int | Fraction, min_count: int | Fraction, count: int | Fraction, *, smallest_parent: str = ""
 ) -> Iterator[KeyedInputError]:
-    """Yield one error at "LEVEL.size" if `size` exceeds `min_count`; it names `smallest_parent` if sizes differ.
-
-    Args:
-        level: name of the level.
-        size: units drawn from one parent.
-        min_count: fewest units under one parent.
-        count: most units under one parent.
-        smallest_parent: its dotted path, which the message names if parents differ in size; "" if it is not known.
-    """
+    """Yield one error at "LEVEL.size" if `size` exceeds `min_count`; it names `smallest_parent` if sizes differ."""
     if size <= min_count:
         return
     limit = f"the {'count' if min_count == count else 'smallest count'} {min_count} of level `{level}`"
@@ -206,12 +193,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield the errors of schemes and redraw periods that do not fit each other or the number of steps.
-
-    Args:
-        levels: outermost first.
-        steps: of the phase, of which an allocation needs at least those of a pass; None where they do not matter.
-    """
+    """Yield the errors of schemes and redraw periods that do not fit each other or the number of steps."""
     if steps is not None:
         for level in levels:
             yield from _too_few_steps_faults(level, steps)
@@ -310,13 +292,7 @@ def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
-    """Yield the errors of episodes that do not fit the data: not two levels, or too few classes or records.
-
-    Args:
-        episodes: how tasks are built.
-        levels: outermost first.
-        tree: sizes of all units, which name the smallest class; None without a tree.
-    """
+    """Yield the errors of episodes that do not fit the data: not two levels, or too few classes or records."""
     names = [level.name for level in levels]
     if len(levels) != 2:
         problem = f"takes two levels, classes and their records, and the data have {len(levels)} ({', '.join(names)})"
@@ -382,16 +358,7 @@ class Hierarchy:
 
     @classmethod
     def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
-        """Return the hierarchy of a tree of unequal sizes; InputError if a unit holds fewer than a step draws.
-
-        Args:
-            tree: the sizes.
-            names: of the levels, outermost first.
-            schemes: one for each level.
-
-        Raises:
-            InputError: names the first of the smallest units, which holds fewer units than a step draws.
-        """
+        """Return the hierarchy of a tree of unequal sizes; InputError if a unit holds fewer than a step draws."""
         for number, (name, scheme) in enumerate(zip(names, schemes, strict=True), start=1):
             for fault in _scheme_faults(name, scheme, tree.sizes[number - 1], tree.smallest_parent(number)):
                 raise fault
@@ -456,13 +423,7 @@ class Hierarchy:
         return prod(level.count for level in self.levels[:number])
 
     def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
-        """Return True if removing `removed` units of some parent can take a step from its pass.
-
-        Args:
-            number: the level of the units, from 1.
-            scheme: how they are shuffled.
-            removed: units that are removed, >= 1; all there are where a parent holds fewer.
-        """
+        """Return True if removing `removed` units of some parent can take a step from its pass."""
         if self.tree is None:
             level = self.level(number)
             return scheme.changes_passes(level.min_count, level.count, removed)

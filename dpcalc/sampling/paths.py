@@ -42,11 +42,7 @@ _FEW_SIZES = 16  # of a capped draw, each of which has a path of its own; of mor
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
     """Return, for each level, one row per kind of alike siblings under the first unit of each kind of parent.
 
-    Args:
-        sizes: for each level, the number of its units under every unit of the level above; two levels or more.
-
-    Returns:
-        One entry a level, outermost first.
+    One entry a level, outermost first.
     """
     # Two sweeps. Upwards: units of a level are of one kind if they hold equally many children of each kind, so that a
     # kind is the byte string of its sorted (kind of child, number) pairs. Downwards: of each kind of parent only the
@@ -186,12 +182,7 @@ class Rows:
         return total
 
     def sums_of_largest(self, values: IntArray, size: int) -> IntArray:
-        """Return, for each parent, the sum of its `size` largest values; a row stands for `number` units.
-
-        Args:
-            values: of each row, shape (rows,).
-            size: number of units, >= 1.
-        """
+        """Return, for each parent, the sum of its `size` largest values; a row stands for `number` units."""
         # `within` counts the units before a row under its parent: the row has what is left of `size`, or none.
         order = self.order_descending(values)
         before = np.cumsum(self.number[order]) - self.number[order]
@@ -295,12 +286,7 @@ class PathTable:
 
 
 def fewest_in_frame(scheme: Scheme, count: int) -> int:
-    """Return the fewest units that a frame of `count` can hold; only a CappedGroup has fewer than `count`.
-
-    Args:
-        scheme: of the level.
-        count: units of the parent, all of which are the frame but for groups.
-    """
+    """Return the fewest units that a frame of `count` can hold; only a CappedGroup has fewer than `count`."""
     return min(count, scheme.min_count) if isinstance(scheme, CappedGroup) else count
 
 
@@ -314,13 +300,8 @@ def _most_in_frame(scheme: Scheme, count: int, max_count: int) -> int:
 def units_in_whole_batches(scheme: Scheme, count: int) -> int:
     """Return how many of `count` units a pass holds; fewer only for a shuffle with drop_last.
 
-    Args:
-        scheme: of the level.
-        count: units of one parent.
-
-    Returns:
-        A count of which a pass costs as much as of any larger one: a pass over more units has at least as many steps,
-        and holds each of them at most once.
+    A count of which a pass costs as much as of any larger one: a pass over more units has at least as many steps,
+    and holds each of them at most once.
     """
     return scheme.drawn_in_a_pass(count) if isinstance(scheme, Shuffle) else count
 
@@ -342,15 +323,10 @@ def one_pass(path: Path) -> Path:
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
     """Return a table of the paths to level `unit` that differ: a row for each kind in a tree, else for ranges of sizes.
 
-    Args:
-        draws: levels and clipping level of each phase; the data are the same.
-        unit: protected level, from 1.
-
-    Returns:
-        One row for each kind of units of a tree, in order of the first of each. Of sizes only known to lie between two
-        ends every larger one means a smaller rate, so that the smallest size, which a fixed draw may exhaust, and the
-        next one stand for all; where a draw is of at most some number, the first size of which it leaves something out
-        does too. A capped Poisson draw may cost more for a larger size: there a row stands for a range of sizes.
+    One row for each kind of units of a tree, in order of the first of each. Of sizes only known to lie between two
+    ends every larger one means a smaller rate, so that the smallest size, which a fixed draw may exhaust, and the
+    next one stand for all; where a draw is of at most some number, the first size of which it leaves something out
+    does too. A capped Poisson draw may cost more for a larger size: there a row stands for a range of sizes.
     """
     hierarchies = tuple(phase for phase, _ in draws)
     levels = level_rows(hierarchies[0])
@@ -430,13 +406,7 @@ def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
 
 
 def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, by level and row, the most clipped contributions that one step draws of a unit; 1 at `clip` and below.
-
-    Args:
-        levels: rows of each level, outermost first.
-        hierarchy: levels and schemes.
-        clip: clipping level, from 1; 0 is the whole batch, which is clipped as one.
-    """
+    """Return, by level and row, the most clipped contributions that one step draws of a unit; 1 at `clip` and below."""
     # From the clipping level outwards, each draw at its largest. Above `clip` = 0 the batch is one vector: all are 1.
     largest = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):

@@ -200,13 +200,7 @@ class Shuffle:
         return count - count % self.size if self.drop_last else count
 
     def changes_passes(self, min_count: int, max_count: int, removed: int) -> bool:
-        """Return True if a pass has fewer steps once `removed` units leave a parent of min_count to max_count units.
-
-        Args:
-            min_count: fewest children there can be, >= 1.
-            max_count: most children there can be, >= min_count.
-            removed: children that are removed, from 1 to `min_count`.
-        """
+        """Return True if a pass has fewer steps once `removed` units leave a parent of min_count to max_count units."""
         # Steps end at the multiples of the size: a number n from min_count to max_count loses one where a
         # multiple lies in [n - removed, n - 1], or with drop_last in [n - removed + 1, n]. The union is one range.
         last = max_count if self.drop_last else max_count - 1
@@ -272,22 +266,13 @@ class CyclicPoisson:
                 raise InputError(f"{name}: expected a whole number >= 1, got {value}")
 
     def group_sizes(self, min_count: int, count: int) -> tuple[int, int]:
-        """Return the fewest and the most children that a nonempty group can hold.
-
-        Args:
-            min_count: fewest children in all, >= 1.
-            count: most of them.
-        """
+        """Return the fewest and the most children that a nonempty group can hold."""
         # The smallest group has what the others, each at its largest, leave over.
         largest = min(count, self.max_group_size or count)
         return max(1, min_count - (self.groups - 1) * largest), largest
 
     def group_draw(self, min_count: int, count: int) -> Poisson | CappedGroup:
         """Return the draw from one group: a CappedGroup if the largest group exceeds the cap, else a Poisson.
-
-        Args:
-            min_count: fewest children of all groups, >= 1.
-            count: most of them.
 
         Source: docs/theory.md, Theorem 16.8.
         """

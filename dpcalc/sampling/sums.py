@@ -57,13 +57,7 @@ class _Masses(NamedTuple):
 def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> CountDistribution:
     """Return an upper law, in floats on a grid, of the sum of `number` independent counts that each enter with `rate`.
 
-    Args:
-        each: distribution of a count that enters.
-        number: how many may enter, >= 0.
-        rate: probability, in [0, 1], with which each of them enters, independently of the others.
-
-    Returns:
-        At most about 8192 counts; their tails are at least the true ones, and larger by 1e-7, relative.
+    At most about 8192 counts; their tails are at least the true ones, and larger by 1e-7, relative.
     """
     largest = number * max(each)
     if not largest or not rate:
@@ -128,12 +122,7 @@ def _normalized_at_smallest(masses: CountDistribution) -> CountDistribution:
 
 
 def quantile_counts(weights: Mapping[int, int | Fraction], deviations: Sequence[float]) -> list[int]:
-    """Return, ascending, the quantiles of a law at the normal `deviations`, and its largest count.
-
-    Args:
-        weights: by count, >= 0, not all 0; they need not sum to 1.
-        deviations: quantile numbers: at z the smallest count that is exceeded with probability at most Phi(-z).
-    """
+    """Return, ascending, the quantiles of a law at the normal `deviations`, and its largest count."""
     # Searched from the largest count down, where tails are small and floats keep their digits.
     total, counts = sum(weights.values()), sorted(weights)
     tails, above = [], 0.0  # probability of larger counts, from the largest count downwards
@@ -144,12 +133,7 @@ def quantile_counts(weights: Mapping[int, int | Fraction], deviations: Sequence[
 
 
 def coarsen_at_quantiles(law: CountDistribution, deviations: Sequence[float]) -> CountDistribution:
-    """Return an upper law, in which each count moves up to the next of the law's `quantile_counts`.
-
-    Args:
-        law: the distribution.
-        deviations: quantile numbers, as for `quantile_counts`.
-    """
+    """Return an upper law, in which each count moves up to the next of the law's `quantile_counts`."""
     whole = whole_weights(law)
     ends = quantile_counts(whole, deviations)
     result: dict[int, int] = {}
@@ -194,13 +178,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return an upper law of a group's contributions to a batch: at most 48 pairs (probability, {contributions: 1}).
-
-    Args:
-        path: the path to the protected units, passes taken as one draw.
-        members: number of units protected together, with any placement, >= 1.
-        max_contributions: largest number of contributions of one copy, >= 1.
-    """
+    """Return an upper law of a group's contributions to a batch: at most 48 pairs (probability, {contributions: 1})."""
     draws = list(zip(path.schemes, path.counts, strict=True))
     largest = math.prod(scheme.size for scheme, _ in draws if isinstance(scheme, WithReplacement))
     points, log_tails, end = _log_tails(draws, members, largest)
@@ -351,17 +329,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` of the others.
-
-    Args:
-        scheme: of the frame.
-        count: units in it, that on the path included.
-        each: contribution of every other drawn unit; taken as 0 if the frame has more than 32 units.
-        inner: contribution of the unit on the path; None if it was removed.
-
-    Raises:
-        WorkExceededError: the probability of a full batch needs too much work.
-    """
+    """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` of the others."""
     nothing = {0: Fraction(1)}
     each = each if count <= _MAX_INDEPENDENT else nothing
     # Where others add nothing, one case stands for all their numbers below the cap.
@@ -402,16 +370,7 @@ def _cut_cases(scheme: CappedPoisson, full: FullBatch, others: CountDistribution
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return the probability that a capped draw holds no record, if only the path's unit can be empty.
-
-    Args:
-        scheme: of the frame.
-        count: units in it, that on the path included.
-        own_empty: probability that the unit on the path holds no record if it is drawn.
-
-    Raises:
-        WorkExceededError: the probability of a full batch needs too much work.
-    """
+    """Return the probability that a capped draw holds no record, if only the path's unit can be empty."""
     chance, inclusion = _known_full_batch(scheme, count)
     nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - own_empty))
     return nobody + (chance * inclusion * own_empty if scheme.max_batch_size == 1 else 0)

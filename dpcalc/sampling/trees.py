@@ -62,12 +62,7 @@ class Tree:
         return units[0]
 
     def place(self, level: int, unit: int) -> tuple[int, ...]:
-        """Return the indices, from 0 and outermost first, of a unit and its ancestors, each within its parent.
-
-        Args:
-            level: from 1; 0 is the top and has no indices.
-            unit: among all units of the level, from 0.
-        """
+        """Return the indices, from 0 and outermost first, of a unit and its ancestors, each within its parent."""
         # From the unit outwards: its parent is the last one whose children begin at or before it.
         indices: list[int] = []
         for sizes in reversed(self.sizes[:level]):
@@ -78,11 +73,7 @@ class Tree:
         return tuple(reversed(indices))
 
     def smallest_parent(self, level: int) -> str:
-        """Return the dotted path of the first unit that holds the fewest units of a level, "data.tree[0][2]".
-
-        Args:
-            level: number of the level whose units are counted, from 1.
-        """
+        """Return the dotted path of the first unit that holds the fewest units of a level, "data.tree[0][2]"."""
         sizes = self.sizes[level - 1]
         return f"data.tree{indexed(self.place(level - 1, sizes.index(min(sizes))))}"
 
@@ -117,14 +108,6 @@ def indexed(at: Sequence[int]) -> str:
 def tree_of(counts: object, names: Sequence[str]) -> Tree:
     """Return the tree of nested lists of record counts, one list level a level; raise InputError for the first fault.
 
-    Args:
-        counts: lists nested by level; [[4, 2, 3], [4, 5]] over three levels are two primary units with three and two
-            units of 4, 2, 3 and 4, 5 records.
-        names: of the levels, outermost first; at least two.
-
-    Raises:
-        InputError: names the first place that does not fit the levels, is empty, or is no count.
-
     Example:
         >>> tree_of([[4, 2, 3], [4, 5]], ("clinic", "patient", "visit")).sizes
         ((2,), (3, 2), (4, 2, 3, 4, 5))
@@ -135,12 +118,7 @@ def tree_of(counts: object, names: Sequence[str]) -> Tree:
 
 
 def unchecked_tree(counts: object, names: Sequence[str]) -> Tree:
-    """Return the tree of nested counts that are known to have no `faults`; nothing is checked.
-
-    Args:
-        counts: as for `tree_of`.
-        names: of the levels, outermost first; at least two.
-    """
+    """Return the tree of nested counts that are known to have no `faults`; nothing is checked."""
     sizes: list[tuple[int, ...]] = []
     units: list[Any] = [counts]
     for _ in names[1:]:
@@ -152,12 +130,7 @@ def unchecked_tree(counts: object, names: Sequence[str]) -> Tree:
 def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
     """Yield, in order, each place where `counts` is no tree over these levels; one fault for fewer than two levels.
 
-    Args:
-        counts: what should be nested counts; anything may stand anywhere.
-        names: of the levels, outermost first.
-
-    Yields:
-        One fault for each wrong place, in order.
+    One fault for each wrong place, in order.
     """
     if len(names) < 2:
         yield Fault(at=(), text="over two levels or more, got one", hint="the `count` of a single level says how many")
