@@ -56,7 +56,8 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]], *, is_rounded_up:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return an upper bound on Pr[a drawn unit holds a record]: draws held longer are whole, shorter ones never empty."""
+    """Return an upper bound on Pr[a drawn unit holds a record]: draws held longer are whole, shorter ones
+    never empty."""
     below: list[tuple[Scheme, int]] = []
     for level in hierarchy.levels[number:]:
         if level.redraw_every < hold:
@@ -116,7 +117,8 @@ def number_of_poisson_levels(hierarchy: Hierarchy, unit: int, clip: int) -> int:
 
 
 def drawn_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
-    """Return an upper law of the contributions of a Fixed, Poisson or All draw from `count` units, each of law `each`."""
+    """Return an upper law of the contributions of a Fixed, Poisson or All draw from `count` units, each of law
+    `each`."""
     if isinstance(level.scheme, Poisson):
         return _sum_upper(each, count, level.scheme.probability)
     return _sum_upper(each, level.scheme.max_drawn(count), Fraction(1))

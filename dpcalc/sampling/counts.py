@@ -94,7 +94,8 @@ class FullBatch(NamedTuple):
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
-    """Return Pr[`others` fill a batch], and Pr[one more unit is in the batch] given that they do; None if too costly."""
+    """Return Pr[`others` fill a batch], and Pr[one more unit is in the batch] given that they do; None if too
+    costly."""
     if others < cap or not rate:
         return FullBatch(Fraction(0), Fraction(0))
     if rate == 1:
@@ -257,7 +258,8 @@ def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
-    """Return an upper law, at most 64 counts, of the sum of `number` independent counts by repeated `convolve_upper`."""
+    """Return an upper law, at most 64 counts, of the sum of `number` independent counts by repeated
+    `convolve_upper`."""
     return power_by_squaring(law, number, convolve_upper, identity={0: Fraction(1)})
 
 
@@ -302,7 +304,8 @@ def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> Count
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of the laws: exact, or a `_rounded_mixture` for over 64 terms with a fraction over 1024 bits."""
+    """Return the mixture of the laws: exact, or a `_rounded_mixture` for over 64 terms with a fraction over
+    1024 bits."""
     used = [(chance, law) for chance, law in parts if chance]
     longest = max((_max_denominator_bits(law) for _, law in used), default=0)
     number = sum(len(law) for _, law in used)

@@ -329,7 +329,8 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` of the others."""
+    """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` of the
+    others."""
     nothing = {0: Fraction(1)}
     each = each if count <= _MAX_INDEPENDENT else nothing
     # Where others add nothing, one case stands for all their numbers below the cap.
