@@ -6,7 +6,7 @@ of the few roundings errs by 2^-53, relative, and a margin on all tails covers t
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -62,22 +62,32 @@ def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> 
     largest = number * max(each)
     if not largest or not rate:
         return {0: Fraction(1)}
-    step = _grid_width(each, number, float(rate))
+    # Grid points so far apart that the likely range of the sum, 26 deviations, needs at most 8192 of them.
+    masses = {count: float(rate) * float(chance) for count, chance in each.items()}
+    mean = sum(count * mass for count, mass in masses.items())
+    square = sum(count * count * mass for count, mass in masses.items())
+    width = 26 * math.sqrt(number * max(square - mean * mean, 0.0)) + max(each)
+    step = max(1, math.ceil(min(width, number * max(each)) / _MAX_WIDTH))
     term = np.zeros(-(-max(each) // step) + 1)
     for count, chance in each.items():
         term[-(-count // step)] += float(rate * chance)
     term[0] += float(1 - rate)
     total = power_by_squaring(_Masses(term, 0, 0.0), number, _trimmed_sum, identity=_Masses(np.ones(1), 0, 0.0))
-    return _normalized_at_smallest(_masses_with_margin(total, step, largest))
-
-
-def _grid_width(each: CountDistribution, number: int, rate: float) -> int:
-    """Return the distance of grid points at which the likely range of the sum needs at most 8192 of them."""
-    masses = {count: rate * float(chance) for count, chance in each.items()}
-    mean = sum(count * mass for count, mass in masses.items())
-    square = sum(count * count * mass for count, mass in masses.items())
-    width = 26 * math.sqrt(number * max(square - mean * mean, 0.0)) + max(each)
-    return max(1, math.ceil(min(width, number * max(each)) / _MAX_WIDTH))
+    # Every mass is raised by 1e-7; the largest count takes all above it and what was cut off.
+    raised: CountDistribution = {}
+    for index in range(total.law.size - 1, -1, -1):
+        count = min(step * (total.start + index), largest)
+        raised[count] = raised.get(count, Fraction(0)) + Fraction(float(total.law[index]) * (1 + _MARGIN))
+    raised[largest] = raised.get(largest, Fraction(0)) + Fraction(total.rare * (1 + _MARGIN) + _RARE_ABOVE)
+    # What is too much is taken from the smallest counts, what lacks is added to the smallest. Tails are sums from
+    # above: those of the counts that are left as they are do not fall.
+    law, excess = dict(sorted(raised.items())), sum(raised.values(), start=Fraction(0)) - 1
+    for count, mass in list(law.items()):
+        taken = min(excess, mass)
+        law[count], excess = mass - taken, excess - taken
+        if not excess:
+            break
+    return {count: chance for count, chance in law.items() if chance}
 
 
 def _trimmed_sum(a: _Masses, b: _Masses) -> _Masses:
@@ -93,29 +103,6 @@ def _trimmed_sum(a: _Masses, b: _Masses) -> _Masses:
     kept = law[first:end].copy()
     kept[0] += float(below[first - 1]) if first else 0.0
     return _Masses(kept, a.start + b.start + first, rare)
-
-
-def _masses_with_margin(masses: _Masses, step: int, largest: int) -> CountDistribution:
-    """Return the mass of each count, raised by 1e-7, relative; `largest` takes all above it and the `rare` mass."""
-    law: CountDistribution = {}
-    for index in range(masses.law.size - 1, -1, -1):
-        mass = Fraction(float(masses.law[index]) * (1 + _MARGIN))
-        count = min(step * (masses.start + index), largest)
-        law[count] = law.get(count, Fraction(0)) + mass
-    law[largest] = law.get(largest, Fraction(0)) + Fraction(masses.rare * (1 + _MARGIN) + _RARE_ABOVE)
-    return law
-
-
-def _normalized_at_smallest(masses: CountDistribution) -> CountDistribution:
-    """Return the masses with sum 1: an excess is taken from the smallest counts, a lack is added to the smallest."""
-    # Tails are sums from above: those of the counts that are left as they are do not fall.
-    law, excess = dict(sorted(masses.items())), sum(masses.values(), start=Fraction(0)) - 1
-    for count, mass in list(law.items()):
-        taken = min(excess, mass)
-        law[count], excess = mass - taken, excess - taken
-        if not excess:
-            break
-    return {count: chance for count, chance in law.items() if chance}
 
 
 # Few counts in the place of many
@@ -181,10 +168,34 @@ def rough_count_distributions(
     """Return an upper law of a group's contributions to a batch: at most 48 pairs (probability, {contributions: 1})."""
     draws = list(zip(path.schemes, path.counts, strict=True))
     largest = math.prod(scheme.size for scheme, _ in draws if isinstance(scheme, WithReplacement))
-    points, log_tails, end = _log_tails(draws, members, largest)
-    tails = [*map(_probability_upper, log_tails), Fraction(0)]
+    chernoff, log_members = _ChernoffBound.of(draws), math.log(members)
+    any_copy = 0.0  # log of the chance that a unit is drawn: the sum by level of log min(1, mean copies), or more
+    for scheme, count in draws:
+        expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
+        any_copy += math.log(min(1.0, max(expected, 1e-300)))
+    by_transform = np.ones(2)
+    if largest > 1 and chernoff.has_few_copies:
+        by_transform = _tails_by_transform(draws, members, min(0.0, any_copy, chernoff.log_tail(_CIRCLE)))
+    # Bounds on log Pr[some member has at least h copies], made non-increasing, at 1 and counts that are each the next
+    # or 2 % above the one before, up to the last above e^-830.
+    points, logs = [1], [min(0.0, log_members + any_copy, math.log(by_transform[1]))]
+    count, end = 1, max(largest, 1)
+    while count < largest:
+        count = min(largest, max(count + 1, math.ceil(count * _GROWTH)))
+        log = math.log(by_transform[count]) if count < by_transform.size else 0.0
+        log = min(logs[-1], log_members + chernoff.log_tail(count), log)
+        if log < -_VANISHING:
+            end = count - 1
+            break
+        points.append(count)
+        logs.append(log)
+    # At most 48 of them: small counts one by one, for most of the mass is there, the others spread.
+    first = min(len(points), _POINTS // 2)
+    spread = min(len(points) - first, _POINTS // 2)
+    kept = [*range(first), *(first + (len(points) - first) * i // spread for i in range(spread))]
+    tails = [*(_probability_upper(logs[i]) for i in kept), Fraction(0)]
     # Mass between two points is moved up to just before the next one.
-    ends = [*(point - 1 for point in points[1:]), end]
+    ends = [*(points[i] - 1 for i in kept[1:]), end]
     shares = (before - after for before, after in pairwise(tails))
     return [
         (chance, {members * max_contributions * h: Fraction(1)})
@@ -198,65 +209,6 @@ def _probability_upper(log: float) -> Fraction:
     if log > _MIN_EXPONENT:
         return Fraction(min(1.0, math.exp(log) * (1 + _ROUNDED)))
     return Fraction(1, 2 ** int(-log / math.log(2)))
-
-
-class _LogTails(NamedTuple):
-    """Bounds on the largest number of copies of any member, at some counts.
-
-    Attributes:
-        counts: h, from 1 up.
-        logs: log of an upper bound on Pr[some member has at least h copies], for each; they do not rise.
-        end: the largest count whose probability may be above e^-830.
-    """
-
-    counts: list[int]
-    logs: list[float]
-    end: int
-
-
-def _log_tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> _LogTails:
-    """Return at most 48 of the bounds by `_log_tail_bounds`, made non-increasing, up to the last above e^-830."""
-    counts: list[int] = []
-    logs: list[float] = []
-    log, end = 0.0, max(largest, 1)
-    for count, bound in _log_tail_bounds(draws, members, largest):
-        log = min(log, bound)
-        if counts and log < -_VANISHING:
-            end = count - 1
-            break
-        counts.append(count)
-        logs.append(log)
-    kept = _kept_indices(len(counts))
-    return _LogTails([counts[i] for i in kept], [logs[i] for i in kept], end)
-
-
-def _log_tail_bounds(draws: list[tuple[Scheme, int]], members: int, largest: int) -> Iterator[tuple[int, float]]:
-    """Yield (h, upper bound on log Pr[some member has at least h copies in a batch]) for 1 and `_examined_counts`."""
-    log_members, chernoff, any_copy = math.log(members), _ChernoffBound.of(draws), _log_chance_of_any_copy(draws)
-    by_transform = np.ones(2)
-    if largest > 1 and chernoff.has_few_copies:
-        by_transform = _tails_by_transform(draws, members, min(0.0, any_copy, chernoff.log_tail(_CIRCLE)))
-    yield 1, min(log_members + any_copy, math.log(by_transform[1]))
-    for count in _examined_counts(largest):
-        log = math.log(by_transform[count]) if count < by_transform.size else 0.0
-        yield count, min(log_members + chernoff.log_tail(count), log)
-
-
-def _examined_counts(largest: int) -> Iterator[int]:
-    """Yield counts from 2 to `largest`, both included, each the next or 2 % above the one before; none for 1."""
-    count = 1
-    while count < largest:
-        count = min(largest, max(count + 1, math.ceil(count * _GROWTH)))
-        yield count
-
-
-def _kept_indices(number: int) -> list[int]:
-    """Return all indices below `number` if they are at most 48, else the first 24 and 24 spread over the others."""
-    # Small counts are kept one by one: most of the mass is there.
-    kept = list(range(min(number, _POINTS // 2)))
-    extra = number - len(kept)
-    spread = min(extra, _POINTS // 2)
-    return kept + [len(kept) + extra * i // spread for i in range(spread)]
 
 
 class _ChernoffBound(NamedTuple):
@@ -285,15 +237,6 @@ class _ChernoffBound(NamedTuple):
     def log_tail(self, number: int) -> float:
         """Return the bound on log Pr[H >= number], at most 0 and raised by its round-off."""
         return float((self.moments - self.slopes * number).min(initial=0.0)) * (1 - _ROUNDED) + _ROUNDED
-
-
-def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
-    """Return an upper bound, in floats, on log Pr[a unit is drawn]: the sum by level of log min(1, mean copies)."""
-    total = 0.0
-    for scheme, count in draws:
-        expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
-        total += math.log(min(1.0, max(expected, 1e-300)))
-    return total
 
 
 def _tails_by_transform(draws: list[tuple[Scheme, int]], members: int, log_uncounted: float) -> Array:
@@ -335,39 +278,20 @@ def cut_sum(
     each = each if count <= _MAX_INDEPENDENT else nothing
     # Where others add nothing, one case stands for all their numbers below the cap.
     others = nothing if each.keys() == {0} else binomial(count - 1, scheme.probability)
-    parts = []
-    for case in _cut_cases(scheme, _known_full_batch(scheme, count), others):
-        missed = convolve_power(each, case.others)
-        with_unit = missed if inner is None else convolve(convolve_power(each, case.others_with_unit), inner)
-        parts += [(case.chance * (1 - case.inclusion), missed), (case.chance * case.inclusion, with_unit)]
-    return mixture(parts)
-
-
-class _CutCase(NamedTuple):
-    """A number of other units in a cut batch, as the unit on the path finds it.
-
-    Attributes:
-        chance: probability of the case.
-        others: other units in the batch if the unit is not in it.
-        others_with_unit: other units in the batch if the unit is in it.
-        inclusion: probability that the unit is in the batch, given the case.
-    """
-
-    chance: Fraction
-    others: int
-    others_with_unit: int
-    inclusion: Fraction
-
-
-def _cut_cases(scheme: CappedPoisson, full: FullBatch, others: CountDistribution) -> list[_CutCase]:
-    """Return a case for each number in the law of `others` below the cap, then the case that others fill the batch."""
+    full, cap = _known_full_batch(scheme, count), scheme.max_batch_size
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
-    # the batch, and the unit, if it stays, takes the place of one of them.
-    rate, cap = scheme.probability, scheme.max_batch_size
+    # the batch, and the unit, if it stays, takes the place of one of them. A case: its chance, the others in the batch
+    # without the unit and with it, and the chance that the unit is in it.
     room = {number: share for number, share in others.items() if number < cap}
     factor = (1 - full.chance) / sum(room.values()) if room else Fraction(0)
-    cases = [_CutCase(share * factor, number, number, rate) for number, share in room.items()]
-    return [*cases, _CutCase(full.chance, cap, cap - 1, full.inclusion)]
+    cases = [(share * factor, number, number, scheme.probability) for number, share in room.items()]
+    cases.append((full.chance, cap, cap - 1, full.inclusion))
+    parts = []
+    for chance, without, beside, inclusion in cases:
+        missed = convolve_power(each, without)
+        with_unit = missed if inner is None else convolve(convolve_power(each, beside), inner)
+        parts += [(chance * (1 - inclusion), missed), (chance * inclusion, with_unit)]
+    return mixture(parts)
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
