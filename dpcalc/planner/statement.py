@@ -287,7 +287,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
     """Return the releases (forward, backward) of a Gaussian, PATE or black-box phase as if every step drew the unit."""
     phase = plan.phases[place]
-    own = valid_bounds(phase, protected.choices[place])[0]
+    own = valid_bounds(plan, phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):
         known = replace(own, bound=unamplified(own.bound), revealed=(), is_revealed=True)
         return gaussian_releases(phase, known)
