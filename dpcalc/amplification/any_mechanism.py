@@ -121,9 +121,7 @@ class BlackBoxSteps:
             )
         if not self.change.covers_missing and isinstance(drawn.schemes[-1], Poisson):
             return self._bound_at_public_numbers(drawn)
-        return unit_count_bound(
-            self.hierarchy, drawn, adjacency=self.adjacency, group=self.group, exchange=exchange
-        )
+        return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group, exchange=exchange)
 
     def _bound_at_public_numbers(self, drawn: Path) -> Average:
         """Return the bound of replaced units whose Poisson draw tells the number drawn, or that of the protected ones.

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound

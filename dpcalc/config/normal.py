@@ -159,10 +159,10 @@ def _mechanism_text(phase: Phase) -> str:
 
 def _parameter_texts(mechanism: Mechanism) -> dict[str, str]:
     """Return a mechanism's finite parameters as YAML by key; `also` is a list of mappings, left out if it is empty."""
-    plain = {key: value for key, value in mechanism.parameters.items() if key != "also" and value not in (None, math.inf)}
+    stated = {key: value for key, value in mechanism.parameters.items() if value is not None and value != math.inf}
     others = [_mapping_text({"noise_multiplier": _float_text(noise)}) for noise in getattr(mechanism, "also", ())]
     also = {"also": f"[{', '.join(others)}]"} if others else {}
-    return {key: _parameter_text(value) for key, value in plain.items()} | also
+    return {key: _parameter_text(value) for key, value in stated.items() if key != "also"} | also
 
 
 def _parameter_text(value: object) -> str:
@@ -309,7 +309,8 @@ def fingerprint(plan: Plan) -> str:
 def _phase_content(phase: Phase, adjacency: Adjacency) -> dict[str, object]:
     """Return the hashed content of a phase: all but name and part; episodes, tree and `also` only if it has them."""
     # A promise whose relation is that of the run is as one without a relation, which older versions lack.
-    identity = {key: x for key, x in phase.mechanism.identity.items() if key != "relation" or x not in (None, adjacency)}
+    left_out = "relation" if getattr(phase.mechanism, "relation", None) in {None, adjacency} else ""
+    identity = {key: value for key, value in phase.mechanism.identity.items() if key != left_out}
     return {
         "levels": [_level_content(level) for level in phase.hierarchy.levels],
         **({"episodes": asdict(phase.hierarchy.episodes)} if phase.hierarchy.episodes else {}),

@@ -90,11 +90,13 @@ def mechanism_text(phase: Phase) -> str:
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
-    words = mechanism.words
-    if words:  # parameters that are no numbers
-        return f"{mechanism.name}, {words}"
-    known = {key: value for key, value in asdict(mechanism).items() if key != "max_grad_norm" and value != math.inf}
-    return f"{mechanism.name}, " + ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in known.items())
+    stated = {key: value for key, value in asdict(mechanism).items() if key not in {"max_grad_norm", "relation"}}
+    # A mechanism has words of its own where its parameters are no numbers.
+    words = mechanism.words or ", ".join(
+        f"{key.replace('_', ' ')} {value:g}" for key, value in stated.items() if value != math.inf
+    )
+    relation = mechanism.relation if isinstance(mechanism, Promise) else None
+    return f"{mechanism.name}, {words}{f', stated for {relation}' if relation else ''}"
 
 
 def other_sums_text(mechanism: Mechanism) -> str | None:
@@ -294,7 +296,9 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         *_partition_assumptions(plan),
         *_any_order_assumptions(plan),
         *_cyclic_assumptions(plan),
-        *dict.fromkeys(line for phase in plan.phases for line in (*phase.mechanism.assumptions, *_promises(plan, phase))),
+        *dict.fromkeys(
+            line for phase in plan.phases for line in (*phase.mechanism.assumptions, *_promises(plan, phase))
+        ),
         *([_ALSO] if any(getattr(phase.mechanism, "also", ()) for phase in plan.phases) else []),
         *_exchange_assumptions(plan),
         "counts, rates and sizes are public and do not depend on the data",
