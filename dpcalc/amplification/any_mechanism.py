@@ -3,12 +3,13 @@
 Noise on a sum takes the bound of the phase in clip norms, in which draws made anew in every step are hidden. Any
 other mechanism hides such draws for one unit, and for several reveals those above the protected level. Draws that are
 held for several steps are revealed, the protected level's own included: where such a draw holds any protected unit,
-it is taken to hold all that it can.
+it is taken to hold all that it can. A promise for batches of one size covers no batch that lacks a unit: there the
+draws that make batches of several sizes are revealed, or the number that a Poisson draw takes.
 
 In a pass over shuffled units its batch differs and, where a unit is removed, the last one. The pass of a group is the
 chain of passes of one unit, in frames that have lost up to k - 1 units.
 
-Source: docs/theory.md, Lemma 8.2 and Theorem 8.7.
+Source: docs/theory.md, Definition 8.0, Lemma 8.2, Theorem 8.7 and Theorem 8.8.
 """
 
 import math
@@ -16,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
+from itertools import takewhile
 
 from dpcalc.amplification.allocation import allocated_releases, hidden_or_revealed, repeated_loss
 from dpcalc.amplification.bound import StepBound, with_largest_lengths
@@ -50,23 +52,29 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms, chain_of, chained, composed
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
-from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, PairOnly, RdpOnly
+from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Change, PairOnly, RdpOnly
 from dpcalc.records import dataclass
+from dpcalc.sampling.counts import binomial
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
+from dpcalc.sampling.schemes import All, Fixed, FixedAtRate, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.sums import coarsen_at_quantiles
 from dpcalc.work import SECOND, cached_with_cost, own_allowance, spend
 
 _LARGEST, _ROUNDED = 700.0, 1e-12  # largest exponent of a float; relative margin for the error of a few operations
 _UNITS_OF_A_PAIR = 0.004 * SECOND  # of work: some thousand losses of Laplace noise, in both directions
 _WORK_OF_FEW_PARTS = 0.1 * SECOND  # where an average costs too much: for one part of each kind
 _MAX_CENTERS = 100  # of an average over the mates, each of which is a pair of thousands of losses
+# Quantiles, in deviations of a normal variable, of the number that a Poisson draw takes: each is a pair of a step; of
+# Renyi divergences, which take long, few.
+_NUMBERS = (*(0.25 * i for i in range(-12, 25)), 7.0, 8.5, 10.0, 12.0, 15.0)
+_FEW_NUMBERS = (-1.0, 0.0, 1.0, 2.0, 4.0, 7.0, 12.0)
 _MAX_JOINT_RESPONSES = 2048  # randomized responses with exact joint losses; more are composed of halves
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlackBoxSteps:
-    """The steps of one phase whose mechanism `randomized_response_refusal` accepts, and what is protected.
+    """The steps of one phase whose mechanism `black_box_refusal` accepts, and what is protected.
 
     Attributes:
         mechanism: what each step applies to its batch.
@@ -79,6 +87,7 @@ class BlackBoxSteps:
         noise: the bound of the phase in clip norms, which applies if the mechanism adds noise to a sum.
         number: number of steps, >= 0.
         max_mates: draws of the mates that may be told apart; 0 if many units share the work.
+        change: what one change is to a mechanism that counts units.
     """
 
     mechanism: BlackBox
@@ -91,14 +100,15 @@ class BlackBoxSteps:
     noise: PhaseBound
     number: int
     max_mates: int
+    change: Change
 
     @property
     def phase_bound(self) -> PhaseBound:
-        """The bound of the phase: for noise on a sum `noise`, in clip norms, else `_bound_in_changes`, in units."""
+        """The bound of the phase: for noise on a sum `noise`, in clip norms, else `_bound_in_changes`."""
         return self.noise if isinstance(self.mechanism, AdditiveNoise) else self._bound_in_changes()
 
     def _bound_in_changes(self) -> PhaseBound:
-        """Return the phase bound in changed units instead of clip norms."""
+        """Return the phase bound in changes of the promise instead of clip norms."""
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._step_bound(self.path))
         first, *later = self._paths_of_links()
@@ -121,20 +131,54 @@ class BlackBoxSteps:
         return paths[-1:] if isinstance(self.mechanism, RdpOnly) else paths
 
     def _step_bound(self, drawn: Path) -> Bound:
-        """Return a step's bound in changed units; draws above the unit are hidden if `_may_hide_draws`, else public."""
+        """Return a step's bound in changes; draws above the unit are hidden if `_may_hide_draws`, else public."""
+        exchange = self.change.exchange
         if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
-            return hidden_unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates)
-        if isinstance(self.mechanism, RandomizedResponse) and isinstance(drawn.schemes[-1], Poisson):
+            return hidden_unit_bound(
+                self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates, exchange=exchange
+            )
+        if not self.change.covers_missing and isinstance(drawn.schemes[-1], Poisson):
             return self._bound_at_public_numbers(drawn)
-        return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group)
+        return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group, exchange=exchange)
 
     def _bound_at_public_numbers(self, drawn: Path) -> Average:
-        """Return the bound of a step whose batch shows how many protected units it holds, averaged over it."""
-        # The responses of a Poisson batch show how many units it holds, so that their number hides nothing.
-        laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
+        """Return the bound of replaced units whose Poisson draw tells the number drawn, or that of the protected ones.
+
+        Source: docs/theory.md, Theorem 8.8.
+        """
+        unit, scheme = len(drawn.counts), self.path.schemes[-1]
+        level, above = self.hierarchy.level(unit), self.hierarchy.levels[: unit - 1]
+        is_single = self.group.size == 1 and not any(isinstance(each, WithReplacement) for each in drawn.schemes)
+        if not is_single or not isinstance(scheme, Poisson) or level.redraw_every > 1:
+            laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
+            return Average(
+                parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
+            )
+        # The draw is over the units of one parent, or of all parents that are surely drawn with it; of fewer units the
+        # share that is drawn varies more, which costs more.
+        count = level.min_count
+        if self.noise.allocation is None:
+            for each in takewhile(lambda each: isinstance(each.scheme, All), reversed(above)):
+                count *= each.min_count
+        deviations = _FEW_NUMBERS if isinstance(self.mechanism, RdpOnly) else _NUMBERS
+        law = coarsen_at_quantiles(binomial(count, scheme.probability), deviations)
+        reached = drawn.inclusion(unit - 1)
         return Average(
-            parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
+            parts=tuple(
+                (
+                    reached * chance,
+                    StepBound(
+                        inclusion=Fraction(number, count),
+                        shift=1,
+                        missed=(1 - Fraction(number, count),),
+                        distances=(1,),
+                        distances_swapped=(1,),
+                    ),
+                )
+                for number, chance in law.items()
+                if number
+            )
         )
 
     def _may_hide_draws(self, drawn: Path) -> bool:
@@ -150,18 +194,16 @@ class BlackBoxSteps:
     def _may_hide_schemes(self, drawn: Path) -> bool:
         """Return True if this mechanism may hide the draws of the path's schemes.
 
-        Fixed, Poisson and `all` draws may be hidden, for RdpOnly if mates may be told apart; randomized responses hide
-        them if all batches have one size.
+        Fixed, Poisson and `all` draws may be hidden, for RdpOnly if mates may be told apart. A promise for batches of
+        one size hides them if all batches have it: all frames of a level are equal, drawn by `fixed` or `all`.
         """
-        if isinstance(self.mechanism, RandomizedResponse):
-            return self._are_batches_equal(drawn)
+        schemes = {*map(type, drawn.schemes)}
+        if not self.change.covers_missing:
+            sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels[: len(drawn.counts)])
+            if not sizes_are_equal or not schemes <= {Fixed, All}:
+                return False
         is_affordable = self.max_mates > 0 or not isinstance(self.mechanism, RdpOnly)
-        return is_affordable and all(isinstance(scheme, Fixed | Poisson | All) for scheme in drawn.schemes)
-
-    def _are_batches_equal(self, drawn: Path) -> bool:
-        """Return True if every batch has one size: all frames of a level are equal, drawn by `fixed` or `all`."""
-        sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels)
-        return sizes_are_equal and {*map(type, drawn.schemes)} <= {Fixed, All}
+        return is_affordable and schemes <= {Fixed, FixedAtRate, Poisson, All}
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
@@ -412,11 +454,14 @@ def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
 
 
 def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
-    """Return the change in each batch of a pass that changes, in units or, for noise on a sum, clip norms."""
+    """Return the change in each batch of a pass that changes, in changes or, for noise on a sum, clip norms."""
     is_removed, is_clipped_above = steps.adjacency is Adjacency.ADD_REMOVE, steps.clip < len(steps.path.counts)
     if not isinstance(steps.mechanism, AdditiveNoise) or is_clipped_above:
-        changes = 2 if isinstance(steps.mechanism, AdditiveNoise) else 1
-        return [changes, changes] if is_removed else [changes]
+        if isinstance(steps.mechanism, AdditiveNoise):
+            return [2, 2] if is_removed else [2]
+        # The last unit of the pass moves up into the place of a removed one, and is missing in the last batch.
+        exchange = 1 if steps.adjacency is Adjacency.ZERO_OUT else steps.change.exchange
+        return [exchange, 1] if is_removed else [exchange]
     return _contributions_moved_by_batch(steps.path, steps.adjacency)
 
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound
@@ -360,30 +360,31 @@ def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
     return [(chance, binomial(number, records)) for number, chance in tasks_with_class.items()]
 
 
-def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the upper bound on a step, averaged over the public draws above, with distances in changed units.
-
-    A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
+def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group, exchange: int) -> Bound:
+    """Return the upper bound on a step, averaged over the public draws above, with distances in changes.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
         path: the path to the protected units; all draws have one redraw period.
         adjacency: relation between D and D'.
         group: the protected units and their placement.
+        exchange: changes, 1 or 2, between batches in one of which another unit stands in the place of one.
 
     Source: docs/theory.md, Theorem 8.1.
     """
     laws = revealed_count_distributions(hierarchy, path, clip=hierarchy.depth, group=group)
     has_stand_in = hierarchy.episodes is not None or isinstance(path.schemes[-1], Fixed | WithReplacement)
-    is_left_empty = adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and not has_stand_in)
-    return _average_of(_weighted_parts(laws, partial(_parts_in_changes, is_left_empty=is_left_empty)))
+    missed = exchange if has_stand_in else 1
 
+    def parts(law: CountDistribution) -> list[tuple[Fraction, Part]]:
+        # A batch of D' without the units is one that misses them, if nothing of them is left there.
+        if adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and not has_stand_in):
+            return [(Fraction(1), CountPair(law=tuple(sorted(law.items())), shift=missed, both_ways=False))]
+        if adjacency is Adjacency.ZERO_OUT:
+            return average_over_counts(law, shift=1, distance=missed, distance_swapped=1)
+        return average_over_counts(law, shift=exchange, distance=missed, distance_swapped=missed)
 
-def _parts_in_changes(law: CountDistribution, *, is_left_empty: bool) -> list[tuple[Fraction, Part]]:
-    """Return one CountPair if the unit's place is left empty in D', else (probability, StepBound) for each h >= 1."""
-    if is_left_empty:
-        return [(Fraction(1), CountPair(law=tuple(sorted(law.items())), shift=1, both_ways=False))]
-    return average_over_counts(law, shift=1, distance=1, distance_swapped=1)
+    return _average_of(_weighted_parts(laws, parts))
 
 
 # Groups below drawn units, with the draws above them hidden (docs/theory.md, Theorem 6.4)

@@ -89,8 +89,8 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
     """Return the points unchanged; raise UnsupportedError if there are none."""
     if not points:
         raise UnsupportedError(
-            f"mechanism: expected divergences at orders above {changes}, as many units as a step can hold at once, got "
-            "none there; state more orders, or an epsilon"
+            f"mechanism: expected divergences at orders above {changes}, as many changes as a step can make at once, "
+            "got none there; state more orders, or an epsilon"
         )
     return points
 
@@ -115,11 +115,11 @@ def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
     shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
     mixed = cache(
         lambda order: _public_mixture_divergence(
-            [(p, group_divergence(mechanism.rdp, h, order)) for p, h in shares], order
+            [(p, group_divergence(mechanism.rdp, bound.shift * h, order)) for p, h in shares], order
         )
     )
     theorem = _poisson_bound(mechanism, bound.max_shift)
-    return partial(_subsampled_divergence, mixed, _positive_float(bound.inclusion), theorem)
+    return partial(_subsampled_divergence, mixed, mixed, _positive_float(bound.inclusion), theorem)
 
 
 def _divergence_with_public_misses(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
@@ -128,12 +128,13 @@ def _divergence_with_public_misses(mechanism: RdpOnly, bound: StepBound, public_
     hidden = [x for x, chance in enumerate(bound.missed) if x >= public_misses and chance]
     distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
     changes = max((bound.shift, *distances[0], *distances[1]))
-    certain = cache(partial(group_divergence, mechanism.rdp, changes))
+    farthest = cache(partial(group_divergence, mechanism.rdp, changes))
+    if_drawn = cache(partial(group_divergence, mechanism.rdp, bound.shift))
     # Where all that is missed is the batch of D' without the unit, that of draws with which nobody is replaced holds.
     theorem = fixed_size_upper if any(distances[1]) else _poisson_bound(mechanism, changes)
     rate = _positive_float(bound.inclusion / reached)
     return lambda order: _public_mixture_divergence(
-        [(_positive_float(reached), _subsampled_divergence(certain, rate, theorem, order))], order
+        [(_positive_float(reached), _subsampled_divergence(if_drawn, farthest, rate, theorem, order))], order
     )
 
 
@@ -149,15 +150,18 @@ def _positive_float(chance: Fraction) -> float:
 
 
 def _subsampled_divergence(
-    if_drawn: Renyi, rate: float, theorem: Callable[[Renyi, float, int], float], order: float
+    if_drawn: Renyi, farthest: Renyi, rate: float, theorem: Callable[[Renyi, float, int], float], order: float
 ) -> float:
-    """Return an upper bound for a random draw, amplified by `theorem` at whole orders where that is smaller."""
+    """Return an upper bound for a random draw, amplified by `theorem` at whole orders where that is smaller.
+
+    `if_drawn` is between batches of D and D' that hold the unit, `farthest` between any of them and one that misses it.
+    """
     if rate == 1:
         return if_drawn(order)
     revealed = _public_mixture_divergence([(rate, if_drawn(order))], order)
     if order not in _WHOLE_ORDERS or math.isinf(revealed):
         return revealed
-    return min(revealed, max(0.0, theorem(if_drawn, rate, int(order))))
+    return min(revealed, max(0.0, theorem(farthest, rate, int(order))))
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:

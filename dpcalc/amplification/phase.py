@@ -35,7 +35,7 @@ from dpcalc.amplification.schedule import (
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RandomizedResponse
-from dpcalc.mechanisms.kinds import Mechanism
+from dpcalc.mechanisms.kinds import Mechanism, Promise, change_of
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, scheme_for_count
 from dpcalc.sampling.paths import Path
@@ -528,23 +528,49 @@ def _always_full(scheme: CappedPoisson) -> FixedAtRate:
     return FixedAtRate(size=scheme.max_batch_size, probability=scheme.probability)
 
 
-def randomized_response_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
-    """Return why randomized response has no bound here; "" if it has one, or for other mechanisms.
+def black_box_refusal(
+    mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group_size: int
+) -> str:
+    """Return why a mechanism that counts units has no bound here; "" if it has one, or for other mechanisms.
 
     Args:
         mechanism: of the phase.
         hierarchy: levels and schemes.
         unit: protected level, 1 (outermost) to depth.
         adjacency: relation between D and D'.
+        group_size: number of units protected together.
     """
-    if not isinstance(mechanism, RandomizedResponse):
+    if isinstance(mechanism, RandomizedResponse):
+        if adjacency is not Adjacency.REPLACE_ONE:
+            return (
+                "expected adjacency replace-one with randomized-response, which has no answer of a unit that is not "
+                f"there, got {adjacency}"
+            )
+        if unit < hierarchy.depth:
+            last, protected = hierarchy.level(hierarchy.depth).name, hierarchy.level(unit).name
+            return f"expected the unit that answers by randomized-response, {last}, to be protected, got {protected}"
+    if not isinstance(mechanism, Promise) or adjacency is not Adjacency.ADD_REMOVE:
         return ""
-    if adjacency is not Adjacency.REPLACE_ONE:
-        return (
-            "expected adjacency replace-one with randomized-response, which has no answer of a unit that is not there, "
-            f"got {adjacency}"
-        )
-    if unit < hierarchy.depth:
-        last, protected = hierarchy.level(hierarchy.depth).name, hierarchy.level(unit).name
-        return f"expected the unit that answers by randomized-response, {last}, to be protected, got {protected}"
-    return ""
+    if change_of(mechanism, adjacency).covers_missing or _keeps_batch_sizes(hierarchy, unit, group_size):
+        return ""
+    return (
+        "expected a guarantee for a unit that is added or removed, `relation: add-remove` or `any`: with adjacency "
+        f"add-remove a batch may lack a {hierarchy.level(unit).name} in whose place there is no other, got relation "
+        "replace-one"
+    )
+
+
+def _keeps_batch_sizes(hierarchy: Hierarchy, unit: int, removed: int) -> bool:
+    """Return True if a draw takes as many units of the protected level where `removed` of them are missing."""
+    level = hierarchy.level(unit)
+    if (built := hierarchy.episodes) is not None:
+        return (built.ways if unit == 1 else built.records) <= level.min_count - removed
+    match level.scheme:
+        case Fixed(size=size):
+            return size <= level.min_count - removed
+        case WithReplacement():
+            return level.min_count > removed
+        case Shuffle(drop_last=True) as shuffle:
+            return not hierarchy.loses_steps(unit, shuffle, removed)
+        case _:
+            return False

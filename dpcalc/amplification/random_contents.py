@@ -8,6 +8,7 @@ unit, and any other record in its clipping unit, is drawn.
 Source: docs/theory.md, Theorem 6.6 and Theorem 6.9.
 """
 
+import operator
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -126,46 +127,55 @@ def _few_averaged_counts(laws: ContributionLaws, *, is_paired: bool) -> Contribu
 
 
 def hidden_unit_bound(
-    hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int
+    hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, max_mates: int, exchange: int
 ) -> StepBound | MatesAverage:
-    """Return (K*) of a unit whose draws are hidden, in numbers of changed units; averaged over random mates if cheap.
+    """Return (K*) of a unit whose draws are hidden, in numbers of changes; averaged over random mates if cheap.
 
-    A missed ancestor exchanges the units drawn under it for those of its stand-in; a pair exchanged is one change.
+    A missed ancestor takes the units drawn under it away, and its stand-in brings others.
 
     Args:
         hierarchy: levels and schemes.
         path: fixed, poisson and all draws of one redraw period; its contributions count protected units.
         adjacency: relation between D and D'; a zeroed unit is as if it were not drawn.
         max_mates: different draws of the mates that may be told apart, about; 0 for no average.
+        exchange: changes, 1 or 2, between batches in one of which another unit stands in the place of one.
 
     Returns:
-        An upper bound whose shift and distances are numbers of changed units.
+        An upper bound whose shift and distances are numbers of changes.
 
     Source: docs/theory.md, Theorem 8.7.
     """
-    unit, case = len(path.counts), _case_in_changes(path, adjacency)
-    ((_, largest),) = largest_surroundings(path, clip=unit).parts([case], exchange_distance=max)
+    unit, case = len(path.counts), _case_in_changes(path, adjacency, exchange)
+    distance = max if exchange == 1 else operator.add  # of units that go and that come, which exchanges pair up
+    ((_, largest),) = largest_surroundings(path, clip=unit).parts([case], exchange_distance=distance)
     with allowance(_MATES_WORK), suppress(WorkExceededError):
         if max_mates:
             # Without the levels below: a drawn unit counts, whether or not anything of it is drawn.
             down_to_unit = replace(hierarchy, levels=hierarchy.levels[:unit], tree=None)
             around = surroundings(down_to_unit, path, clip=unit, max_mates=max_mates)
-            parts = around.parts([case], exchange_distance=max)
+            parts = around.parts([case], exchange_distance=distance)
             return largest if around.is_certain else MatesAverage(parts=parts, largest=largest)
     return largest
 
 
-def _case_in_changes(path: Path, adjacency: Adjacency) -> UnitCase:
-    """Return the only case of a unit where distances count changed units; an exchange with a stand-in is 1 change."""
+def _case_in_changes(path: Path, adjacency: Adjacency, exchange: int) -> UnitCase:
+    """Return the only case of a unit where distances count changes; an exchange with a stand-in is `exchange`."""
     may_stand_in = isinstance(path.schemes[-1], Fixed)
-    replaced, removed = adjacency is Adjacency.REPLACE_ONE, adjacency is Adjacency.ADD_REMOVE
+    missed = exchange if may_stand_in else 1
+    match adjacency:  # changes from C to B; units in the place of x in B; changes from B to a batch that misses x
+        case Adjacency.ADD_REMOVE:
+            shift, contents, swapped = missed, int(may_stand_in), 0
+        case Adjacency.ZERO_OUT:
+            shift, contents, swapped = 1, 0, int(may_stand_in)
+        case Adjacency.REPLACE_ONE:
+            shift, contents, swapped = exchange, 1, missed
     return UnitCase(
         chance=Fraction(1),
         inclusion=path.inclusion(len(path.counts)),
-        shift=1,
+        shift=shift,
         contents=1,
-        contents_swapped=int(replaced or (removed and may_stand_in)),
-        near=(MissedBatch(path.missed(len(path.counts)), 1, int(replaced or (may_stand_in and not removed))),),
+        contents_swapped=contents,
+        near=(MissedBatch(path.missed(len(path.counts)), missed, swapped),),
         is_sure=True,
     )
 

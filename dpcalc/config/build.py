@@ -234,26 +234,25 @@ def _refuse_uncovered_phases(plan: Plan, runs: tuple[RunSections, ...]) -> None:
 
 
 def _refuse_uncovered_mechanism(phase: Phase, run: RunSections, plan: Plan) -> None:
-    """Raise ConfigError (DPC104) if no bound covers PATE or randomized response under the phase's sampling."""
+    """Raise ConfigError (DPC104) if no bound covers PATE or a mechanism that counts units as the phase samples."""
     why, node = _mechanism_refusal(phase, plan), run.node("mechanism")
     if why and node is not None:
         raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])
 
 
 def _mechanism_refusal(phase: Phase, plan: Plan) -> str:
-    """Return why no bound covers PATE or randomized response as the phase samples; "" if one does.
-
-    Other mechanisms are never refused here.
-    """
+    """Return why no bound covers PATE or a mechanism that counts units as the phase samples; "" if one does."""
     if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
         return ""
-    from dpcalc.amplification.phase import randomized_response_refusal
+    from dpcalc.amplification.phase import black_box_refusal
     from dpcalc.amplification.schedule import ensemble_refusal
     from dpcalc.mechanisms.pate import PateMechanism
 
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_refusal(phase.mechanism, phase.hierarchy)
-    return randomized_response_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
+    return black_box_refusal(
+        phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size
+    )
 
 
 def _refuse_epochs_of_any_order(run: RunSections, hierarchy: Hierarchy) -> None:

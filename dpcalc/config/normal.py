@@ -15,6 +15,7 @@ from dpcalc.config.scalars import EPISODES
 from dpcalc.config.source import Mark, source_of
 from dpcalc.config.tree import Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
+from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
@@ -158,10 +159,10 @@ def _mechanism_text(phase: Phase) -> str:
 
 def _parameter_texts(mechanism: Mechanism) -> dict[str, str]:
     """Return a mechanism's finite parameters as YAML by key; `also` is a list of mappings, left out if it is empty."""
-    plain = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
+    stated = {key: value for key, value in mechanism.parameters.items() if value is not None and value != math.inf}
     others = [_mapping_text({"noise_multiplier": _float_text(noise)}) for noise in getattr(mechanism, "also", ())]
     also = {"also": f"[{', '.join(others)}]"} if others else {}
-    return {key: _parameter_text(value) for key, value in plain.items()} | also
+    return {key: _parameter_text(value) for key, value in stated.items() if key != "also"} | also
 
 
 def _parameter_text(value: object) -> str:
@@ -291,7 +292,7 @@ def fingerprint(plan: Plan) -> str:
         "shape": plan.tuning.shape.hex(),
     }
     content = {
-        "phases": [_phase_content(phase) for phase in plan.phases],
+        "phases": [_phase_content(phase, plan.adjacency) for phase in plan.phases],
         "unit": plan.unit,
         **({"group_size": plan.group_size} if plan.group_size > 1 else {}),
         "adjacency": plan.adjacency.value,
@@ -305,9 +306,11 @@ def fingerprint(plan: Plan) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _phase_content(phase: Phase) -> dict[str, object]:
+def _phase_content(phase: Phase, adjacency: Adjacency) -> dict[str, object]:
     """Return the hashed content of a phase: all but name and part; episodes, tree and `also` only if it has them."""
-    identity = phase.mechanism.identity
+    # A promise whose relation is that of the run is as one without a relation, which older versions lack.
+    left_out = "relation" if getattr(phase.mechanism, "relation", None) in {None, adjacency} else ""
+    identity = {key: value for key, value in phase.mechanism.identity.items() if key != left_out}
     return {
         "levels": [_level_content(level) for level in phase.hierarchy.levels],
         **({"episodes": asdict(phase.hierarchy.episodes)} if phase.hierarchy.episodes else {}),

@@ -9,7 +9,7 @@ Source: docs/theory.md, Theorem 3.3, Lemma 8.4 and Theorem 8.5.
 import math
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dpcalc.errors import InputError, KeyedInputError, require_nonnegative, requ
 from dpcalc.keys import CHANCE, DATA_FILE, Structure, WholeNumber, Word, exact, key
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve, Renyi
-from dpcalc.mechanisms.kinds import GUARANTEE, PairOnly, RdpOnly
+from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly
 from dpcalc.records import dataclass
 
 PURE = exact(0, 100, "from 0 to 100")
@@ -40,8 +40,8 @@ _POINTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApproximateDp(PairOnly):
-    """Any mechanism that is (epsilon, delta)-DP in both directions, for batches that differ in one unit.
+class ApproximateDp(PairOnly, Promise):
+    """Any mechanism that is (epsilon, delta)-DP in both directions, for batches with one change between them.
 
     Attributes:
         epsilon: >= 0.
@@ -50,7 +50,7 @@ class ApproximateDp(PairOnly):
 
     name: ClassVar[str] = "approximate-dp"
     other_names: ClassVar[str] = "approx-dp epsilon-delta-dp"
-    assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each approximate-dp step {GUARANTEE}",)
+    statement: ClassVar[str] = "the guarantee of each approximate-dp step"
     epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
     delta: float = key(
         CHANCE,
@@ -91,7 +91,7 @@ class ApproximateDp(PairOnly):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureDp(PairOnly):
+class PureDp(PairOnly, Promise):
     """Keys of `type: pure-dp`, which is an approximate-dp mechanism with delta 0.
 
     Attributes:
@@ -100,10 +100,11 @@ class PureDp(PairOnly):
 
     name: ClassVar[str] = "pure-dp"
     other_names: ClassVar[str] = "pure epsilon-dp"
+    statement: ClassVar[str] = "the guarantee of each pure-dp step"
     epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
     @classmethod
-    def of(cls, **parameters: float) -> ApproximateDp:
+    def of(cls, **parameters: Any) -> ApproximateDp:
         """Return the approximate-dp mechanism."""
         return ApproximateDp(**parameters)
 
@@ -154,6 +155,7 @@ class RandomizedResponse(PairOnly):
 
     name: ClassVar[str] = "randomized-response"
     other_names: ClassVar[str] = "rr k-rr randomised-response warner"
+    relation: ClassVar[str] = "replace-one"
     assumptions: ClassVar[tuple[str, ...]] = (
         "answers by randomized response are independent, and do not say who was drawn",
     )
@@ -239,7 +241,7 @@ def _log_convolve(a: Array, b: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zcdp(RdpOnly):
+class Zcdp(RdpOnly, Promise):
     """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega).
 
     Attributes:
@@ -252,7 +254,7 @@ class Zcdp(RdpOnly):
 
     name: ClassVar[str] = "zcdp"
     other_names: ClassVar[str] = "cdp concentrated tcdp truncated-cdp"
-    assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each zcdp step {GUARANTEE}",)
+    statement: ClassVar[str] = "the guarantee of each zcdp step"
     rho: float = key(
         PURE,
         "Renyi divergence of order a is at most rho a, for type zcdp.",
@@ -281,7 +283,7 @@ class Zcdp(RdpOnly):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exponential(RdpOnly):
+class Exponential(RdpOnly, Promise):
     """The exponential mechanism: an answer with probability proportional to e^(epsilon utility / (2 sensitivity)).
 
     Attributes:
@@ -290,7 +292,7 @@ class Exponential(RdpOnly):
 
     name: ClassVar[str] = "exponential"
     other_names: ClassVar[str] = "bounded-range"
-    assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each exponential step {GUARANTEE}",)
+    statement: ClassVar[str] = "the guarantee of each exponential step"
     epsilon: float = key(POSITIVE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
     def __post_init__(self) -> None:
@@ -315,7 +317,7 @@ OddMoments = Literal["unknown", "nonnegative"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RdpTable(RdpOnly):
+class RdpTable(RdpOnly, Promise):
     """Any mechanism with given upper bounds on its Renyi divergences at some orders, in both directions.
 
     Attributes:
@@ -327,9 +329,7 @@ class RdpTable(RdpOnly):
 
     name: ClassVar[str] = "rdp-curve"
     other_names: ClassVar[str] = "rdp renyi renyi-dp rdp-table"
-    assumptions: ClassVar[tuple[str, ...]] = (
-        f"the curve is right for each step: it {GUARANTEE}, whichever of the two comes first",
-    )
+    statement: ClassVar[str] = "the curve is right for each step, whichever batch comes first: it"
     curve: tuple[tuple[float, float], ...] = key(
         Structure({"anyOf": [_POINTS, DATA_FILE]}),
         "Renyi divergence of a step on its batch by order, for type rdp-curve: [[2, 0.1], [4, 0.2]], or "

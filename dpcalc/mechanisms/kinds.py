@@ -8,9 +8,10 @@ MECHANISMS.
 from abc import ABC, abstractmethod
 from dataclasses import asdict, replace
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from dpcalc.keys import TEXT, Key, Word
+from dpcalc.guarantee import Adjacency
+from dpcalc.keys import TEXT, Key, Word, key
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
@@ -37,7 +38,6 @@ MECHANISMS: dict[str, str] = {
 """Module and class of each mechanism by its `mechanism.type`; a module is imported when a config names its type."""
 
 SUM = "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch"
-GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
 CLIP = Key(
     kind=TEXT,
     meaning="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole, `task` one "
@@ -134,12 +134,62 @@ class AdditiveNoise(BlackBox):
         """Return how many values `cell_log_masses` computes, about."""
 
 
+RELATIONS: dict[str, str] = {
+    "add-remove": "where one unit is added or removed",
+    "zero-out": "where one unit is zeroed",
+    "replace-one": "of one size where one unit is replaced by another",
+    "any": "where one unit is added, removed, zeroed or replaced by another",
+}
+"""Words of a promise's `relation`: the pairs of batches that it speaks of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise(BlackBox):
+    """Any mechanism that keeps a promise on two batches with one change between them, which `relation` defines.
+
+    Attributes:
+        relation: one of RELATIONS; None for the adjacency of the run.
+        statement: its promise in words, which "holds for any two batches ...".
+    """
+
+    statement: ClassVar[str]
+    relation: str | None = key(
+        Word(tuple(RELATIONS)),
+        "For which two batches the guarantee of a step is stated, by default those of `privacy.adjacency`: one unit is "
+        "added or removed (add-remove), zeroed (zero-out), replaced in a batch of the same size (replace-one), or any "
+        "of these at the same cost (any). Under add-remove and zero-out a unit that takes the place of another counts "
+        "as two changes; replace-one covers no batch that lacks a unit.",
+        default=None,
+    )
+
+
+class Change(NamedTuple):
+    """What a promise says of two batches.
+
+    Attributes:
+        exchange: changes between two batches in one of which another unit stands in the place of one: 1 or 2.
+        covers_missing: True if batches of two sizes are covered, each unit that is there or is not being one change.
+    """
+
+    exchange: int
+    covers_missing: bool
+
+
+def change_of(mechanism: Mechanism, adjacency: Adjacency) -> Change:
+    """Return what one change is to a mechanism that counts units, in a run with this adjacency.
+
+    Source: docs/theory.md, Definition 8.0.
+    """
+    relation = getattr(mechanism, "relation", None) or str(adjacency)
+    return Change(exchange=1 if relation in {"replace-one", "any"} else 2, covers_missing=relation != "replace-one")
+
+
 class PairOnly(BlackBox):
-    """A mechanism known by a dominating pair for batches that differ in one unit; changes of more units are chained."""
+    """A mechanism known by a dominating pair for batches with one change between them; more changes are chained."""
 
     @abstractmethod
     def pair(self) -> "Atoms":
-        """Return a dominating pair for batches that differ in one unit; it is symmetric."""
+        """Return a dominating pair for batches with one change between them; it is symmetric."""
 
 
 class RdpOnly(BlackBox):

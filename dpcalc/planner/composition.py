@@ -305,7 +305,7 @@ class Composition:
         # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
         key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
         if key not in self._chosen:
-            valid = valid_bounds(phase, choices)
+            valid = valid_bounds(self.plan, phase, choices)
             if len(valid) == 1 or meter.spent > meter.limit:
                 return valid[0]
             try:

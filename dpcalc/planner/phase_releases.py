@@ -14,7 +14,7 @@ from dpcalc.amplification.any_mechanism import (
 )
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
-from dpcalc.amplification.phase import randomized_response_refusal
+from dpcalc.amplification.phase import black_box_refusal
 from dpcalc.amplification.schedule import (
     PhaseBound,
     Release,
@@ -25,9 +25,8 @@ from dpcalc.amplification.schedule import (
 )
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import BlackBox, RdpOnly
+from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, PairOnly, change_of
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.work import own_allowance
@@ -50,7 +49,7 @@ def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: Phase
         bound: the bound of the phase for them.
 
     Raises:
-        UnsupportedError: teachers that do not all vote, or randomized response whose sampling is not covered.
+        UnsupportedError: teachers that do not all vote, or a mechanism that counts units whose draws are not covered.
     """
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
@@ -58,7 +57,9 @@ def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: Phase
             return gaussian_releases(phase, bound)
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
-    why = randomized_response_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
+    why = black_box_refusal(
+        phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size
+    )
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
     return _amplified_within_work(black_box_steps(plan, protected, place, bound))
@@ -112,6 +113,10 @@ def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: P
     phase = plan.phases[place]
     if not isinstance(phase.mechanism, BlackBox):
         raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
+    change = change_of(phase.mechanism, plan.adjacency)
+    # To a promise for batches of one size a zeroed unit is one that takes the place of another.
+    is_replaced = plan.adjacency is Adjacency.ZERO_OUT and not change.covers_missing
+    adjacency = Adjacency.REPLACE_ONE if is_replaced else plan.adjacency
     # What an allocation hides is the removal of one unit; its links make up the group, and the addition of another.
     is_removal = "+" in bound.links
     return BlackBoxSteps(
@@ -119,12 +124,13 @@ def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: P
         hierarchy=phase.hierarchy.given_allocation(),
         path=protected.paths[place],
         clip=plan.counted_level(phase),
-        adjacency=Adjacency.ADD_REMOVE if is_removal else plan.adjacency,
+        adjacency=Adjacency.ADD_REMOVE if is_removal else adjacency,
         group=protected.group if bound.allocation is None or bound.units_together else Group(),
         removed=protected.group,
         noise=bound,
         number=phase.steps,
         max_mates=_MAX_MATES if protected.shares <= MAX_AVERAGED else 0,
+        change=change,
     )
 
 
@@ -158,11 +164,12 @@ def _is_comparable(first: PhaseBound, phase: Phase) -> bool:
     return isinstance(phase.mechanism, Gaussian) or not (first.steps_of_a_pass > 1 or first.squared > 1)
 
 
-def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
+def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
     """Return the bounds that hold for the mechanism of a phase; all of them if it is Gaussian.
 
     Args:
-        phase: one of a plan's phases.
+        plan: a training run.
+        phase: one of its phases.
         choices: the bounds of a protected unit in it.
 
     Returns:
@@ -172,16 +179,18 @@ def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBo
     if isinstance(phase.mechanism, Gaussian):
         return choices
     if phase.hierarchy.allocated:
-        return _valid_allocated_bounds(phase, choices)
+        return _valid_allocated_bounds(plan, phase, choices)
     # The first is that of the unit's own level, whose passes are taken apart.
     return (choices[0], *(bound for bound in choices[1:] if bound.squared == 1))
 
 
-def _valid_allocated_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
+def _valid_allocated_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
     """Return the bounds that hide the choice of steps, if the mechanism allows it, and those that reveal it."""
     # The hidden choice needs a mechanism that knows its losses and what a missing unit does.
-    needs_choice = isinstance(phase.mechanism, RdpOnly | RandomizedResponse)
-    return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or not needs_choice))
+    is_known = isinstance(phase.mechanism, AdditiveNoise) or (
+        isinstance(phase.mechanism, PairOnly) and change_of(phase.mechanism, plan.adjacency).covers_missing
+    )
+    return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or is_known))
 
 
 def _noise_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:

@@ -286,7 +286,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
     """Return the releases (forward, backward) of a Gaussian, PATE or black-box phase as if every step drew the unit."""
     phase = plan.phases[place]
-    own = valid_bounds(phase, protected.choices[place])[0]
+    own = valid_bounds(plan, phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):
         return gaussian_releases(phase, unamplified_phase(own))
     if isinstance(phase.mechanism, PateMechanism):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
+from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, PairOnly, Promise, RdpOnly
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
@@ -90,11 +90,13 @@ def mechanism_text(phase: Phase) -> str:
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
-    words = mechanism.words
-    if words:  # parameters that are no numbers
-        return f"{mechanism.name}, {words}"
-    known = {key: value for key, value in asdict(mechanism).items() if key != "max_grad_norm" and value != math.inf}
-    return f"{mechanism.name}, " + ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in known.items())
+    stated = {key: value for key, value in asdict(mechanism).items() if key not in {"max_grad_norm", "relation"}}
+    # A mechanism has words of its own where its parameters are no numbers.
+    words = mechanism.words or ", ".join(
+        f"{key.replace('_', ' ')} {value:g}" for key, value in stated.items() if value != math.inf
+    )
+    relation = mechanism.relation if isinstance(mechanism, Promise) else None
+    return f"{mechanism.name}, {words}{f', stated for {relation}' if relation else ''}"
 
 
 def other_sums_text(mechanism: Mechanism) -> str | None:
@@ -181,6 +183,7 @@ _ALSO = (
     "noise multiplier refers to"
 )
 _ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
+_REPLACED = "to a step of which only a guarantee is known, a zeroed unit is one that may be in the place of another"
 _NESTED = "a pass under a shuffled unit goes on whenever that unit has its turn, and a new one begins when it is over"
 _EXACT_COUNTS = (
     "the counts of shuffled units are exact and those of the larger data set: a pass of the other one has as many steps"
@@ -193,6 +196,21 @@ def _partition_assumptions(plan: Plan) -> Iterator[str]:
         name = plan.phases[0].hierarchy.level(1).name
         disjoint = f"each {name} is in at most one part, found from the {name} alone ({plan.partition.rule})"
         yield f"{disjoint}; a run on a part draws from no other part"
+
+
+def _promises(plan: Plan, phase: Phase) -> Iterator[str]:
+    """Yield for which two batches the promise of a phase's steps is stated, if nothing else is known of them."""
+    if isinstance(phase.mechanism, Promise):
+        relation = phase.mechanism.relation or plan.adjacency
+        yield f"{phase.mechanism.statement} holds for any two batches {RELATIONS[relation]}"
+
+
+def _zeroed_units(plan: Plan, phase: Phase) -> Iterator[str]:
+    """Yield what a zeroed unit is to a step of which only a promise is known, where the run or the promise zeroes."""
+    if isinstance(phase.mechanism, Promise):
+        relation = phase.mechanism.relation or plan.adjacency
+        if Adjacency.ZERO_OUT in {relation, plan.adjacency}:
+            yield _REPLACED if relation == Adjacency.REPLACE_ONE else _ZEROED
 
 
 def _exchange_assumptions(plan: Plan) -> Iterator[str]:
@@ -273,19 +291,20 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     """Return the assumptions of the guarantee, one sentence each."""
     is_sampled = any(not isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases)
     drawn = "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan)
-    counts_units = any(isinstance(phase.mechanism, PairOnly | RdpOnly) for phase in plan.phases)
     lines = [
         *([drawn] if is_sampled else []),
         *_partition_assumptions(plan),
         *_any_order_assumptions(plan),
         *_cyclic_assumptions(plan),
-        *dict.fromkeys(line for phase in plan.phases for line in phase.mechanism.assumptions),
+        *dict.fromkeys(
+            line for phase in plan.phases for line in (*phase.mechanism.assumptions, *_promises(plan, phase))
+        ),
         *([_ALSO] if any(getattr(phase.mechanism, "also", ()) for phase in plan.phases) else []),
         *_exchange_assumptions(plan),
         "counts, rates and sizes are public and do not depend on the data",
         FIXED,
         _other_uses_text(plan),
-        *([_ZEROED] if plan.adjacency is Adjacency.ZERO_OUT and counts_units else []),
+        *dict.fromkeys(line for phase in plan.phases for line in _zeroed_units(plan, phase)),
     ]
     return (lines[0], *_count_assumptions(plan), *lines[1:])  # what concerns sampling stands together
 

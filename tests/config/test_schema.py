@@ -402,6 +402,10 @@ EFFECTS = {
         {"mechanism": "{type: approximate-dp, epsilon: 0.1, delta: 1e-9}"},
         {"mechanism": "{type: approximate-dp, epsilon: 0.1, delta: 1}"},
     ),
+    "mechanism.relation": (
+        {"mechanism": "{type: pure-dp, epsilon: 0.1, relation: any}"},
+        {"mechanism": "{type: pure-dp, epsilon: 0.1, relation: both}"},
+    ),
     "mechanism.curve": (
         {"mechanism": "{type: rdp-curve, curve: [[2, 0.1], [4, 2e-1]]}"},
         {"mechanism": "{type: rdp-curve, curve: 3}"},

@@ -150,7 +150,7 @@ def test_no_count_costs_more_than_what_is_promised_of_each_step(flavour, block, 
         problem = of_units(enumerable(rng, flavour, None))
         epsilon, told = rng.uniform(0.2, 2), float(rng.choice([0.0, 0.02]))
         run, epsilons = problem.run, np.array([0.0, 0.05, 0.5 * epsilon, 1.5 * epsilon, 2.5 * epsilon])
-        allowed = bound(with_mechanism(problem, ApproximateDp(epsilon=epsilon, delta=told)), epsilons)
+        allowed = bound(with_mechanism(problem, ApproximateDp(epsilon=epsilon, delta=told, relation="any")), epsilons)
 
         def cells(means, told=told, epsilon=epsilon):
             exact = (means[:, None] == np.unique(means)[None, :]).astype(float)
@@ -187,7 +187,7 @@ def test_no_count_diverges_more_than_what_is_promised_of_each_step(flavour, bloc
     for _ in range(number):
         problem = of_units(enumerable(rng, flavour, Zcdp))
         sigma = rng.uniform(0.8, 4)
-        run, plan = problem.run, with_mechanism(problem, Zcdp(rho=1 / (2 * sigma**2)))
+        run, plan = problem.run, with_mechanism(problem, Zcdp(rho=1 / (2 * sigma**2), relation="any"))
         by_direction = composed(plan).steps
         for counts in marked(run, rng):
             p, q = mixtures(run, np.array([counts] * run.steps), gaussian_cells(sigma))
@@ -232,7 +232,7 @@ def batches_of(problem):
 
 
 class Promise:
-    """All mechanisms that are (epsilon, delta)-DP for batches that differ in one unit, by the probability of an event.
+    """All mechanisms that are (epsilon, delta)-DP for any change of one unit, by the probability of an event.
 
     Every batch of as many units as occur is in the programme, also those that no draw makes.
     """
@@ -280,7 +280,7 @@ def promised(rng, flavour, **options):
         if laws[0] != laws[1]:
             promise = Promise(laws, epsilon, delta)
             if len(promise.at) <= 400:
-                return problem, ApproximateDp(epsilon=epsilon, delta=delta), promise
+                return problem, ApproximateDp(epsilon=epsilon, delta=delta, relation="any"), promise
 
 
 SLACK = 2e-7
@@ -316,7 +316,7 @@ def test_no_mechanisms_of_two_phases_cost_more(block, number):
     rng, highest = np.random.default_rng([43, block]), 0.0
     for _ in range(number):
         problem, mechanism, promise = promised(rng, nested)
-        plan, second = with_mechanism(problem, mechanism), ApproximateDp(epsilon=0.4)
+        plan, second = with_mechanism(problem, mechanism), ApproximateDp(epsilon=0.4, relation="any")
         phases = [replace(plan.phases[0], steps=2), replace(plan.phases[0], name="b", mechanism=second, steps=1)]
         epsilons = np.array([0.0, 0.7, 2.0]) * mechanism.epsilon
         allowed = bound(replace(plan, phases=tuple(phases)), epsilons)
@@ -343,12 +343,13 @@ def fixed_over_fixed(relation):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_every_distance_in_units_is_needed(relation):
-    problem, promise = fixed_over_fixed(relation), ApproximateDp(epsilon=0.5)
+    problem, promise = fixed_over_fixed(relation), ApproximateDp(epsilon=0.5, relation="any")
     largest = hidden_unit_bound(
         problem.hierarchy,
         composed(with_mechanism(problem, promise)).units[0].paths[0],
         adjacency=problem.plan.adjacency,
         max_mates=0,
+        exchange=1,
     )
     assert (largest.shift, largest.distances) == (1, (2, 1))
     worst = Promise(batches_of(problem), 0.5, 0.0)
@@ -363,7 +364,7 @@ def test_a_drawn_unit_counts_even_if_it_is_empty():
     """Users whose records are drawn rarely: the number of users drawn hides the one user, not that of their records."""
     tree = Draw(2, "poisson", Fraction(1, 2)), Draw(3), Draw(2, "poisson", Fraction(1, 20))
     problem = Problem(tree, ((0, 2),), 2, ZERO_OUT, 1.0, sizes=[[2, 1, 2], [2]])
-    truth, allowed = truth_and_bound(problem, ApproximateDp(epsilon=3.0), 2.4, 0)
+    truth, allowed = truth_and_bound(problem, ApproximateDp(epsilon=3.0, relation="any"), 2.4, 0)
     assert truth == pytest.approx(0.2143, abs=1e-4)
     assert truth <= allowed + SLACK
 
@@ -371,7 +372,7 @@ def test_a_drawn_unit_counts_even_if_it_is_empty():
 def test_an_ancestor_that_leaves_a_trace_is_not_covered():
     """A step that tells which task was drawn keeps its promise only for batches of the same tasks."""
     problem, epsilon = fixed_over_fixed(ZERO_OUT), 0.1
-    truth, allowed = truth_and_bound(problem, ApproximateDp(epsilon=0.5), epsilon, 0)
+    truth, allowed = truth_and_bound(problem, ApproximateDp(epsilon=0.5, relation="any"), epsilon, 0)
     assert truth == pytest.approx(allowed, abs=SLACK)
     yes = 1 / (1 + math.exp(-0.5))
     p, q = 2 / 3 * yes + 1 / 3 * (1 - yes), 1 - yes  # a bit that says whether the record is there
@@ -391,7 +392,11 @@ def test_the_number_of_answers_tells_how_many_tasks_were_drawn():
         assert (allowed < 0.9 * revealed) == is_hidden
 
 
-@pytest.mark.parametrize("mechanism", [Exponential(epsilon=0.3), Zcdp(rho=0.01)], ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize(
+    "mechanism",
+    [Exponential(epsilon=0.3, relation="any"), Zcdp(rho=0.01, relation="any")],
+    ids=lambda mechanism: mechanism.name,
+)
 def test_hidden_draws_lower_divergences(mechanism):
     problem = replace(fixed_over_fixed(REPLACE_ONE), tree=(Draw(40, "fixed", 1), Draw(4, "fixed", 2)))
     steps = [

@@ -163,7 +163,7 @@ def bounds_by_choice(plan):
     per_unit = []
     for unit in composition.units:
         found = {}
-        for number, bound in enumerate(valid_bounds(phase, unit.choices[0])):
+        for number, bound in enumerate(valid_bounds(plan, phase, unit.choices[0])):
             both = releases_of(plan, unit, 0, bound)
             found[number] = np.array([[delta_at(step_counts(r), float(e)) for e in EPSILONS] for r in both])
         per_unit.append(found)
