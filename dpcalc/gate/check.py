@@ -232,14 +232,19 @@ def _regression_problems(
 ) -> Iterator[Problem]:
     """Yield the ways in which a config is worse than its base; nothing without a base.
 
-    A rise of epsilon is a warning or, if any is set, judged by the strictest `max_increase_pct` of file, policy and,
-    unless budgets may change, base.
+    A rise of epsilon is judged by the strictest `max_increase_pct` of file, policy and, unless budgets may change,
+    base. Up to that limit it is a warning, unless base or policy of the base state one, or budgets may change: then a
+    note.
     """
     if pair is None or base is None:
         return
     limits = (*_budget_limits("max_increase_pct", pair.new, pair, demands), demands.policy.max_increase_pct)
+    of_base = pair.old.plan.budget is not None and pair.old.plan.budget.max_increase_pct is not None
     rule = IncreaseRule(
-        severity=Severity.WARNING, allowed=strictest_limit(limits), allow_budget_change=demands.allow_budget_change
+        severity=Severity.WARNING,
+        allowed=strictest_limit(limits),
+        is_agreed=of_base or demands.policy.permits_increase or demands.allow_budget_change,
+        allow_budget_change=demands.allow_budget_change,
     )
     yield from regressions(pair, base, guarantee, rule)
 
