@@ -88,7 +88,7 @@ def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
 
 
 def _comparison(case: Case, costs: Costs) -> Result:
-    """Return the comparison of a config with its base; passed with the case's problems if there is no base.
+    """Return the comparison of a config with its base; with the case's problems if there is no base.
 
     An unreadable config, or any exception, becomes an `error_result`.
     """
@@ -96,7 +96,8 @@ def _comparison(case: Case, costs: Costs) -> Result:
         if case.pair is not None:
             return comparison_result(case.pair, costs)
         if case.new is not None:
-            return Result(path=case.new.path, verdict=Verdict.PASSED, problems=case.problems)
+            verdict = _verdict([problem.severity for problem in case.problems], strict=False)
+            return Result(path=case.new.path, verdict=verdict, problems=case.problems)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return error_result(case.path, error)
     return error_result(case.path, case.reason)
@@ -135,8 +136,9 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 def _judged_by_costs(case: Case, new: Loaded, guarantee: Guarantee, base: BaseCost | None, demands: Demands) -> Result:
     """Return the result of a config by limit, budget, base and lock; undecided where `_is_undecided` says so."""
     limit = strictest_limit((*_budget_limits("epsilon", new, case.pair, demands), demands.policy.max_epsilon))
+    agreed = demands.allow_budget_change
     problems = (
-        *case.problems,
+        *(replace(each, severity=Severity.NOTE) if agreed else each for each in case.problems),
         *_limit_problems(new, guarantee, base, limit, demands),
         *_missing_budget(new, limit, demands),
         *_regression_problems(case.pair, guarantee, base, demands),

@@ -208,7 +208,7 @@ def raised_limits(old: Loaded, new: Loaded) -> Iterator[Problem]:
             numbers = {"before": before, "now": allowed}
             yield Problem(code="DPC303", severity=Severity.ERROR, mark=mark, detail=f"budget.{key}", numbers=numbers)
         elif before is None and after is not None and key == "max_increase_pct":
-            numbers = {"before": 0.0, "now": allowed}
+            numbers = {"now": allowed}
             yield Problem(code="DPC303", severity=Severity.WARNING, mark=mark, detail=f"budget.{key}", numbers=numbers)
 
 
@@ -256,7 +256,7 @@ def _smaller_units(was: Plan, now: Plan, new: Loaded) -> Iterator[Problem]:
                 code="DPC404",
                 severity=Severity.ERROR if is_split else Severity.WARNING,
                 mark=mark,
-                detail=f"less is promised: units of {name} in each {unit} {counts}",
+                detail=f"less is promised: {name} in each {unit} {counts}",
             )
 
 
