@@ -198,8 +198,8 @@ RULES: dict[str, Rule] = {
     ),
     "DPC404": Rule(
         title="weaker promise",
-        rule="Compared with the base, protected unit or group are smaller, the adjacency is weaker, or delta larger; or "
-        "a unit holds fewer units of a level, a warning where a data set may have grown so.",
+        rule="Compared with the base, protected unit or group are smaller, the adjacency is weaker, or delta larger, "
+        "or a unit holds fewer units of a level, a warning where a data set may have grown so.",
         reason="It is the quiet way to a smaller epsilon: the number falls because it promises less.",
         fix="Restore the promise, or have the change decided as what it is and pass `--allow-budget-change`.",
     ),
