@@ -207,7 +207,7 @@ def raised_limits(old: Loaded, new: Loaded) -> Iterator[Problem]:
         if before is not None and not allowed <= before:
             numbers = {"before": before, "now": allowed}
             yield Problem(code="DPC303", severity=Severity.ERROR, mark=mark, detail=f"budget.{key}", numbers=numbers)
-        elif before is None and after is not None and key == "max_increase_pct":
+        elif before is None and after and key == "max_increase_pct":
             numbers = {"now": allowed}
             yield Problem(code="DPC303", severity=Severity.WARNING, mark=mark, detail=f"budget.{key}", numbers=numbers)
 
