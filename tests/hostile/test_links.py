@@ -193,20 +193,41 @@ SEARCHING = [
 @pytest.mark.parametrize("is_link", [True, False])
 @pytest.mark.parametrize("content", PROJECTS)
 def test_no_line_of_what_is_no_config_is_shown(world, told, content, is_link):
-    project, lock = (world / "own" / name for name in ("pyproject.toml", "dpcalc.lock"))
     secret = world / "outside" / "secret"
     secret.write_bytes(PROJECTS[content])
-    for path in (project, lock):
-        path.unlink(missing_ok=True)
+    locking = ["lock OWN", "lock --check OWN", "check --locked OWN"]
+    for name, commands in (("pyproject.toml", SEARCHING), ("dpcalc.lock", locking)):
+        path = world / "own" / name
         # A file of the repository is its author's; its lines are still none of a config.
         path.symlink_to(secret) if is_link else path.write_bytes(PROJECTS[content].replace(b"[tool", b"\0[tool"))
-    try:
-        for words in SEARCHING:
-            code, text = told(words.split())
-            assert code == 2, (words, text)
-    finally:
-        for path in (project, lock, secret):
+        try:
+            for words in commands:
+                code, text = told(words.split())
+                assert code == 2, (words, text)
+        finally:
             path.unlink()
+    secret.unlink()
+
+
+def test_a_new_lock_is_not_written_behind_a_link(world, told):
+    (world / "own" / "dpcalc.lock").symlink_to("../outside/new.lock")
+    try:
+        assert told(["lock", "OWN"])[0] == 2
+    finally:
+        (world / "own" / "dpcalc.lock").unlink()
+
+
+def test_from_beside_the_repository(world, told, monkeypatch):
+    monkeypatch.chdir(world)
+    for words in (
+        "check own/folder/run.yaml",
+        "show own/link_broken.yaml",
+        "check own/*/run.yaml",
+        "lock own/chain/run.yaml",
+    ):
+        code, text = told(words.split())
+        assert (code, "link that leaves" in text) == (2, True)
+    assert told(["check", "own/OWN", "--report", "json=own/folder/new"])[0] == 2
 
 
 def test_the_configuration_of_git_is_no_config(world, told):
