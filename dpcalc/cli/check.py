@@ -70,7 +70,7 @@ def check(
     before = options.revision(base)
     own_policy = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
     demands = Demands(
-        policy=own_policy.combined_with(effective_policy(policy, Path.cwd(), "" if allow_budget_change else before)),
+        policy=own_policy.combined_with(effective_policy(policy, Path.cwd(), before)),
         allow_budget_change=allow_budget_change,
         lock=read_lock(lock_path(Path.cwd())) if locked else None,
         config_args=configs or None,

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, styled_text
-from dpcalc.config.files import git_root, is_device, send, write_or_replace
+from dpcalc.config.files import is_device, send, write_or_replace
+from dpcalc.config.repository import git_root, leaves_repository
 from dpcalc.config.source import ConfigError, Severity, read_bytes
 from dpcalc.errors import FIX_INPUT, InputError, system_message
 from dpcalc.gate.verdict import Limit, Result, Verdict, worst_verdict
@@ -80,8 +81,7 @@ class Report:
                     "expected a file or a device, got a symbolic link to a file; name the file, or leave PATH out for "
                     "standard output"
                 )
-        # Links before `..`: the place that `link/../x` names is above the link's target.
-        elif path.is_symlink() or not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)):
+        elif path.is_symlink() or leaves_repository(str(path)):
             raise self._refusal("expected a file inside the repository, got a symbolic link; remove the link")
 
     def _refusal(self, sentence: str) -> InputError:

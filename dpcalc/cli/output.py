@@ -304,7 +304,6 @@ def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
     """
     from dpcalc.config.files import create, is_device, save, send
 
-    _refuse_outward_link(option, path)
     try:
         if is_device(path):
             send(path, data)
@@ -316,15 +315,6 @@ def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
         if isinstance(error, OSError):
             message = f"{path}: cannot be written: {message}"
         raise InputError(message if message.startswith(option) else f"{option}: {message}") from error
-
-
-def _refuse_outward_link(option: str, path: str) -> None:
-    """Raise InputError if symbolic links lead the path of a new file out of the repository in which its name lies."""
-    from dpcalc.config.files import leaves_repository
-
-    # The user named the file, but whoever filled the repository may have made the link.
-    if leaves_repository(path):
-        raise InputError(f"{option}: expected a file inside the repository, got a link, {path}; remove it")
 
 
 def refuse_existing(option: str, path: str, *, force: bool) -> None:
@@ -344,20 +334,18 @@ def refuse_existing(option: str, path: str, *, force: bool) -> None:
 def check_picture(path: str) -> None:
     """Raise InputError if the picture of `--plot` has an unknown format or cannot be written."""
     from dpcalc.charts.plot import picture_format
+    from dpcalc.config.files import refuse_outward_link
 
     picture_format(path)
-    _refuse_outward_link("--plot", path)
-    _refuse_unwritable_picture(path)
-
-
-def _refuse_unwritable_picture(path: str) -> None:
-    """Raise InputError for a path where no file can be written, such as a folder or a read-only file."""
     target = Path(path)
     try:
+        refuse_outward_link(path)
         if target.is_dir() or not target.parent.is_dir():
-            raise InputError(f"--plot: expected a file in an existing folder, got {path}")
+            raise InputError(f"expected a file in an existing folder, got {path}")
         if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
-            raise InputError(f"--plot: expected a file that may be written, got a read-only one, {path}")
+            raise InputError(f"expected a file that may be written, got a read-only one, {path}")
+    except InputError as error:
+        raise InputError(f"--plot: {error}") from None
     except OSError as error:  # a name that no file can have
         raise InputError(f"--plot: {path}: cannot be written: {system_message(error)}") from error
 

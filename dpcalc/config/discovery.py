@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from dpcalc.config.documents import parse_toml
-from dpcalc.config.files import Folder, Refusal, git_root
+from dpcalc.config.files import Folder, Refusal
+from dpcalc.config.repository import git_root, leaves_repository
 from dpcalc.config.source import ConfigError, decode, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message
 from dpcalc.records import dataclass
@@ -146,7 +147,7 @@ def _refuse_excess(shown: str, kind: str, count: int, limit: int) -> None:
 def _parsed_pyproject(data: bytes, shown: str) -> dict[str, object]:
     """Return TOML bytes as dictionaries; ConfigError if they are no text, no TOML, nested too deeply or too large."""
     try:
-        return parse_toml(decode(data, shown))
+        return parse_toml(decode(data, shown, shows_lines=False))
     except ConfigError:
         raise  # it is a ValueError too
     except Refusal as cause:
@@ -177,7 +178,7 @@ def matching_names(folder: Path, pattern: str) -> list[str]:
     if Path(pattern).is_absolute():
         return []
     start, parts = split_pattern(pattern)
-    if not parts:
+    if not parts or leaves_repository(str(folder / start)):  # such a link is refused where it is read
         return [start] if os.path.lexists(folder / start) else []
     matches = list(islice(paths_matching(folder / start, parts), MAX_CONFIGS + 1))
     if len(matches) > MAX_CONFIGS:
@@ -291,6 +292,9 @@ def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
             below = ahead if entry.is_symlink() else ahead | _any_depth_parts(states, parts)
             below.discard(len(parts))
             if below and entry.is_dir():
+                if entry.is_symlink() and leaves_repository(entry.path):
+                    yield folder / entry.name  # nothing is searched there; reading it says why
+                    continue
                 links += entry.is_symlink()
                 if links > MAX_LINKS:
                     raise InputError(f"{visible(str(top))}: expected at most {MAX_LINKS} links to folders, got more")

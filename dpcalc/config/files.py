@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol
 
-from dpcalc.config.source import MAX_BYTES, STDIN, ConfigError, Source, decode, read_bytes, visible, whole_file
+from dpcalc.config.repository import absolute, git_root, leaves_repository, real_path
+from dpcalc.config.source import MAX_BYTES, STDIN, ConfigError, Source, decode, read_bytes, visible
 from dpcalc.errors import InputError, system_message
 from dpcalc.records import dataclass
 
@@ -93,7 +94,7 @@ class Folder:
         # What decides is the target, links followed; the written path only tells which sentence fits.
         base = Path(holder).parent if holder else self.folder
         written = Path(os.path.normpath(base / name))
-        real = _real(base / name)
+        real = real_path(base / name)
         if not written.is_relative_to(self.root) and not real.is_relative_to(self.root):
             raise Refusal("DPC110", "lies outside the repository", f"references end at {visible(str(self.root))}")
         if not real.is_relative_to(self.root):
@@ -104,7 +105,7 @@ class Folder:
 
     def holds(self, path: Path) -> bool:
         """Return True if a path, with links followed, is in the repository."""
-        return _real(path).is_relative_to(self.root)
+        return real_path(path).is_relative_to(self.root)
 
     def content(self, place: str, *, limit: int) -> bytes:
         """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read.
@@ -130,49 +131,14 @@ def refuse_unusual_name(name: str) -> None:
 def config_folder(path: str) -> Folder:
     """Return the directory in which a config's name lies, with the top of its git repository if there is one."""
     # The folder of the name as given, not of the file that a link leads to.
-    folder = Path.cwd() if path in {"-", STDIN} else Path(_absolute(path)).parent
+    folder = Path.cwd() if path in {"-", STDIN} else Path(absolute(path)).parent
     root = git_root(folder)
-    return Folder(folder=_real(folder), root=_real(root or folder))
-
-
-def git_root(folder: Path) -> Path | None:
-    """Return the nearest directory upwards that holds `.git`; None outside git.
-
-    Args:
-        folder: absolute; links are not followed.
-    """
-    for candidate in (folder, *folder.parents):
-        try:
-            if (candidate / ".git").exists():
-                return candidate
-        except (OSError, ValueError):  # a name that no file can have
-            continue
-    return None
+    return Folder(folder=real_path(folder), root=real_path(root or folder))
 
 
 def config_source(path: str) -> Source:
-    """Return the text of a config, "-" for standard input; ConfigError if a link leads out of its repository."""
-    refuse_outward_link(path)
+    """Return the text of a config, "-" for standard input."""
     return decode(read_bytes(path), STDIN if path == "-" else path)
-
-
-def refuse_outward_link(path: str) -> None:
-    """Raise ConfigError if a config is a symbolic link that leads out of its git repository."""
-    # The author of the link is not the user who named the file, and a message would show lines of the target.
-    if path != "-" and leaves_repository(path):
-        message = "is a symbolic link that leaves the repository"
-        raise whole_file(path, "DPC110", message, "name the file itself")
-
-
-def leaves_repository(path: str) -> bool:
-    """Return True if links lead a path out of the git repository in which its name lies; False outside git.
-
-    Args:
-        path: of a file that need not exist.
-    """
-    root = git_root(Path(_absolute(path)).parent)
-    # Links before `..`, as the system does: the place that `link/../x` names is above the link's target.
-    return root is not None and not _real(Path(os.path.join(os.getcwd(), path))).is_relative_to(_real(root))
 
 
 def _refusal(cause: ConfigError) -> Refusal:
@@ -181,20 +147,16 @@ def _refusal(cause: ConfigError) -> Refusal:
     return Refusal("DPC111" if first.code == "DPC111" else "DPC110", first.message, first.hint)
 
 
-def _absolute(path: str) -> str:
-    """Return a path from the root, links not followed; impossible names are left for reading to refuse."""
-    return os.path.normpath(os.path.join(os.getcwd(), path))
+# Writing files: each function writes all of a file or nothing, and nothing through a link out of the repository.
 
 
-def _real(path: Path) -> Path:
-    """Return a path with every link followed; one that no file can have is returned as it is."""
-    try:
-        return Path(os.path.realpath(path))
-    except (OSError, ValueError):
-        return path
-
-
-# Writing files: each function writes all of a file or nothing.
+def refuse_outward_link(path: str) -> None:
+    """Raise InputError if links lead the path of a file to write out of the repository in which its name lies."""
+    # The user named the file, but whoever filled the repository may have made the link.
+    if leaves_repository(path):
+        raise InputError(
+            f"{path}: expected a file inside the repository, got a symbolic link that leaves it; remove it"
+        )
 
 
 try:
@@ -219,8 +181,9 @@ def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
     """
     if fcntl is None:
         raise InputError(f"{path}: expected a system with POSIX file locks, got one without; nothing was changed")
+    refuse_outward_link(path)
     try:
-        folder = os.open(_real(Path(path)).parent, os.O_RDONLY)
+        folder = os.open(real_path(Path(path)).parent, os.O_RDONLY)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
     try:
@@ -256,6 +219,7 @@ def save(path: str, data: bytes) -> None:
         path: an existing file; for a symbolic link the file it leads to.
         data: the new content. Permissions stay, and the owner where that is allowed.
     """
+    refuse_outward_link(path)
     try:
         target = Path(os.path.realpath(path, strict=True))
         status = target.stat()
@@ -282,6 +246,7 @@ def create(path: str, data: bytes) -> bool:
         path: name of the new file.
         data: its content.
     """
+    refuse_outward_link(path)
     target = Path(path)
     try:
         with _temporary_file(target, data) as fresh:
@@ -300,6 +265,7 @@ def send(path: str, data: bytes) -> None:
         path: its name.
         data: what is written.
     """
+    refuse_outward_link(path)
     descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -324,6 +290,7 @@ def write_or_replace(path: str, data: bytes) -> None:
         path: name of the file; a link of that name is replaced and not followed.
         data: its content.
     """
+    refuse_outward_link(path)
     target = Path(path)
     try:
         with _temporary_file(target, data) as fresh:

@@ -8,10 +8,11 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import BinaryIO
 
+from dpcalc.config.repository import leaves_repository
 from dpcalc.errors import LOG_COMMAND, InputError, system_message
 from dpcalc.records import dataclass
 
@@ -289,13 +290,19 @@ def _unreadable_error(path: str, cause: Exception) -> ConfigError:
     return whole_file(path or "''", "DPC100", "no such file", hint)
 
 
-def decode(data: bytes, path: str) -> Source:
+def decode(data: bytes, path: str, *, shows_lines: bool = True) -> Source:
     """Return UTF-8 bytes as a source, without byte order mark; ConfigError if they are no text for a config.
 
     Args:
         data: the bytes.
         path: name in messages.
+        shows_lines: whether messages show a line of it: of a config, but of no file that may be something else.
     """
+    if not shows_lines:
+        try:
+            return decode(data, path)
+        except ConfigError as cause:
+            raise ConfigError(replace(each, source_line="", caret=None) for each in cause.diagnostics) from None
     body = data.removeprefix(codecs.BOM_UTF8)
     try:
         return source_of(body.decode("utf-8"), path)
@@ -351,11 +358,16 @@ def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
 def open_regular(path: str) -> Iterator[BinaryIO]:
     """Context manager that opens a regular file for reading; ConfigError for others, OSError if it is missing.
 
+    All reading of files that a user or a checkout names ends here, so that no caller can forget the links.
+
     Raises:
-        ConfigError: it is a folder, a named pipe, a device.
+        ConfigError: it is a folder, a named pipe, a device, or a link leads out of the repository.
         OSError: it is not there, or may not be read.
         ValueError: no file can have such a name.
     """
+    # The author of a link is not the user who named the file, and a message would show lines of the target.
+    if leaves_repository(path):
+        raise whole_file(path, "DPC110", "is a symbolic link that leaves the repository", "name the file itself")
     # Without O_NONBLOCK opening a named pipe waits for a writer; O_BINARY exists on Windows only.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:

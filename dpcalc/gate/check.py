@@ -88,7 +88,7 @@ def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
 
 
 def _comparison(case: Case, costs: Costs) -> Result:
-    """Return the comparison of a config with its base; passed with the case's problems if there is no base.
+    """Return the comparison of a config with its base; with the case's problems if there is no base.
 
     An unreadable config, or any exception, becomes an `error_result`.
     """
@@ -96,7 +96,8 @@ def _comparison(case: Case, costs: Costs) -> Result:
         if case.pair is not None:
             return comparison_result(case.pair, costs)
         if case.new is not None:
-            return Result(path=case.new.path, verdict=Verdict.PASSED, problems=case.problems)
+            verdict = _verdict([problem.severity for problem in case.problems], strict=False)
+            return Result(path=case.new.path, verdict=verdict, problems=case.problems)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return error_result(case.path, error)
     return error_result(case.path, case.reason)
@@ -135,8 +136,9 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 def _judged_by_costs(case: Case, new: Loaded, guarantee: Guarantee, base: BaseCost | None, demands: Demands) -> Result:
     """Return the result of a config by limit, budget, base and lock; undecided where `_is_undecided` says so."""
     limit = strictest_limit((*_budget_limits("epsilon", new, case.pair, demands), demands.policy.max_epsilon))
+    agreed = demands.allow_budget_change
     problems = (
-        *case.problems,
+        *(replace(each, severity=Severity.NOTE) if agreed else each for each in case.problems),
         *_limit_problems(new, guarantee, base, limit, demands),
         *_missing_budget(new, limit, demands),
         *_regression_problems(case.pair, guarantee, base, demands),
@@ -232,14 +234,19 @@ def _regression_problems(
 ) -> Iterator[Problem]:
     """Yield the ways in which a config is worse than its base; nothing without a base.
 
-    A rise of epsilon is a warning or, if any is set, judged by the strictest `max_increase_pct` of file, policy and,
-    unless budgets may change, base.
+    A rise of epsilon is judged by the strictest `max_increase_pct` of file, policy and, unless budgets may change,
+    base. Up to that limit it is a warning, unless base or policy of the base state one, or budgets may change: then a
+    note.
     """
     if pair is None or base is None:
         return
     limits = (*_budget_limits("max_increase_pct", pair.new, pair, demands), demands.policy.max_increase_pct)
+    of_base = pair.old.plan.budget is not None and pair.old.plan.budget.max_increase_pct is not None
     rule = IncreaseRule(
-        severity=Severity.WARNING, allowed=strictest_limit(limits), allow_budget_change=demands.allow_budget_change
+        severity=Severity.WARNING,
+        allowed=strictest_limit(limits),
+        is_agreed=of_base or demands.policy.permits_increase or demands.allow_budget_change,
+        allow_budget_change=demands.allow_budget_change,
     )
     yield from regressions(pair, base, guarantee, rule)
 

@@ -2,15 +2,17 @@
 
 import math
 import os
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 from dpcalc.config.difference import Difference, differences, with_difference
-from dpcalc.config.files import Folder, Refusal, git_root
+from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import NO_OVERRIDES, Loaded, load, load_text
 from dpcalc.config.overrides import Overrides
+from dpcalc.config.repository import git_root, real_path
 from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, decode, visible
 from dpcalc.errors import InputError
 from dpcalc.gate.costs import Costs, cost_relevant
@@ -19,6 +21,7 @@ from dpcalc.gate.verdict import BaseCost, Change, Limit, Problem, Result, Verdic
 from dpcalc.guarantee import Adjacency, Guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
+from dpcalc.sampling.hierarchy import Level
 
 NOT_SET = "not set"  # shown in the place of the value of an absent key
 SAME = 1e-6  # relative increase that counts as none: another grid for the same losses moves a bound by less
@@ -132,13 +135,15 @@ class IncreaseRule:
     """Rule by which an increase of epsilon is judged.
 
     Attributes:
-        severity: of any increase, if `allowed` is None.
+        severity: of an increase that nothing agreed allows.
         allowed: the largest increase in percent, or None.
+        is_agreed: whether an increase up to `allowed` is only a note: whether more than the change itself allows it.
         allow_budget_change: whether a higher budget and a weaker promise are only notes.
     """
 
     severity: Severity
     allowed: Limit | None = None
+    is_agreed: bool = False
     allow_budget_change: bool = False
 
 
@@ -153,7 +158,7 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: Increase
         now: upper bound of the config.
         rule: for an increase of epsilon.
     """
-    for problem in (*_raised_limits(pair), *_weakened_promises(pair.old, pair.new), *_moved_sources(pair)):
+    for problem in (*raised_limits(pair.old, pair.new), *_weakened_promises(pair.old, pair.new), *_moved_sources(pair)):
         yield replace(problem, severity=Severity.NOTE) if rule.allow_budget_change else problem
     yield from _changed_claims(pair, base, now)
     yield from _increase(base, now, rule)
@@ -173,7 +178,7 @@ def _increase_problem(before: float, now: float, rule: IncreaseRule) -> Problem:
     if now > before * (1 + rule.allowed.value / 100) * (1 + SAME):
         numbers["allowed_pct"] = rule.allowed.value
         return Problem(code="DPC402", severity=Severity.ERROR, detail=rule.allowed.source, numbers=numbers)
-    return Problem(code="DPC401", severity=Severity.NOTE, numbers=numbers)
+    return Problem(code="DPC401", severity=Severity.NOTE if rule.is_agreed else rule.severity, numbers=numbers)
 
 
 def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
@@ -188,25 +193,27 @@ def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
     return problem if cause is None else replace(problem, mark=cause.mark, elsewhere=cause.elsewhere)
 
 
-def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC303 for each limit in the base's budget that the config raises or removes."""
-    old, new = pair.old.plan.budget, pair.new.plan.budget
-    if old is None:
-        return
-    limits = {"budget.epsilon": (old.epsilon, None if new is None else new.epsilon)}
-    if old.max_increase_pct is not None:
-        limits["budget.max_increase_pct"] = (old.max_increase_pct, None if new is None else new.max_increase_pct)
-    for key, (before, after) in limits.items():
+def raised_limits(old: Loaded, new: Loaded) -> Iterator[Problem]:
+    """Yield DPC303 for each limit in the base's budget that the config raises or removes, and for an added rise.
+
+    An added `max_increase_pct` is a warning: without one every rise is, and with it later ones are notes.
+    """
+    was, now = old.plan.budget, new.plan.budget
+    for key in ("epsilon", "max_increase_pct"):
+        before, after = (None if budget is None else getattr(budget, key) for budget in (was, now))
+        mark = new.mark(f"budget.{key}") or new.mark("budget")
         # A removed limit allows everything.
-        now = math.inf if after is None else after
-        if not now <= before:
-            mark = pair.new.mark(key) or pair.new.mark("budget")
-            numbers = {"before": before, "now": now}
-            yield Problem(code="DPC303", severity=Severity.ERROR, mark=mark, detail=key, numbers=numbers)
+        allowed = math.inf if after is None else after
+        if before is not None and not allowed <= before:
+            numbers = {"before": before, "now": allowed}
+            yield Problem(code="DPC303", severity=Severity.ERROR, mark=mark, detail=f"budget.{key}", numbers=numbers)
+        elif before is None and after and key == "max_increase_pct":
+            numbers = {"now": allowed}
+            yield Problem(code="DPC303", severity=Severity.WARNING, mark=mark, detail=f"budget.{key}", numbers=numbers)
 
 
 def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
-    """Yield DPC404 for each weaker promise: a finer or other unit, weaker adjacency, larger delta, smaller group."""
+    """Yield DPC404 for each weaker promise: a finer, other or emptier unit, weaker adjacency, larger delta or group."""
     was, now = old.plan, new.plan
     before, after = _unit_path(was), _unit_path(now)
     # A guarantee for a unit covers all units inside it.
@@ -222,6 +229,44 @@ def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
             mark = new.mark(f"privacy.{key}") or new.mark("privacy")
             detail = f"less is promised: privacy.{key} {before_text} -> {after_text}"
             yield Problem(code="DPC404", severity=Severity.ERROR, mark=mark, detail=detail)
+    if covers_old_unit:
+        yield from _smaller_units(was, now, new)
+
+
+def _smaller_units(was: Plan, now: Plan, new: Loaded) -> Iterator[Problem]:
+    """Yield DPC404 for each level of which a protected unit holds less than before, or none, whatever epsilon does.
+
+    A new name for smaller units would keep the word of the promise and not its meaning. A level that is gone is an
+    error, and so are more units that hold fewer each at most, since a data set that grows does not split its units.
+    Fewer at least (a new unit may be small) or fewer at most in no more units (contributions are bounded): a warning.
+    """
+    unit, depth = now.unit_name, now.unit
+    (units_before, before), (units_now, after) = (
+        _contents(plan.phases[0].hierarchy.levels, depth) for plan in (was, now)
+    )
+    mark = new.mark("data.levels") or new.mark("data.tree") or new.mark("data")
+    for name, (least, most) in before.items():
+        less_now, most_now = after.get(name, (0, 0))
+        if less_now < least or most_now < most:
+            is_split = name not in after or (most_now < most and units_now > units_before)
+            counts = " -> ".join(
+                f"{low}" if low == high else f"{low} to {high}" for low, high in ((least, most), (less_now, most_now))
+            )
+            yield Problem(
+                code="DPC404",
+                severity=Severity.ERROR if is_split else Severity.WARNING,
+                mark=mark,
+                detail=f"less is promised: {name} in each {unit} {counts}",
+            )
+
+
+def _contents(levels: Sequence[Level], depth: int) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Return the number of units at a depth and, by level, the fewest and most units of it inside one of them."""
+    contents, least, most = {}, 1, 1
+    for level in levels[depth:]:
+        least, most = least * level.min_count, most * level.count
+        contents[level.name] = (least, most)
+    return math.prod(level.count for level in levels[:depth]), contents
 
 
 def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
@@ -449,15 +494,16 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the Case with its base or with DPC406, a warning if the base is unreadable, a note if it is absent."""
+    """Return the Case with its base or with DPC406, an error if the base is unreadable, a note if it is absent."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     revision = find(Path(path).absolute().parent)
     try:
-        old = _load_old(path, revision, reader)
+        old = load_old(path, revision, reader)
     except (ConfigError, Refusal) as cause:
+        # An error: the base has a config there, and a change that makes it incomparable would pass with a warning.
         first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
-        return _case_without_base(path, new, f"cannot be read in {revision.name}: {first}", Severity.WARNING)
+        return _case_without_base(path, new, f"cannot be read in {revision.name}: {first}", Severity.ERROR)
     if old is None:
         _refuse_inner_repository(path, revision)
         return _case_without_base(path, new, f"is not in {revision.name}", Severity.NOTE)
@@ -470,15 +516,29 @@ def _case_without_base(path: str, new: Loaded, reason: str, severity: Severity) 
     return Case(path=path, new=new, problems=(Problem(code="DPC406", severity=severity, detail=detail),))
 
 
-def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:
-    """Return a config and its references as of a revision, by its old name if renamed; None if it is not there."""
-    place = revision.path_from_top(path)
-    data = revision.content(place, limit=MAX_BYTES)
-    # Renames are asked for only where the file is missing: git compares the whole tree for them.
-    if data is None and place in revision.old_names:
-        place = revision.old_names[place]
+def load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:
+    """Return a config and its references as of a revision, by its old name if renamed; None if it is not there.
+
+    Args:
+        path: the present file.
+        revision: the revision.
+        reader: has the section and the overrides.
+
+    Raises:
+        ConfigError: what is there is no config.
+        Refusal: something is there that cannot be read.
+    """
+    place = revision.base_name(revision.path_from_top(path))
+    try:
         data = revision.content(place, limit=MAX_BYTES)
+    except Refusal:
+        # A new file below what was a submodule or a link is new; what stands there itself is a base.
+        if revision.names_file(place):
+            raise
+        data = None
     if data is None:
+        if revision.names_file(place):
+            raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
         return None
     name = f"{revision.name}:{place}"
     return load_text(
@@ -486,15 +546,15 @@ def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | N
         path=name,
         key=reader.key,
         overrides=reader.overrides,
-        files=Snapshot(revision=revision, folder=str(Path(place).parent)),
+        files=Snapshot(revision=revision, folder=revision.follow_links(posixpath.dirname(place))),
     )
 
 
 def _refuse_inner_repository(path: str, revision: Revision) -> None:
     """Raise InputError if the nearest git repository around a file is not that of the revision."""
     # Only the inner repository, for example a submodule, knows earlier versions of that file.
-    nearest = git_root(Path(os.path.abspath(path)).parent)
-    if nearest is not None and nearest.resolve() != revision.root.resolve():
+    nearest = git_root(real_path(Path(os.path.abspath(path))).parent)
+    if nearest is not None and nearest != real_path(revision.root):
         place = visible(revision.path_from_top(str(nearest)))
         expectation = f"expected a file of this repository, got one of another repository in it ({place})"
         raise InputError(f"--base: {expectation}; check it there, or without --base")

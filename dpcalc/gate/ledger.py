@@ -8,18 +8,19 @@ Source: docs/theory.md, Theorem 13.1.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from dpcalc.config.files import Refusal, create, exclusive_lock, refuse_outward_link, save
+from dpcalc.config.files import Refusal, create, exclusive_lock, save
 from dpcalc.config.load import Loaded, load, load_text
 from dpcalc.config.normal import phase_lines, unfinished_form
 from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, read_bytes
 from dpcalc.errors import InputError
 from dpcalc.gate.check import Demands, check
 from dpcalc.gate.costs import Costs
+from dpcalc.gate.diff import PLAIN_READER, load_old, raised_limits
 from dpcalc.gate.revision import find_revision
 from dpcalc.gate.verdict import Fits, Problem, Result, Verdict, worst_verdict
 from dpcalc.guarantee import Guarantee
@@ -127,7 +128,6 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         InputError: the run is on other data, its name is taken, or the file does not end with its phases.
     """
     # Two runs may end at the same time: without the lock the second would append to a ledger that lacks the first.
-    refuse_outward_link(path)
     with exclusive_lock(path):
         before = load(path) if os.path.lexists(path) else None
         old = b"" if before is None else read_bytes(path)
@@ -320,7 +320,7 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Check a ledger as `check` does, and fail it with DPC407 if it rewrites the one at a git revision.
+    """Check a ledger as `check` does, and fail it if it rewrites the one at a git revision or raises its budget.
 
     Args:
         path: the ledger.
@@ -329,46 +329,53 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
         costs: computes epsilons within limits of time and memory.
     """
     (result,) = check([path], demands=demands, costs=costs)
-    result = replace(result, fits=Fits())  # no suggestions: the runs have been done
-    if not base or _extends_base(path, base):
-        return result
-    detail = f"what {base} says in it is not there any more as it was"
-    problem = replace(REWRITTEN, detail=detail)
+    problems = tuple(_differences_from_base(path, base)) if base else ()
+    failed = any(problem.severity is Severity.ERROR for problem in problems)
     return replace(
-        result, verdict=worst_verdict([result.verdict, Verdict.FAILED]), problems=(*result.problems, problem)
+        result,
+        fits=Fits(),  # no suggestions: the runs have been done
+        verdict=worst_verdict([result.verdict, Verdict.FAILED]) if failed else result.verdict,
+        problems=(*result.problems, *problems),
     )
 
 
-def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger is new since a git revision or `_extends` what it held there.
+def _differences_from_base(path: str, base: str) -> Iterator[Problem]:
+    """Yield DPC407 if a ledger does not extend what a git revision held, DPC303 if its budget was raised.
 
-    Raises:
-        InputError: the revision has something else than a file under this name.
+    It extends it if its text is as before or continues below, line ends aside, and if its plan is the old plan with new
+    phases at its end: a line below the phases, or a file that a reference leads to, can change what stands above.
     """
     revision = find_revision(base, Path(path).absolute().parent)
+    place = revision.base_name(revision.path_from_top(path))
+    rewritten = replace(REWRITTEN, detail=f"what {base} says in it is not there any more as it was")
     try:
-        before = revision.content(revision.path_from_top(path), limit=MAX_BYTES)
+        before = revision.content(place, limit=MAX_BYTES)
     except Refusal as cause:
         raise InputError(f"--base: {path} in {base} {cause.message}") from cause
-    return before is None or _extends(path, before)
-
-
-def _extends(path: str, before: bytes) -> bool:
-    """Return True if a ledger is as before or has new phases at its end, line ends aside; False if it is gone."""
+    if before is None:
+        return
     try:
         now = read_bytes(path)
     except InputError:  # it is gone, which `check` has reported
-        return False
+        yield rewritten
+        return
     # A checkout may change line ends, and an editor the last one; both change no entry.
-    old, new = (data.replace(b"\r\n", b"\n").rstrip(b"\n") for data in (before, now))
-    return new == old or (new.startswith(old + b"\n") and _plan_is_extended(path, before))
-
-
-def _plan_is_extended(path: str, before: bytes) -> bool:
-    """Return True if a ledger's plan is the old one plus phases, budget aside, or if either is no valid config."""
-    # A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
+    earlier, later = (data.replace(b"\r\n", b"\n").rstrip(b"\n") for data in (before, now))
+    if later != earlier and not later.startswith(earlier + b"\n"):
+        yield rewritten
+        return
     try:
-        old, new = load_text(before.decode("utf-8-sig"), path=path).plan, load(path).plan
-    except ConfigError:  # of the ledger, which `check` has reported; or it is repaired
-        return True
-    return replace(new, phases=new.phases[: len(old.phases)], budget=old.budget) == old
+        new = load(path)
+    except ConfigError:  # which `check` has reported
+        return
+    try:
+        old = load_old(path, revision, PLAIN_READER)
+    except (ConfigError, Refusal) as cause:
+        first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
+        yield replace(REWRITTEN, detail=f"it cannot be read in {base}, with the files that it refers to: {first}")
+        return
+    if old is not None:
+        phases = new.plan.phases[: len(old.plan.phases)]
+        if replace(new.plan, phases=phases, budget=None) != replace(old.plan, budget=None):
+            yield rewritten
+        yield from raised_limits(old, new)

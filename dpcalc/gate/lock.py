@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpcalc.config.discovery import folders_to_search, is_pattern, matches, split_pattern
-from dpcalc.config.files import config_folder, refuse_outward_link
+from dpcalc.config.files import config_folder
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import STDIN, Severity, decode, read_bytes, visible
 from dpcalc.errors import InputError
@@ -146,7 +146,6 @@ def lock_path(folder: Path) -> Path:
 
 def read_or_new_lock(path: Path) -> Lock:
     """Return the lock file at a path, an empty lock if there is none; raise InputError like `read_lock`."""
-    refuse_outward_link(str(path))
     return read_lock(path) if path.is_file() else Lock(path=str(path), entries={})
 
 
@@ -161,7 +160,6 @@ def read_lock(path: Path) -> Lock:
     """
     if not path.is_file():
         raise InputError(f"--locked: expected {visible(str(path))}, got no such file; `dpcalc lock` writes it")
-    refuse_outward_link(str(path))
     shown = visible(str(path))
     version, configs = _version_and_configs(str(path))
     if version != VERSION:
@@ -175,7 +173,7 @@ def read_lock(path: Path) -> Lock:
 def _version_and_configs(path: str) -> tuple[object, dict[str, object]]:
     """Return the version of a lock file and its unchecked entries by name; InputError if it is no JSON with both."""
     try:
-        content = json.loads(decode(read_bytes(path, limit=_MAX_BYTES), path).text)
+        content = json.loads(decode(read_bytes(path, limit=_MAX_BYTES), path, shows_lines=False).text)
         return content["version"], {str(name): entry for name, entry in content["configs"].items()}
     except InputError:
         raise  # it is a ValueError too

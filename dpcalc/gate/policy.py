@@ -19,11 +19,12 @@ from dpcalc.config.discovery import (
     relative_name,
 )
 from dpcalc.config.documents import parse_toml
-from dpcalc.config.files import Refusal, refuse_outward_link
-from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, decode, read_bytes, visible
+from dpcalc.config.files import Refusal
+from dpcalc.config.repository import absolute, git_root
+from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, decode, read_bytes, visible, whole_file
 from dpcalc.errors import InputError
 from dpcalc.gate.diff import RESTORE
-from dpcalc.gate.revision import Revision, find_revision
+from dpcalc.gate.revision import Revision, find_revision, outermost_same
 from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
 
@@ -41,6 +42,8 @@ class Policy:
         warn_at_pct: percentage of the limit above which a warning is given, or None.
         require_budget: whether a file without a budget of its own fails.
         strict: whether a warning fails a file.
+        permits_increase: whether an increase up to `max_increase_pct` needs no warning. A limit that the change under
+            review states itself can only forbid.
     """
 
     max_epsilon: Limit | None = None
@@ -48,6 +51,7 @@ class Policy:
     warn_at_pct: float | None = None
     require_budget: bool = False
     strict: bool = False
+    permits_increase: bool = False
 
     def __post_init__(self) -> None:
         """Raise InputError for a limit that is negative or not finite."""
@@ -65,6 +69,7 @@ class Policy:
             warn_at_pct=min(shares, default=None),
             require_budget=self.require_budget or other.require_budget,
             strict=self.strict or other.strict,
+            permits_increase=self.permits_increase or other.permits_increase,
         )
 
 
@@ -93,34 +98,49 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
     # The nearest file that has a policy counts, not the nearest pyproject.toml: a package in a monorepo may have none.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
     present = _nearest_policy(places) if named is None else _read_policy(named)
-    return present.combined_with(_base_policy(places, base)) if base else present
+    if not base:
+        return present
+    if not any(_is_in_change(place) for place in places):
+        return replace(present, permits_increase=present.max_increase_pct is not None)
+    old = _base_policy(places, base)
+    return present.combined_with(replace(old, permits_increase=old.max_increase_pct is not None))
 
 
 def _read_policy(path: str) -> Policy:
     """Return the policy in a file; InputError if the file is missing, has none, or is a link out of the repository."""
-    refuse_outward_link(path)
     return parse_policy(read_bytes(path), path)
 
 
 def _nearest_policy(places: Iterable[str]) -> Policy:
     """Return the policy of the first pyproject.toml that has one; NO_POLICY if none has."""
     for place in places:
-        refuse_outward_link(place)
         if Path(place).is_file() and _policy_table(read_bytes(place), place) is not None:
             return _read_policy(place)
     return NO_POLICY
 
 
+def _is_in_change(place: str) -> bool:
+    """Return True if a file lies in the repository that is judged: that of the current directory, if it is in one."""
+    folder, top = Path(absolute(place)).parent, git_root(Path.cwd())
+    return (git_root(folder) if top is None else outermost_same(folder, top)) is not None
+
+
 def _base_policy(places: Iterable[str], base: str) -> Policy:
-    """Return the policy at a git revision from the first file with a valid one; NO_POLICY if there is none."""
+    """Return the policy at a git revision from the first file that has one; NO_POLICY if none has.
+
+    InputError if it cannot be read there: a change that hides the policy of its base would be judged without it.
+    """
     for place in places:
+        revision = find_revision(base, Path(absolute(place)).parent)
+        name = revision.path_from_top(place)
         try:
-            revision = find_revision(base, Path(place).absolute().parent)
-            data = revision.content(revision.path_from_top(place), limit=MAX_BYTES)
+            data = revision.content(name, limit=MAX_BYTES)
             if data is not None and (Path(place).name != PYPROJECT or _policy_table(data, place) is not None):
                 return parse_policy(data, place)
-        except (InputError, Refusal):
-            continue
+        except (InputError, Refusal) as cause:
+            reason = cause.message if isinstance(cause, Refusal) else str(cause)
+            way_out = "repair it there first, or name a policy outside the repository with --policy"
+            raise InputError(f"{visible(f'{base}:{name}')}: the policy cannot be read: {reason}; {way_out}") from None
     return NO_POLICY
 
 
@@ -172,7 +192,7 @@ def _toml_content(data: bytes, path: str) -> dict[str, object]:
     """Return a TOML file as dictionaries; raise InputError if it is malformed, too deep or too large."""
     shown = visible(path)
     try:
-        return parse_toml(decode(data, path))
+        return parse_toml(decode(data, path, shows_lines=False))
     except InputError:
         raise  # it is a ValueError too
     except Refusal as cause:
@@ -298,37 +318,44 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
     }
     # A weaker search alone is worth a message; where it loses configs, theirs say more.
     weakened = {} if lost_configs else dict(_weakened_searches(revision, rules, folder))
-    return Scope(paths=(*paths, *dropped), dropped=dropped, gone=gone, weakened=weakened)
+    return Scope(paths=tuple(dict.fromkeys((*paths, *dropped))), dropped=dropped, gone=gone, weakened=weakened)
 
 
 def _dropped_text(revision: Revision, lost: _LostConfig) -> str:
     """Return the message that a config is no longer found, with its old path if it was renamed."""
+    if lost.present_path == lost.base_path and (now := revision.base_name(lost.base_path)) != lost.base_path:
+        return f"{visible(revision.name)} checks another config at this place; what is here now was {visible(now)}"
     was = "" if lost.present_path == lost.base_path else f" (as {visible(lost.base_path)})"
     return f"{visible(revision.name)} checks this config{was}, but it is no longer found"
 
 
 def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[_LostConfig]:
-    """Yield each config that the rules of the base find and that is not among the known paths, renamed or not."""
-    missing = [place for place in _expected_configs(revision, rules) if place not in known]
-    # A renamed config counts as found under its new name; git is asked only if a config seems to be missing.
-    new_names = {old: new for new, old in revision.old_names.items()} if missing else {}
-    for place in missing:
+    """Yield each config that the rules of the base find and that no known path is, by its own name or its old one."""
+    lost = []
+    if rules:
+        # A config of the base is found if it is what a known path is compared with. Links are followed for the place
+        # alone: a link of the base may have become the file that it led to.
+        compared = {_followed(revision, revision.base_name(path)) for path in known}
+        in_base = (place for rule in rules for place in revision.matching(rule.folder, rule.pattern))
+        lost = [place for place in dict.fromkeys(in_base) if _followed(revision, place) not in compared]
+    new_names = {old: new for new, old in revision.old_names.items()} if lost else {}
+    for place in lost:
         now = place if os.path.lexists(revision.root / place) else new_names.get(place, "")
-        if now not in known:
-            # git knows new names from the index, whose files may be missing in the working tree.
-            yield _LostConfig(place, now if now and os.path.lexists(revision.root / now) else "")
-
-
-def _expected_configs(revision: Revision, rules: Sequence[_Rule]) -> tuple[str, ...]:
-    """Return the files, each once, that rules of the base match there or in the working tree, as paths from the top."""
+        # git knows new names from the index, whose files may be missing in the working tree.
+        yield _LostConfig(place, now if now and os.path.lexists(revision.root / now) else "")
     # A new file under an old pattern counts too.
-    return tuple(
-        dict.fromkeys(
-            place
-            for rule in rules
-            for place in (*revision.matching(rule.folder, rule.pattern), *_matches_in_working_tree(revision, rule))
-        )
-    )
+    seen = {*known, *lost, *map(new_names.get, lost)}
+    for place in dict.fromkeys(place for rule in rules for place in _matches_in_working_tree(revision, rule)):
+        if place not in seen:
+            yield _LostConfig(place, place)
+
+
+def _followed(revision: Revision, place: str) -> str:
+    """Return a path with the links of a revision followed, as it is where they lead out of the repository."""
+    try:
+        return revision.follow_links(place)
+    except Refusal:
+        return place
 
 
 def with_scope_problems(
@@ -387,13 +414,14 @@ def _folder_rules(revision: Revision, folder: str) -> tuple[_Rule, ...]:
 
 
 def _pyproject_rules(revision: Revision, folder: str) -> tuple[_Rule, ...]:
-    """Return a rule for each pattern in `tool.dpcalc.configs` of a folder at the base; () if absent or unreadable."""
+    """Return a rule for each pattern in `tool.dpcalc.configs` of a folder at the base; ConfigError if unreadable."""
     place = posixpath.normpath(posixpath.join(folder, PYPROJECT))
+    shown = f"{revision.name}:{place}"
     try:
         data = revision.content(place, limit=MAX_BYTES)
-        patterns = [] if data is None else config_patterns(data, place)
-    except (ConfigError, Refusal):
-        patterns = []
+    except Refusal as cause:
+        raise whole_file(shown, cause.code, cause.message, "what the base checks is not known") from None
+    patterns = [] if data is None else config_patterns(data, shown)
     return tuple(_Rule(folder=folder, pattern=pattern, stated_in=place) for pattern in patterns)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpcalc.config.discovery import is_pattern, matches, split_pattern
-from dpcalc.config.files import Refusal, git_root, refuse_unusual_name
+from dpcalc.config.files import Refusal, refuse_unusual_name
+from dpcalc.config.repository import git_root
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass
@@ -22,6 +23,7 @@ _GIT_SECONDS = 60.0  # for one call of git; a large repository takes a few
 _SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
 _VARIABLES = {
     "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -31,7 +33,7 @@ _VARIABLES = {
 # All other variables of git are dropped: GIT_DIR, GIT_INDEX_FILE and the like name another repository than the files'.
 _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
 _MAX_LINKS = 40  # on the way to one file, as many as Linux follows
-_FILES, _LINK = ("100644", "100755"), "120000"  # as git calls them
+_LINK = "120000"  # as git calls it
 _PARTIAL = "clone without `--filter`: dpcalc fetches nothing"
 
 
@@ -39,18 +41,20 @@ class UnknownRevisionError(InputError):
     """The revision does not exist: the error holds for all files at once."""
 
 
-class _Object(NamedTuple):
-    """An object of git.
+class _Entry(NamedTuple):
+    """An entry of a directory in a commit.
 
     Attributes:
-        name: its hash.
-        kind: "blob" (a file), "tree" (a directory), "commit" (a submodule) or "tag".
-        size: in bytes.
+        mode: as git calls it: of a file, a link, a directory (a tree) or a submodule (a commit).
+        kind: "blob", "tree" or "commit".
+        name: the hash of its content.
+        size: of a blob in bytes, as a text; "BAD" where a partial clone lacks it.
     """
 
-    name: str
+    mode: str
     kind: str
-    size: int
+    name: str
+    size: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,24 +88,45 @@ class Revision:
         # A rename is three fields: R with a score, the old path, the new path.
         return dict(zip(fields[2::3], fields[1::3], strict=False))
 
+    def base_name(self, place: str) -> str:
+        """Return the path in this revision of a present file: its old one if it was renamed.
+
+        The name that a change chose decides nothing about what the base held: of a renamed file the old name counts,
+        wherever folders and links of this revision lead at the new one. Both questions, whether a config of the base is
+        still there and with what a config is compared, are answered by this name.
+        """
+        # What this revision has under the very name was changed, not renamed; git compares whole trees for the others.
+        return place if self.names_file(place) else self.old_names.get(place, place)
+
     def content(self, place: str, *, limit: int) -> bytes | None:
-        """Return the bytes of a file, links followed; None if absent, Refusal if it is no regular file or over `limit`.
+        """Return the bytes of a file, links followed; None if there is nothing, Refusal if it cannot be read.
+
+        Nothing is also what a dead link leads to, and what stands below a file.
 
         Args:
             place: path from the repository's top.
             limit: largest size in bytes.
 
         Raises:
-            Refusal: it is no regular file of the repository, or has more than `limit` bytes.
+            Refusal: it has more than `limit` bytes, is no file, or lies behind a submodule, a link that leaves the
+                repository, or links in a circle.
         """
-        entry = self._object_at(place)
+        _, entry = self._followed(place)
         if entry is None:
             return None
         if entry.kind != "blob":
             raise Refusal("DPC110", "is no regular file of the repository", "")
-        if entry.size > limit:
+        if entry.size == "BAD":
+            shown = visible(f"{self.name}:{place}")
+            raise InputError(f"--base: expected {shown} in this clone, got only its name; {_PARTIAL}")
+        if int(entry.size) > limit:
             raise Refusal("DPC111", f"is larger than {limit // 1024} KiB", "")
         return _git(self.root, "cat-file", "blob", entry.name)
+
+    def names_file(self, place: str) -> bool:
+        """Return True if a path is that of a file, a link or a submodule, whether or not that can be read."""
+        entry = self._entry(place)
+        return entry is not None and entry.kind != "tree"
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
         """Return the files that a name or pattern in `folder` matches, sorted; () if there is none.
@@ -118,7 +143,7 @@ class Revision:
         if posixpath.isabs(pattern) or joined.split("/")[0] == "..":
             return ()
         if not is_pattern(joined):
-            return (joined,) if self._object_of_kind(joined, "blob") else ()
+            return (joined,) if self.names_file(joined) or self._kind(joined) == "blob" else ()
         try:
             top, parts = split_pattern(joined)
         except ValueError:  # a pattern that nothing can match
@@ -127,75 +152,61 @@ class Revision:
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
     def _files_below(self, folder: str) -> Iterator[str]:
-        """Yield the paths, relative to a folder, of all files below it; nothing if it is no folder."""
-        tree = self._object_of_kind(folder, "tree")
-        if tree is not None:
-            listed = _git(self.root, "ls-tree", "-r", "-z", "--name-only", tree.name).decode(errors="surrogateescape")
-            yield from filter(None, listed.split("\0"))
+        """Yield the paths, relative to a folder, of all files and links below it; nothing if it is no folder."""
+        if self._kind(folder) == "tree":
+            place = self.follow_links(folder)
+            tree = self.commit if place == "." else f"{self.commit}:{place}"
+            listed = _git(self.root, "ls-tree", "-r", "-z", "--full-tree", tree).decode(errors="surrogateescape")
+            lines = (line.partition("\t") for line in filter(None, listed.split("\0")))
+            yield from (name for about, _, name in lines if about.split(" ")[1] == "blob")
 
-    def _object_of_kind(self, place: str, kind: str) -> _Object | None:
-        """Return the git object at a path, links followed; None if absent, of another kind, or refused."""
+    def _kind(self, place: str) -> str:
+        """Return "blob" or "tree" for what a path leads to, links followed; "" for nothing that can be read."""
         try:
-            entry = self._object_at(place)
-        except Refusal:  # a link that leads nowhere
-            return None
-        return entry if entry is not None and entry.kind == kind else None
-
-    def _object_at(self, place: str) -> _Object | None:
-        """Find the object at a path, links followed; None if absent, Refusal for a dead link, InputError if not cloned.
-
-        Raises:
-            Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
-            InputError: a partial clone lacks its content.
-        """
-        if "\n" in place:
-            raise Refusal("DPC110", "has a line break in its name", "rename it")
-        # git reads the name from its input: on the command line it could be taken for an option or a pattern.
-        request = f"{self.commit}:{'' if place == '.' else place}\n".encode(errors="surrogateescape")
-        reply = _git(self.root, "cat-file", "--batch-check", "--follow-symlinks", stdin=request).split(b"\n")[0]
-        if reply.endswith(b" missing"):
-            self._refuse_partial_clone(place)
-            return None
-        name, kind, size = reply.decode(errors="replace").split(" ") if reply.count(b" ") == 2 else ("", "", "0")
-        if kind not in {"blob", "tree", "commit", "tag"}:
-            raise Refusal("DPC110", "is no regular file of the repository", "")
-        return _Object(name=name, kind=kind, size=int(size))
-
-    def _refuse_partial_clone(self, missing_place: str) -> None:
-        """Raise InputError if the revision names a file whose content git calls missing: a partial clone lacks it."""
-        if self._mode_at(missing_place):
-            shown = visible(f"{self.name}:{missing_place}")
-            raise InputError(f"--base: expected {shown} in this clone, got only its name; {_PARTIAL}")
+            _, entry = self._followed(place)
+        except Refusal:
+            return ""
+        return "" if entry is None or entry.kind == "commit" else entry.kind
 
     def follow_links(self, place: str) -> str:
-        """Return a path with this revision's links followed; Refusal if they leave the repository or are over 40.
+        """Return a path with this revision's links followed; Refusal as for `content`."""
+        return self._followed(place)[0]
 
-        Raises:
-            Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
-        """
+    def _followed(self, place: str) -> tuple[str, _Entry | None]:
+        """Return a path with links followed, and the entry there, None if there is none; Refusal as for `content`."""
         # Links are followed by hand, one at a time, to see each target before it leaves the repository.
         for _ in range(_MAX_LINKS):
-            if self._mode_at(place) in _FILES:
-                return place
-            link = self._first_link(place)
-            if link is None:
-                return place
-            target = _git(self.root, "cat-file", "blob", f"{self.commit}:{link}").decode(errors="surrogateescape")
-            place = posixpath.normpath(posixpath.join(posixpath.dirname(link), target) + place[len(link) :])
+            entry = self._entry(place)
+            if entry is not None and entry.mode != _LINK:
+                return place, entry
+            parts = place.split("/")
+            heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+            entries = ((head, self._entry(head)) for head in heads)
+            # The first on the way that is no directory: a link, a submodule, a file, or nothing.
+            head, entry = next(((head, entry) for head, entry in entries if entry is None or entry.kind != "tree"))
+            if entry is not None and entry.kind == "commit":
+                raise Refusal("DPC110", "lies in a submodule", "")
+            if entry is None or entry.mode != _LINK:
+                return place, None
+            target = _git(self.root, "cat-file", "blob", entry.name).decode(errors="surrogateescape")
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(head), target) + place[len(head) :])
             if posixpath.isabs(place) or place == ".." or place.startswith("../"):
                 raise Refusal("DPC110", "is a symbolic link that leaves the repository", "")
         raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
 
-    def _first_link(self, place: str) -> str | None:
-        """Return the shortest leading part of a path that is a symbolic link; None if there is none."""
-        parts = place.split("/")
-        heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
-        return next((head for head in heads if self._mode_at(head) == _LINK), None)
+    def _entry(self, place: str) -> _Entry | None:
+        """Return git's entry at a path, links not followed; None if there is none."""
+        return _commit_entry(self.root, self.commit, place)
 
-    def _mode_at(self, place: str) -> str:
-        """Return git's mode of the entry at a path, links not followed; "" if there is none."""
-        output = _git(self.root, "ls-tree", "--full-tree", "-z", self.commit, "--", place)
-        return output.split(b" ")[0].decode(errors="replace")
+
+@cache  # a commit never changes
+def _commit_entry(root: Path, commit: str, place: str) -> _Entry | None:
+    """Return git's entry at a path of a commit, links not followed; None if there is none."""
+    if place in {"", "."}:
+        return _Entry("040000", "tree", commit, "-")
+    # A name of any characters, also with a line break: it follows `--`, and pathspecs are literal.
+    output = _git(root, "ls-tree", "--full-tree", "-z", "-l", commit, "--", place)
+    return _Entry(*output.split(b"\t")[0].decode().split()) if output else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +270,7 @@ def find_revision(name: str, folder: Path) -> Revision:
         UnknownRevisionError: there is no such revision in it.
     """
     # A submodule in the place of a folder could bring a commit of the same name, with budgets of its own.
-    root = _outermost_same(folder, git_root(Path.cwd())) or git_root(folder)
+    root = outermost_same(folder, git_root(Path.cwd())) or git_root(folder)
     if root is None:
         raise InputError(f"--base: expected files in a git repository, got {visible(str(folder))}, which is in none")
     ended = _run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
@@ -271,7 +282,7 @@ def find_revision(name: str, folder: Path) -> Revision:
     return Revision(name=name, root=root, commit=_output(ended).decode().strip())
 
 
-def _outermost_same(folder: Path, root: Path | None) -> Path | None:
+def outermost_same(folder: Path, root: Path | None) -> Path | None:
     """Return the outermost of a folder and its parents that is the same directory as `root`; None if none is."""
     if root is None:
         return None

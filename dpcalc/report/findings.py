@@ -93,9 +93,9 @@ def _near_budget_text(problem: Problem, result: Result) -> str:
 def _raised_budget_text(problem: Problem, result: Result) -> str:
     """Return a sentence that a limit was raised from one value to another, or removed (DPC303)."""
     del result
-    before, limit = problem.numbers["before"], problem.numbers["now"]
+    before, limit = problem.numbers.get("before"), problem.numbers["now"]
     now = f"is now {as_given(limit)}" if math.isfinite(limit) else "is gone"
-    return f"{problem.detail} was {as_given(before)} and {now}"
+    return f"{problem.detail} was {'not set' if before is None else as_given(before)} and {now}"
 
 
 def _no_budget_text(problem: Problem, result: Result) -> str:

@@ -166,7 +166,8 @@ RULES: dict[str, Rule] = {
     ),
     "DPC303": Rule(
         title="budget raised",
-        rule="The budget, or the rise that the config allows itself, is larger than in the base, or is gone.",
+        rule="The budget, or the rise that the config allows itself, is larger than in the base, or is gone; a warning "
+        "where `max_increase_pct` is new.",
         reason="Raising the budget together with the cost would let any change pass.",
         fix="Have the raise decided by whoever owns the budget, then pass `--allow-budget-change`.",
     ),
@@ -178,8 +179,8 @@ RULES: dict[str, Rule] = {
     ),
     "DPC401": Rule(
         title="rise",
-        rule="epsilon is larger than in the base, by more than a millionth: a warning where nobody said how much it "
-        "may rise, a note within `max_increase_pct`, an error of `diff`.",
+        rule="epsilon is larger than in the base, by more than a millionth: a warning where the base did not say "
+        "how much it may rise, a note within `max_increase_pct` of its budget or its policy, an error of `diff`.",
         reason="A budget that is used up in small unnoticed steps is used up all the same.",
         fix="Undo what the message names as the cause, or have the rise agreed and state `budget.max_increase_pct`.",
     ),
@@ -197,7 +198,8 @@ RULES: dict[str, Rule] = {
     ),
     "DPC404": Rule(
         title="weaker promise",
-        rule="Compared with the base, protected unit or group are smaller, the adjacency is weaker, or delta larger.",
+        rule="Compared with the base, protected unit or group are smaller, the adjacency is weaker, or delta larger, "
+        "or a unit holds fewer units of a level, a warning where a data set may have grown so.",
         reason="It is the quiet way to a smaller epsilon: the number falls because it promises less.",
         fix="Restore the promise, or have the change decided as what it is and pass `--allow-budget-change`.",
     ),
@@ -210,13 +212,14 @@ RULES: dict[str, Rule] = {
     ),
     "DPC406": Rule(
         title="nothing to compare with",
-        rule="The base does not have the config, or has it in a form that cannot be read.",
+        rule="The base does not have the config (a note), or has it in a form that cannot be read (an error).",
         reason="Without an earlier epsilon there is no rise: only its own budget and the policy judge the config.",
-        fix="Review it as a new one; a file that was renamed and rewritten at once is new to git.",
+        fix="Review it as a new one; a file that was renamed and rewritten at once is new to git. If it was broken in "
+        "the base, have it agreed on and pass `--allow-budget-change`.",
     ),
     "DPC407": Rule(
         title="ledger rewritten",
-        rule="A ledger does not begin with what it said in the base.",
+        rule="A ledger does not begin with what it said in the base, or a file that it refers to has changed that.",
         reason="A run that was made has cost what it cost; its entry must not be changed or vanish.",
         fix="Restore the ledger from the base and add runs with `dpcalc ledger add`.",
     ),

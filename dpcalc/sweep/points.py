@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from dpcalc.config.files import config_folder, refuse_outward_link
+from dpcalc.config.files import config_folder, config_source
 from dpcalc.config.load import load_from_flags, load_text
 from dpcalc.config.overrides import Overrides
-from dpcalc.config.source import STDIN, ConfigError, decode, read_bytes
+from dpcalc.config.source import ConfigError
 from dpcalc.config.tree import split_path
 from dpcalc.errors import FIX_INPUT, NO_VERDICT, ConvergenceError, InputError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
@@ -165,9 +165,8 @@ def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptCon
     """
     if path is None:
         return SweptConfig(text=None, name="", place="", overrides=overrides)
-    refuse_outward_link(path)
     # Read once: a sweep takes hours, and all its points are to be of one state of the file.
-    source = decode(read_bytes(path), STDIN if path == "-" else path)
+    source = config_source(path)
     return SweptConfig(text=source.text, name=source.path, place=path, key=key, overrides=overrides)
 
 

@@ -82,13 +82,19 @@ def test_no_command_of_the_configuration_runs(repository, tmp_path):
             "diff.x.command",
         ),
         *("credential.helper", "remote.origin.uploadpack", "gpg.program", "merge.x.driver", "alias.diff-index"),
+        "alias.ls-tree",
         *("alias.cat-file", "alias.rev-parse", "uploadpack.packObjectsHook", "core.alternateRefsCommand"),
     ):
         git(repository, "config", key, str(script))
     git(repository, "config", "filter.x.required", "true")
     (repository / ".gitattributes").write_text("* filter=x diff=x merge=x\n", encoding="utf-8")
     os.utime(repository / "b.yaml", (1, 1))  # git would have to look at its content
+    (repository / "p.toml").write_text("max_epsilon = 9\n", encoding="utf-8")
     assert codes(checked(repository)[1]) == ["DPC401"]
+    for words in ("check *.yaml --policy p.toml", "diff b.yaml", "diff *.yaml", "ledger check b.yaml"):
+        command = [sys.executable, "-P", "-m", "dpcalc", *words.split(), "--base", "HEAD~1"]
+        ended = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False, timeout=300)
+        assert ended.returncode in {0, 1}, ended.stderr
     assert not mark.exists(), mark.read_text(encoding="utf-8")
 
 
