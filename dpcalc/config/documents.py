@@ -1,6 +1,7 @@
 """Files that references lead into (YAML, JSON, TOML) as marked trees, the references, and the section that is meant."""
 
 import json
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import PurePosixPath
 
 from dpcalc.config import scalars
 from dpcalc.config.files import SUFFIXES, Files, Refusal, text_of
+from dpcalc.config.hydra import RESOLVE, Hydra
 from dpcalc.config.messages import nearest, wrong_type_error
 from dpcalc.config.overrides import parse_path
 from dpcalc.config.source import MAX_SHOWN_LENGTH, ConfigError, Diagnostic, Mark, Source, error, shortened, source_of
@@ -263,6 +265,7 @@ class References:
         self.faults: dict[Mark, Diagnostic] = {}
         self.ends: dict[str, tuple[str, str]] = {}
         self._files = files
+        self._hydra = Hydra(main.tree, files)
         self._documents = {"": main}
 
     def resolved(self, node: Node) -> Node:
@@ -294,16 +297,27 @@ class References:
         """Return the value at the end of a chain of references, and its (file, path); Refusal if it has no end."""
         # The trail ends cycles; it has (file, path) pairs, since the same path can stand in several files.
         trail: list[tuple[str, str]] = []
-        place = ""
+        place = written = ""
         while True:
             name, path = _split_reference(text)
-            place = self._open_document(name, place) if name else place
+            if name:
+                above = posixpath.dirname(place) if place else str(self._files.folder)
+                written = posixpath.normpath(posixpath.join(above, name))
+                place = self._open_document(name, place)
             if (place, path) in trail:
                 raise Refusal("DPC111", "it leads back to itself", "write the value in one of the places")
             if len(trail) >= MAX_CHAIN:
                 raise Refusal("DPC111", f"the chain has more than {MAX_CHAIN} references", "refer to the value itself")
             trail.append((place, path))
             target = self._scalar_at(place, path)
+            try:
+                is_option = self._hydra.refuse_other_value(written, place, _reference_keys(path))
+                if is_option and MARKER in target.text:
+                    message = f"it holds `{shortened(target.text)}`, which Hydra reads from the whole config"
+                    raise Refusal("DPC110", message, f"refer to the value itself, or {RESOLVE}")
+            except Refusal as cause:
+                shown = f"`{shortened(name)}`: " if name else ""
+                raise Refusal(cause.code, f"{shown}{cause.message}", cause.hint) from None
             if MARKER not in target.text:
                 return target, (place, path)
             text = target.text
