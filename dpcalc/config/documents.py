@@ -1,9 +1,7 @@
 """Files that references lead into (YAML, JSON, TOML) as marked trees, the references, and the section that is meant."""
 
-import json
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -11,6 +9,7 @@ from pathlib import PurePosixPath
 from dpcalc.config import scalars
 from dpcalc.config.files import SUFFIXES, Files, Refusal, text_of
 from dpcalc.config.hydra import RESOLVE, Hydra
+from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.messages import nearest, wrong_type_error
 from dpcalc.config.overrides import parse_path
 from dpcalc.config.source import MAX_SHOWN_LENGTH, ConfigError, Diagnostic, Mark, Source, error, shortened, source_of
@@ -53,20 +52,6 @@ class Number(str):
     __slots__ = ()
 
 
-class Table(dict[str, object]):
-    """JSON object that remembers which keys were given more than once.
-
-    Attributes:
-        repeated: those keys; the mapping holds their first values.
-    """
-
-    def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        """Build the mapping from the pairs of a file; of a repeated key the first value counts."""
-        super().__init__(reversed(pairs))  # of repeated keys the first counts, as in YAML
-        counts = Counter(name for name, _ in pairs)
-        self.repeated = frozenset(name for name, count in counts.items() if count > 1)
-
-
 def read_document(source: Source, suffix: str) -> Document:
     """Return a referenced file as a tree, read by its suffix as JSON, TOML or YAML; Refusal if it cannot be read.
 
@@ -85,6 +70,9 @@ def read_document(source: Source, suffix: str) -> Document:
         raise Refusal(code, f"cannot be read, line {first.line}: {first.message}", first.hint) from None
     except RecursionError:
         raise _too_large() from None
+    except RepeatedKeyError as cause:
+        message, _, way_out = str(cause).rpartition("; ")
+        raise Refusal("DPC110", f"cannot be read as JSON: {message}", way_out) from None
     except ValueError as cause:  # of json, of tomllib, and of whole numbers without end
         raise Refusal("DPC110", f"cannot be read as {suffix[1:].upper()}: {cause}") from None
 
@@ -92,9 +80,7 @@ def read_document(source: Source, suffix: str) -> Document:
 def _parsed_document(source: Source, suffix: str) -> Document:
     """Return a JSON, TOML or (any other suffix) YAML text as a tree; errors are those of the parsers."""
     if suffix == ".json":
-        value: object = json.loads(
-            source.text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=Table
-        )
+        value = json_content(source.text, number=Number)
     elif suffix == ".toml":
         value = parse_toml(source)
     else:
@@ -141,8 +127,7 @@ class _TreeBuilder:
             raise _too_large()
         if isinstance(value, dict):
             entries = {str(key): self.build(below, join(path, str(key)), depth + 1) for key, below in value.items()}
-            repeated = value.repeated if isinstance(value, Table) else frozenset[str]()
-            return Section(entries=entries, repeated=repeated, mark=self._mark, key=None, path=path)
+            return Section(entries=entries, mark=self._mark, key=None, path=path)
         if isinstance(value, list):
             items = tuple(self.build(below, f"{path}[{index}]", depth + 1) for index, below in enumerate(value))
             return Items(items=items, mark=self._mark, key=None, path=path)

@@ -233,7 +233,8 @@ def _defaults(tree: Node) -> tuple[Node, ...] | None:
 def _choices(each: Node, group: tuple[str, ...], shown: str) -> Iterator[tuple[tuple[str, ...], str, bool]]:
     """Yield (group, file name, whether it must be there) of what an entry chooses; Refusal if it is not plain."""
     if isinstance(each, Scalar):
-        words, text, options = [], each.text, [each]
+        words, text = list[str](), each.text
+        options: list[Node] = [each]
     else:
         key, value = next(iter(each.entries.items())) if isinstance(each, Section) and each.entries else ("", each)
         *words, text = key.split(" ")

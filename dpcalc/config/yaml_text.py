@@ -210,8 +210,8 @@ class _TreeBuilder:
             hint = "releases of PyYAML take different ones; write it once, or beside the `<<`"
             self._add_flaw(join(path, name), error("DPC105", mark, message, hint))
             repeated.add(name)
-        # Merged once more, PyYAML 6.0.4 lets the first of two pairs win whose keys are the same object: an alias, or one
-        # character. Other releases let the last one win.
+        # Merged once more, PyYAML 6.0.4 lets the first of two pairs win whose keys are the same object: an alias, or
+        # one character. Other releases let the last one win.
         self._replaced[id(mapping)] = {
             name: (before, own[name])
             for name in merged.keys() & own.keys()

@@ -183,6 +183,8 @@ DEEP = 100_000
         "'text'",
         "class A: pass",
         '{"format": "dpcalc.accountant/1", "history": [[0, null, null, 3]]}',
+        '{"history": [[1.1, 0.1, 10]], "history": [[9.9, 0.1, 10]], "mechanism": "rdp"}',
+        "{'history': [[1.1, 0.1, 10]], 'history': [[9.9, 0.1, 10]], 'mechanism': 'rdp'}",
         "compute_noise(1)\ncompute_noise(2)",
         "compute_dp_sgd_privacy(*numbers)",
         "compute_dp_sgd_privacy(**numbers)",
