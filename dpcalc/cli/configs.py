@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from fractions import Fraction
 from importlib import resources
@@ -135,6 +136,8 @@ def import_(
     noise_multiplier: Annotated[
         str | None, typer.Option(metavar="X", help="Noise multiplier, for calls that do not say it.")
     ] = None,
+    timeout: options.GateTimeout = options.GATE_SECONDS,
+    memory_limit: options.MemoryLimit = options.GIGABYTES,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -158,12 +161,23 @@ def import_(
     if output is not None:
         refuse_existing("--output", output, force=force)
 
-    from dpcalc.imports.read import import_output, imported, read_run
+    from dpcalc.cli.progress import GRACE, ended_after
+    from dpcalc.config.source import read_bytes
+    from dpcalc.gate.workers import Workers
+    from dpcalc.imports.read import import_output, imported, read_run_of
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import note_texts
 
-    result = imported(read_run(file, terms), terms, file)
-    evaluation = evaluate(result.loaded.plan)
+    seconds, memory = options.seconds(timeout), options.memory(memory_limit)
+    with ended_after(seconds, GRACE):
+        # The file is read in a process of its own: what it makes of memory and time ends there.
+        data = read_bytes(file) if file == "-" else None
+        with Workers(read_run_of, processes=1, memory=memory) as workers:
+            (run,) = workers.answers([(file, data, terms)], deadline=time.monotonic() + seconds)
+        if isinstance(run, Exception):
+            raise run
+        result = imported(run, terms, file)
+        evaluation = evaluate(result.loaded.plan)
     cost, notes, findings = import_output(result, evaluation, file), note_texts(evaluation), result.loaded.diagnostics
     if output is None and not as_json and not quiet:
         return CommandResult(text=result.text, asides=remarks(findings, (cost.headline, *notes)))

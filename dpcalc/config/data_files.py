@@ -1,6 +1,5 @@
 """Data files that a config names, `{file: name}`: curves in CSV, trees of counts in JSON, and votes."""
 
-import json
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -11,8 +10,8 @@ from itertools import islice
 from typing import Any
 
 from dpcalc.config import scalars
-from dpcalc.config.documents import Table
 from dpcalc.config.files import Files, Refusal
+from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.messages import missing_key_error, wrong_type_error
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, Source, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
@@ -285,12 +284,15 @@ def _tree_from_file(name: Scalar, names: tuple[str, ...], files: Files) -> Tree:
 
 
 def _json_content(name: str, files: Files) -> object:
-    """Return the parsed content of a JSON file, objects as Table; Refusal if it cannot be read, or is no .json."""
+    """Return the parsed content of a JSON file, Refusal if it cannot be read, or is no .json."""
     place = files.locate(name, "")
     if not place.lower().endswith(".json"):
         raise Refusal("DPC110", "is no JSON file", "nested lists of counts, such as [[4, 2, 3], [4, 5]]")
     try:
-        return json.loads(files.content(place, limit=MAX_TREE_BYTES).decode("utf-8-sig"), object_pairs_hook=Table)
+        return json_content(files.content(place, limit=MAX_TREE_BYTES).decode("utf-8-sig"))
+    except RepeatedKeyError as cause:
+        message, _, way_out = str(cause).rpartition("; ")
+        raise Refusal("DPC101", f"cannot be read as JSON: {message}", way_out) from None
     except RecursionError:
         raise Refusal("DPC111", "is nested too deeply", "a list for each level, and no deeper") from None
     except ValueError as cause:  # also bytes that are no UTF-8, and numbers without end
@@ -299,16 +301,16 @@ def _json_content(name: str, files: Files) -> object:
 
 def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
     """Return the counts in parsed JSON, which an object has under `tree`; Refusal for wrong keys or levels."""
-    if not isinstance(content, Table):
+    if not isinstance(content, dict):
         return content
     _refuse_wrong_object(content, names)
     return content["tree"]
 
 
-def _refuse_wrong_object(content: Table, names: tuple[str, ...]) -> None:
-    """Raise Refusal for an object with unknown or repeated keys, without `tree`, or with `levels` unlike `names`."""
-    for key in (*content.repeated, *(key for key in content if key not in FILE_KEYS)):
-        raise Refusal("DPC101", f"has an unknown or repeated key `{key[:40]}`", f"it may say {' and '.join(FILE_KEYS)}")
+def _refuse_wrong_object(content: dict[str, object], names: tuple[str, ...]) -> None:
+    """Raise Refusal for an object with unknown keys, without `tree`, or with `levels` unlike `names`."""
+    for key in (key for key in content if key not in FILE_KEYS):
+        raise Refusal("DPC101", f"has an unknown key `{key[:40]}`", f"it may say {' and '.join(FILE_KEYS)}")
     if "tree" not in content:
         raise Refusal("DPC103", "has no `tree`", 'write {"levels": ["user", "example"], "tree": [3, 5, 4]}')
     levels = content.get("levels", list(names))

@@ -1,14 +1,15 @@
 """Files that references lead into (YAML, JSON, TOML) as marked trees, the references, and the section that is meant."""
 
-import json
+import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from dpcalc.config import scalars
 from dpcalc.config.files import SUFFIXES, Files, Refusal, text_of
+from dpcalc.config.hydra import RESOLVE, Hydra
+from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.messages import nearest, wrong_type_error
 from dpcalc.config.overrides import parse_path
 from dpcalc.config.source import MAX_SHOWN_LENGTH, ConfigError, Diagnostic, Mark, Source, error, shortened, source_of
@@ -51,20 +52,6 @@ class Number(str):
     __slots__ = ()
 
 
-class Table(dict[str, object]):
-    """JSON object that remembers which keys were given more than once.
-
-    Attributes:
-        repeated: those keys; the mapping holds their first values.
-    """
-
-    def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        """Build the mapping from the pairs of a file; of a repeated key the first value counts."""
-        super().__init__(reversed(pairs))  # of repeated keys the first counts, as in YAML
-        counts = Counter(name for name, _ in pairs)
-        self.repeated = frozenset(name for name, count in counts.items() if count > 1)
-
-
 def read_document(source: Source, suffix: str) -> Document:
     """Return a referenced file as a tree, read by its suffix as JSON, TOML or YAML; Refusal if it cannot be read.
 
@@ -83,6 +70,9 @@ def read_document(source: Source, suffix: str) -> Document:
         raise Refusal(code, f"cannot be read, line {first.line}: {first.message}", first.hint) from None
     except RecursionError:
         raise _too_large() from None
+    except RepeatedKeyError as cause:
+        message, _, way_out = str(cause).rpartition("; ")
+        raise Refusal("DPC110", f"cannot be read as JSON: {message}", way_out) from None
     except ValueError as cause:  # of json, of tomllib, and of whole numbers without end
         raise Refusal("DPC110", f"cannot be read as {suffix[1:].upper()}: {cause}") from None
 
@@ -90,9 +80,7 @@ def read_document(source: Source, suffix: str) -> Document:
 def _parsed_document(source: Source, suffix: str) -> Document:
     """Return a JSON, TOML or (any other suffix) YAML text as a tree; errors are those of the parsers."""
     if suffix == ".json":
-        value: object = json.loads(
-            source.text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=Table
-        )
+        value = json_content(source.text, number=Number)
     elif suffix == ".toml":
         value = parse_toml(source)
     else:
@@ -139,8 +127,7 @@ class _TreeBuilder:
             raise _too_large()
         if isinstance(value, dict):
             entries = {str(key): self.build(below, join(path, str(key)), depth + 1) for key, below in value.items()}
-            repeated = value.repeated if isinstance(value, Table) else frozenset[str]()
-            return Section(entries=entries, repeated=repeated, mark=self._mark, key=None, path=path)
+            return Section(entries=entries, mark=self._mark, key=None, path=path)
         if isinstance(value, list):
             items = tuple(self.build(below, f"{path}[{index}]", depth + 1) for index, below in enumerate(value))
             return Items(items=items, mark=self._mark, key=None, path=path)
@@ -263,6 +250,7 @@ class References:
         self.faults: dict[Mark, Diagnostic] = {}
         self.ends: dict[str, tuple[str, str]] = {}
         self._files = files
+        self._hydra = Hydra(main.tree, files)
         self._documents = {"": main}
 
     def resolved(self, node: Node) -> Node:
@@ -294,16 +282,27 @@ class References:
         """Return the value at the end of a chain of references, and its (file, path); Refusal if it has no end."""
         # The trail ends cycles; it has (file, path) pairs, since the same path can stand in several files.
         trail: list[tuple[str, str]] = []
-        place = ""
+        place = written = ""
         while True:
             name, path = _split_reference(text)
-            place = self._open_document(name, place) if name else place
+            if name:
+                above = posixpath.dirname(place) if place else str(self._files.folder)
+                written = posixpath.normpath(posixpath.join(above, name))
+                place = self._open_document(name, place)
             if (place, path) in trail:
                 raise Refusal("DPC111", "it leads back to itself", "write the value in one of the places")
             if len(trail) >= MAX_CHAIN:
                 raise Refusal("DPC111", f"the chain has more than {MAX_CHAIN} references", "refer to the value itself")
             trail.append((place, path))
             target = self._scalar_at(place, path)
+            try:
+                is_option = self._hydra.refuse_other_value(written, place, _reference_keys(path))
+                if is_option and MARKER in target.text:
+                    message = f"it holds `{shortened(target.text)}`, which Hydra reads from the whole config"
+                    raise Refusal("DPC110", message, f"refer to the value itself, or {RESOLVE}")
+            except Refusal as cause:
+                shown = f"`{shortened(name)}`: " if name else ""
+                raise Refusal(cause.code, f"{shown}{cause.message}", cause.hint) from None
             if MARKER not in target.text:
                 return target, (place, path)
             text = target.text

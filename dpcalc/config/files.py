@@ -37,6 +37,17 @@ class Refusal(Exception):
 class Files(Protocol):
     """Source of referenced files: a directory, or a git revision of one."""
 
+    @property
+    def folder(self) -> Path | str:
+        """Canonical name of the directory of the config."""
+
+    @property
+    def top(self) -> Path | str:
+        """Canonical name of the outermost directory that files may lie in."""
+
+    def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of the YAML files directly in a directory, without those over `limit` bytes."""
+
     def locate(self, name: str, holder: str) -> str:
         """Return the canonical name of a file that another file names; Refusal if it may not be read.
 
@@ -102,6 +113,23 @@ class Folder:
         if real.suffix.lower() not in (*SUFFIXES, *DATA_SUFFIXES) or ".git" in real.relative_to(self.root).parts:
             raise Refusal("DPC110", "is no YAML, JSON or TOML file of the repository", "")
         return str(real)
+
+    @property
+    def top(self) -> Path:
+        """Top of the repository."""
+        return self.root
+
+    def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of the YAML files directly in a directory, by name, without those over `limit` bytes.
+
+        Links that leave the repository, and what is no regular file, are left out: references to them are refused.
+        """
+        with contextlib.suppress(OSError):
+            for name in sorted(name for name in os.listdir(folder) if name.lower().endswith((".yaml", ".yml"))):
+                path = Path(folder, name)
+                if self.holds(path):
+                    with contextlib.suppress(ConfigError):
+                        yield name, read_bytes(str(path), limit=limit)
 
     def holds(self, path: Path) -> bool:
         """Return True if a path, with links followed, is in the repository."""

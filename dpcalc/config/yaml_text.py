@@ -132,6 +132,7 @@ class _TreeBuilder:
         self._tags = tags
         self._ancestors: list[int] = []
         self._count = 0
+        self._replaced: dict[int, dict[str, tuple[Node, Node]]] = {}  # by id of a mapping: (merged, own) values of keys
 
     def build(self, node: yaml.Node, path: str, key: Mark | None) -> Node:
         """Return a PyYAML node as a tree with places, and add its flaws; ConfigError for a cycle or above the limits.
@@ -160,7 +161,7 @@ class _TreeBuilder:
         if isinstance(node, yaml.SequenceNode):
             items = tuple(self.build(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))
             return Items(items=items, mark=mark, key=key, path=path)
-        entries, repeated = self._build_entries(node.value, path)
+        entries, repeated = self._build_entries(node, path)
         return Section(entries=entries, repeated=repeated, mark=mark, key=key, path=path)
 
     def _check_limits(self, node: yaml.Node, mark: Mark, key: Mark | None) -> None:
@@ -181,15 +182,14 @@ class _TreeBuilder:
         if (mark.line, mark.column) in self._tags:
             self._add_flaw(path, error(TAGGED, mark, "tags are not allowed", "remove the `!...`"))
 
-    def _build_entries(
-        self, pairs: list[tuple[yaml.Node, yaml.Node]], path: str
-    ) -> tuple[dict[str, Node], frozenset[str]]:
+    def _build_entries(self, mapping: yaml.Node, path: str) -> tuple[dict[str, Node], frozenset[str]]:
         """Return the entries of a mapping, and its repeated keys, of which the first counts; flaws are added."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
+        disputed: dict[str, tuple[Mark, Node, Node]] = {}
         first_lines: dict[str, int] = {}
         repeated: set[str] = set()
-        for key_node, value_node in pairs:
+        for key_node, value_node in mapping.value:
             mark = _mark_of(self.source, key_node)
             word = self._checked_key(key_node, path, mark)
             if word is None:
@@ -199,10 +199,25 @@ class _TreeBuilder:
                 self._report_repeated_key(name, path, mark, first_lines[name])
                 repeated.add(name)
             elif name == "<<" and not word.style:
-                merged.update(self._merged_entries(value_node, path, mark, repeated))
+                merged, disputed = self._merged_entries(value_node, path, mark, repeated)
             else:
                 own[name] = self.build(value_node, join(path, name), mark)
             first_lines.setdefault(name, mark.line)
+        for name in disputed.keys() - own.keys():
+            mark, one, other = disputed[name]
+            places = " and ".join(str((each.key or each.mark).line) for each in (one, other))
+            message = f"`<<` brings two values of `{name}`, from lines {places}"
+            hint = "releases of PyYAML take different ones; write it once, or beside the `<<`"
+            self._add_flaw(join(path, name), error("DPC105", mark, message, hint))
+            repeated.add(name)
+        # Merged once more, PyYAML 6.0.4 lets the first of two pairs win whose keys are the same object: an alias, or
+        # one character. Other releases let the last one win.
+        self._replaced[id(mapping)] = {
+            name: (before, own[name])
+            for name in merged.keys() & own.keys()
+            for before in (merged[name], *disputed.get(name, ())[1:])
+            if (len(name) == 1 or _place(before) == _place(own[name])) and not _is_same(before, own[name])
+        }
         return {**merged, **own}, frozenset(repeated)
 
     def _checked_key(self, node: yaml.Node, path: str, mark: Mark) -> yaml.ScalarNode | None:
@@ -219,19 +234,44 @@ class _TreeBuilder:
         hint = "YAML would silently keep the last one; delete one of them"
         self._add_flaw(join(path, name), error("DPC105", mark, message, hint))
 
-    def _merged_entries(self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]) -> dict[str, Node]:
-        """Return the entries that `<<` adds to a mapping, the first of a list winning; flaws are added."""
+    def _merged_entries(
+        self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]
+    ) -> tuple[dict[str, Node], dict[str, tuple[Mark, Node, Node]]]:
+        """Return what `<<` adds to a mapping, and (mark, one, other) of keys with two values; flaws are added."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: dict[str, Node] = {}
-        # Of a list of mappings the first wins, so it is written last.
-        for mapping in reversed(sources):
+        disputed: dict[str, tuple[Mark, Node, Node]] = {}
+        for mapping in sources:
             tree = self.build(mapping, path, mark)
-            if isinstance(tree, Section):
-                result.update(tree.entries)
-                repeated |= tree.repeated
-            else:
+            if not isinstance(tree, Section):
                 self._add_flaw(path, error("DPC102", mark, "`<<` takes a mapping", "write e.g. `<<: *base`"))
-        return result
+                continue
+            repeated |= tree.repeated
+            disputed |= {name: (mark, *pair) for name, pair in self._replaced.get(id(mapping), {}).items()}
+            for name, value in tree.entries.items():
+                if not _is_same(result.setdefault(name, value), value):
+                    disputed.setdefault(name, (mark, result[name], value))
+        return result, disputed
+
+
+def _place(node: Node) -> tuple[int, int]:
+    """Return line and column of the key of an entry, which an alias shares with its anchor."""
+    mark = node.key or node.mark
+    return mark.line, mark.column
+
+
+def _is_same(one: Node, other: Node) -> bool:
+    """Return True for two values that are written alike."""
+    match one, other:
+        case Scalar(), Scalar():
+            return (one.text, one.plain) == (other.text, other.plain)
+        case Items(), Items():
+            return len(one.items) == len(other.items) and all(map(_is_same, one.items, other.items))
+        case Section(), Section():
+            return one.entries.keys() == other.entries.keys() and all(
+                _is_same(value, other.entries[name]) for name, value in one.entries.items()
+            )
+    return False
 
 
 def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpcalc.config.discovery import folders_to_search, is_pattern, matches, split_pattern
 from dpcalc.config.files import config_folder
+from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import STDIN, Severity, decode, read_bytes, visible
 from dpcalc.errors import InputError
@@ -173,8 +174,10 @@ def read_lock(path: Path) -> Lock:
 def _version_and_configs(path: str) -> tuple[object, dict[str, object]]:
     """Return the version of a lock file and its unchecked entries by name; InputError if it is no JSON with both."""
     try:
-        content = json.loads(decode(read_bytes(path, limit=_MAX_BYTES), path, shows_lines=False).text)
+        content: Any = json_content(decode(read_bytes(path, limit=_MAX_BYTES), path, shows_lines=False).text)
         return content["version"], {str(name): entry for name, entry in content["configs"].items()}
+    except RepeatedKeyError as cause:
+        raise InputError(f"{visible(path)}: {cause}, or {_REMOVE}") from None
     except InputError:
         raise  # it is a ValueError too
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

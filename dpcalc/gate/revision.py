@@ -5,6 +5,7 @@ import posixpath
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -151,6 +152,14 @@ class Revision:
         names = (name for name in self._files_below(top) if matches(name.split("/"), parts))
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
+    def names_in(self, folder: str) -> tuple[str, ...]:
+        """Return the sorted names of files, folders and links directly in a folder; () if it is none."""
+        tree = self._object_of_kind(folder, "tree")
+        if tree is None:
+            return ()
+        listed = _git(self.root, "ls-tree", "-z", "--name-only", tree.name).decode(errors="surrogateescape")
+        return tuple(sorted(filter(None, listed.split("\0"))))
+
     def _files_below(self, folder: str) -> Iterator[str]:
         """Yield the paths, relative to a folder, of all files and links below it; nothing if it is no folder."""
         if self._kind(folder) == "tree":
@@ -220,6 +229,20 @@ class Snapshot:
 
     revision: Revision
     folder: str
+
+    @property
+    def top(self) -> str:
+        """Top of the repository, from which all paths start."""
+        return ""
+
+    def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of the YAML files directly in a folder of the revision, without those over `limit`."""
+        for name in self.revision.names_in(folder):
+            if name.lower().endswith((".yaml", ".yml")):
+                with suppress(Refusal):
+                    data = self.revision.content(posixpath.join(folder, name), limit=limit)
+                    if data is not None:
+                        yield name, data
 
     def locate(self, name: str, holder: str) -> str:
         """Return the path, from the top, of a file that a config names; Refusal if it lies outside the repository.

@@ -78,10 +78,11 @@ def _pickled_answer(function: Function, task: bytes, memory: int | None) -> byte
     try:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
     except MemoryError:
-        allowed = "" if memory is None else f" within {memory / 1e9:g} GB"
-        return pickle.dumps(OutOfMemoryError(f"no answer{allowed} of memory; --memory-limit allows more"))
+        pass  # its traceback holds what filled the memory, until the block ends
     except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
         return _pickled_error(error)
+    allowed = "" if memory is None else f" within {memory / 1e9:g} GB"
+    return pickle.dumps(OutOfMemoryError(f"no answer{allowed} of memory; --memory-limit allows more"))
 
 
 def _pickled_error(error: Exception) -> bytes:

@@ -19,6 +19,9 @@ from dpcalc.records import dataclass
 MAX_PICKLE = 8 * 2**20
 """Bytes of a pickle. A checkpoint keeps its tensors in other files of the archive and has some 100 bytes for each."""
 _MAX_OPCODES = 1_000_000  # a million take 2 to 3 s; a checkpoint has about 50 for each tensor
+_MAX_WORK = 64 * 2**20  # bytes and entries that opcodes copy or go through; memo references make a small file do much
+_ENTRY = 100  # bytes of an entry of a dictionary
+_MAX_KEY = 2**32  # of whole numbers as keys, the numbers of parameters; larger ones can be made to collide
 _MAX_DIRECTORY = 16 * 2**20  # bytes of an archive's list of files, 50 to 100 for each tensor
 _TAIL = 2**16 + 100  # bytes in which the end record of an archive lies
 # Names that checkpoints hold. Nothing of them is imported or called: they may only be named.
@@ -73,12 +76,17 @@ def checkpoint_value(stream: BinaryIO) -> Any:
     _check_directory(stream)
     try:
         with zipfile.ZipFile(stream) as archive:
-            names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
+            found = [entry for entry in archive.infolist() if entry.filename.rpartition("/")[2] == "data.pkl"]
+            # Other methods unpack whole blocks at once, of which a few bytes can make gigabytes.
+            if any(entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for entry in found):
+                raise InputError(f"expected data.pkl as torch.save packs it, got another compression; {_WAY_OUT}")
             # One byte more than is allowed: a larger one is noticed, and one that unpacks to terabytes does no harm.
-            data = [archive.open(name).read(MAX_PICKLE + 1) for name in names[:1]]
+            data = [archive.open(entry).read(MAX_PICKLE + 1) for entry in found[:1]]
+    except InputError:
+        raise  # it is a ValueError too
     except (*_ARCHIVE_ERRORS, ValueError) as error:
         raise InputError(f"expected a checkpoint of torch.save, got an archive that cannot be read: {error}") from None
-    if len(names) != 1:
+    if len(found) != 1:
         raise InputError("expected a checkpoint of torch.save, got an archive without one data.pkl")
     return pickle_value(data[0])
 
@@ -137,6 +145,13 @@ class _Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.steps = 0
+        self.work = 0
+
+    def charge(self, work: int) -> None:
+        """Count bytes that are copied, or entries that are gone through; InputError above the budget of a pickle."""
+        self.work += work
+        if self.work > _MAX_WORK:
+            raise InputError(f"expected a pickle that unpacks to at most 64 MiB, got a larger one; {_WAY_OUT}")
 
     def step(self, name: str, argument: Any) -> None:
         """Perform one opcode of a pickle; InputError if plain data does not need it or there are too many.
@@ -187,21 +202,23 @@ class _Machine:
         called, arguments = self.pop(2)
         if not (isinstance(called, Opaque) and called.is_class):
             raise ValueError("what is called is no class")
-        self.stack.append(_result_without_call(called.name, arguments))
+        self.stack.append(self._result_without_call(called.name, arguments))
 
     def drop_attributes(self) -> None:
         """Pop an object's attributes unused; ValueError if they make a numpy type on the stack big-endian."""
         attributes = self.pop(1)[0]
         holder = self.stack[-1]
-        if isinstance(holder, Opaque) and holder.kind and isinstance(attributes, tuple) and ">" in attributes:
-            raise ValueError("numbers whose first byte is the largest")
+        if isinstance(holder, Opaque) and holder.kind and isinstance(attributes, tuple):
+            self.charge(len(attributes))
+            if ">" in attributes:
+                raise ValueError("numbers whose first byte is the largest")
 
     def set_items(self, items: list[Any]) -> None:
         """Set items [key, value, ...] in the dict on top, or drop them for an Opaque; TypeError for any other value."""
         holder = self.stack[-1]
         if isinstance(holder, dict):
             for key, value in zip(items[::2], items[1::2], strict=False):
-                _set_plain_key(holder, key, value)
+                self._set_plain_key(holder, key, value)
         elif not isinstance(holder, Opaque):
             raise TypeError("entries belong to a dictionary")
 
@@ -211,35 +228,32 @@ class _Machine:
             raise TypeError("items belong to a list")
         self.stack[-1].extend(items)
 
+    def _set_plain_key(self, entries: dict[Any, Any], key: Any, value: Any) -> None:
+        """Set an entry in place if its key is a text, number or bytes; drop it otherwise."""
+        # Other keys belong to tensors and optimizers, which are skipped; a state has texts for keys. A key may have to
+        # be compared with an equal one, byte by byte.
+        self.charge(len(key) if isinstance(key, (str, bytes)) else 0)
+        if isinstance(key, (str, float, bytes)) or (isinstance(key, int) and abs(key) < _MAX_KEY):
+            entries[key] = value
 
-def _set_plain_key(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Set an entry in place if its key is a text, number or bytes; drop it otherwise."""
-    # Other keys belong to tensors and optimizers, which are skipped; a state has texts for keys.
-    if isinstance(key, (str, int, float, bytes)):
-        entries[key] = value
-
-
-def _ordered_dict(arguments: Any) -> dict[Any, Any]:
-    """Return the dict that OrderedDict(*arguments) would hold, with plain keys only; {} without arguments."""
-    entries: dict[Any, Any] = {}
-    for key, value in arguments[0] if arguments else ():
-        _set_plain_key(entries, key, value)
-    return entries
-
-
-def _result_without_call(name: str, arguments: Any) -> Any:
-    """Return the dict, bytes or number that a call in a pickle would give, else an Opaque; nothing is run."""
-    match name.rpartition(".")[2], arguments:
-        case "OrderedDict", _:
-            return _ordered_dict(arguments)
-        case "encode", (str() as text, "latin1"):
-            return text.encode("latin1")
-        case "dtype", (str() as kind, *_):
-            return Opaque(name, kind=kind)
-        case "scalar", (Opaque(kind=kind), bytes() as data) if kind in _NUMBERS:
-            return struct.unpack(_NUMBERS[kind], data)[0]
-        case _:
-            return Opaque(name)
+    def _result_without_call(self, name: str, arguments: Any) -> Any:
+        """Return the dict, bytes or number that a call in a pickle would give, else an Opaque; nothing is run."""
+        match name.rpartition(".")[2], arguments:
+            case "OrderedDict", _:
+                entries: dict[Any, Any] = {}
+                for key, value in arguments[0] if arguments else ():
+                    self.charge(_ENTRY)
+                    self._set_plain_key(entries, key, value)
+                return entries
+            case "encode", (str() as text, "latin1"):
+                self.charge(len(text))
+                return text.encode("latin1")
+            case "dtype", (str() as kind, *_):
+                return Opaque(name, kind=kind)
+            case "scalar", (Opaque(kind=kind), bytes() as data) if kind in _NUMBERS:
+                return struct.unpack(_NUMBERS[kind], data)[0]
+            case _:
+                return Opaque(name)
 
 
 # Types are called, so that each opcode makes a list or dictionary of its own. A set becomes a list: it may hold what
@@ -292,7 +306,7 @@ _ACTIONS: dict[str, _Action] = {
     "BINGET": lambda machine, at: machine.stack.append(machine.memo[at]),
     "LONG_BINGET": lambda machine, at: machine.stack.append(machine.memo[at]),
     "GLOBAL": lambda machine, name: machine.push_name(str(name).replace(" ", ".", 1)),
-    "STACK_GLOBAL": lambda machine, _: machine.push_name(".".join(map(str, machine.pop(2)))),
+    "STACK_GLOBAL": lambda machine, _: machine.push_name(".".join(machine.pop(2))),  # TypeError for other than texts
     "REDUCE": lambda machine, _: machine.push_result(),
     "NEWOBJ": lambda machine, _: machine.push_result(),
     "BUILD": lambda machine, _: machine.drop_attributes(),

@@ -46,12 +46,19 @@ _KINDS = (
 )
 
 
-def read_run(path: str, terms: Terms) -> ImportedRun:
+def read_run_of(task: tuple[str, bytes | None, Terms]) -> ImportedRun:
+    """Return `read_run` of (path, content of standard input, terms), for a worker process with limits."""
+    path, data, terms = task
+    return read_run(path, terms, data=data)
+
+
+def read_run(path: str, terms: Terms, *, data: bytes | None = None) -> ImportedRun:
     """Return the run in a checkpoint, pickle or text; ConfigError if unreadable, InputError if it states no known run.
 
     Args:
         path: file name; "-" is standard input, which has to be text.
         terms: what the user adds.
+        data: what was read from standard input already; None to read it.
 
     Raises:
         ConfigError: the file cannot be read, is too large or no text.
@@ -65,7 +72,7 @@ def read_run(path: str, terms: Terms) -> ImportedRun:
                 return _pickled_run(checkpoint_value(stream), terms)
         if start.startswith(_PICKLE):
             return _pickled_run(pickle_value(read_bytes(path, limit=MAX_PICKLE)), terms)
-        return _text_run(decode(read_bytes(path), path).text, terms)
+        return _text_run(decode(read_bytes(path) if data is None else data, path).text, terms)
     except ConfigError:
         raise  # it has the name of the file
     except InputError as error:

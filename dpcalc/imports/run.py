@@ -1,7 +1,6 @@
 """An imported run, and the values of imported files, read without running anything."""
 
 import ast
-import json
 import math
 import operator
 import sys
@@ -10,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from dpcalc.config.json_text import json_content
 from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass
@@ -65,10 +65,10 @@ def json_value(text: str) -> Any:
 
     Raises:
         NoJsonError: it is no JSON.
-        InputError: it is nested too deep, or has NaN.
+        InputError: it is nested too deep, has NaN, or an object repeats a key.
     """
     try:
-        return plain_value(json.loads(text))
+        return plain_value(json_content(text))
     except RecursionError:
         raise _too_deep() from None
     except InputError:
@@ -206,6 +206,8 @@ def _dict_value(node: ast.Dict, depth: int) -> Any:
     keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
     if len(keys) < len(node.keys):
         return _expression(node)
+    if len(set(keys)) < len(keys):
+        raise InputError(f"line {node.lineno}: expected each key of a dictionary once, got one twice; delete one")
     values = [literal_value(each, depth) for each in node.values]
     return call_if_class_named(dict(zip(keys, values, strict=True)))
 

@@ -53,7 +53,7 @@ RULES: dict[str, Rule] = {
     ),
     "DPC105": Rule(
         title="duplicate",
-        rule="The same key, level name, phase name or override is given twice.",
+        rule="The same key, level name, phase name or override is given twice, or mappings that `<<` merges disagree.",
         reason="YAML keeps the last of equal keys without a word: the reader sees one value, the program another.",
         fix="Delete one of them.",
     ),

@@ -1,14 +1,14 @@
 """Count the units of a manifest: a CSV or JSONL file with a row for each record and a column for each level."""
 
 import csv
-import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import BinaryIO
 
+from dpcalc.config.json_text import json_content
 from dpcalc.config.source import ConfigError, open_regular
 from dpcalc.errors import InputError, system_message
 from dpcalc.sampling.trees import NestedCounts
@@ -110,28 +110,42 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
     delimiter, header = _delimiter_and_header(path, next(lines, ""), columns)
     places = [header.index(column) for column in columns]
     chosen = itemgetter(*places) if len(places) > 1 else None
-    # The header is read already, so that line_num counts from the second line of the file.
+    for line, row in _csv_records(path, lines, delimiter, start=2):
+        if len(row) != len(header):
+            if not row:
+                continue
+            raise InputError(f"{path}:{line}: expected {len(header)} columns, got {len(row)}")
+        key: Key = chosen(row) if chosen else tuple(row[place] for place in places)
+        if "" in key:
+            raise _no_value_error(path, line, columns[key.index("")])
+        yield key
+
+
+def _csv_records(path: str, lines: Iterable[str], delimiter: str, *, start: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield (number of its last line, cells) of each row, `lines` beginning at line `start`; InputError if wrong."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for row in reader:
-            if len(row) != len(header):
-                if not row:
-                    continue
-                raise InputError(f"{path}:{reader.line_num + 1}: expected {len(header)} columns, got {len(row)}")
-            key: Key = chosen(row) if chosen else tuple(row[place] for place in places)
-            if "" in key:
-                raise _no_value_error(path, reader.line_num + 1, columns[key.index("")])
-            yield key
+            yield reader.line_num + start - 1, row
     except csv.Error as error:
-        raise InputError(f"{path}:{reader.line_num + 1}: cannot be read as CSV: {error}") from error
+        raise InputError(f"{path}:{reader.line_num + start - 1}: cannot be read as CSV: {error}") from error
 
 
 def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple[str, list[str]]:
     """Return (delimiter, column names) of a header; InputError unless it has each of the columns once."""
     # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
-    headers = ((delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in DELIMITERS)
-    fitting = [(delimiter, header) for delimiter, header in headers if set(columns) <= set(header)]
+    fitting: list[tuple[str, list[str]]] = []
+    wrong = ""
+    for delimiter in DELIMITERS:
+        try:
+            header = next((cells for _, cells in _csv_records(path, [line], delimiter, start=1)), [])
+        except InputError as error:  # for another delimiter it may be a header
+            wrong = wrong or str(error)
+        else:
+            fitting += [(delimiter, header)] if set(columns) <= set(header) else []
     if not fitting:
+        if wrong:
+            raise InputError(wrong)
         raise InputError(f"{path}: expected columns {', '.join(columns)}, got {line.strip() or 'an empty file'}")
     delimiter, header = fitting[0]
     for column in columns:
@@ -146,7 +160,7 @@ def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json_content(line)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}:{number}: cannot be read as JSON: {error}") from error
         if not isinstance(row, dict):

@@ -493,3 +493,28 @@ def test_the_same_noise_said_otherwise_is_no_rise(real, tmp_path):
         before, after = found(ended)[1]["base"]["guarantee"]["epsilon"], found(ended)[1]["guarantee"]["epsilon"]
         assert after == pytest.approx(before, rel=1e-6)
         assert "DPC401" not in {code for code, *_ in found(ended)[0]}
+
+
+def test_another_option_of_hydra_is_judged(dpcalc, tree):
+    """The default of a group changes; a config that refers to the old option no longer says what a run reads."""
+    chosen = 'noise_multiplier: "${conf/dp/strict.yaml:sigma}"'
+    files = {
+        "conf/config.yaml": "defaults: [dp: strict]\n",
+        "conf/dp/strict.yaml": "sigma: 1.1\n",
+        "conf/dp/loose.yaml": "sigma: 0.4\n",
+        "run.yaml": text().replace("noise_multiplier: 1.1", chosen),
+    }
+    for name, content in files.items():
+        tree.write(name, content)
+    tree.commit()
+    assert dpcalc("check", "run.yaml", "--base", "main").code == 0
+
+    tree.write("conf/config.yaml", "defaults: [dp: loose]\n")
+    ended = dpcalc("check", "run.yaml", "--base", "main")
+    assert (ended.code, "the `defaults` of `conf/config.yaml` choose `conf/dp/loose.yaml`" in ended.out) == (2, True)
+
+    tree.write("run.yaml", files["run.yaml"].replace("strict", "loose"))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    codes, result = found(ended)
+    assert [change["key"] for change in result["changes"]] == ["mechanism.noise_multiplier"]
+    assert not [code for code, _, _ in codes if code == "DPC406"]

@@ -269,6 +269,21 @@ def test_a_broken_lock_passes_nothing(dpcalc, config, here, text):
     assert dpcalc("check", path, "--locked").code == 0
 
 
+def test_of_two_entries_of_one_name_none_counts(dpcalc, config, here):
+    """The reviewed entry first, another one below: a reviewer would see lines added only."""
+    path = config()
+    entries = []
+    for steps in (1000, 2000):
+        config(steps=steps)
+        assert dpcalc("lock", path).code == 0
+        entries.append(json.loads((here / "dpcalc.lock").read_text(encoding="utf-8"))["configs"].popitem())
+    (name, first), (_, second) = entries
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(entry)}" for entry in (first, second))
+    (here / "dpcalc.lock").write_text(f'{{"version": 1, "configs": {{\n{lines}}}}}', encoding="utf-8")
+    ended = dpcalc("check", path, "--locked")
+    assert (ended.code, f"`{name}` stands there more than once (see lines 2, 3)" in ended.err) == (2, True)
+
+
 def test_a_broken_entry_is_named(dpcalc, config, here):
     path = config()
     for before, after, words in (

@@ -10,7 +10,7 @@ from dpcalc.config.source import ConfigError, Severity
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling.schemes import All, Fixed, Poisson
-from tests.config.texts import flat, nested, plan
+from tests.config.texts import errors, flat, nested, plan
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
 
@@ -99,10 +99,46 @@ def test_long_and_short_forms_say_the_same(changes):
     assert plan(text + flat(rest)) == plan(flat({}))
 
 
-def test_earlier_merged_mappings_win():
-    text = "x-a: &a {noise_multiplier: 2}\nx-b: &b {noise_multiplier: 3, max_grad_norm: 5}\n"
-    mechanism = plan(text + flat({"mechanism": "{<<: [*a, *b]}"})).phases[0].mechanism
-    assert (mechanism.noise_multiplier, mechanism.max_grad_norm) == (2.0, 5.0)
+MERGED = "x-a: &a {noise_multiplier: 2}\nx-b: &b {noise_multiplier: 3, max_grad_norm: 5}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "mechanism", "noise"),
+    [
+        (MERGED, "{<<: [*a, *b], noise_multiplier: 4}", 4),
+        (MERGED, "{<<: *b, noise_multiplier: 4}", 4),
+        (MERGED.replace("3", "2"), "{<<: [*a, *b]}", 2),
+        (MERGED + "x-c: &c {<<: *a, noise_multiplier: 6}\n", "{<<: *c}", 6),
+    ],
+)
+def test_merged_mappings(text, mechanism, noise):
+    assert plan(text + flat({"mechanism": mechanism})).phases[0].mechanism.noise_multiplier == noise
+
+
+@pytest.mark.parametrize(
+    ("text", "mechanism", "lines"),
+    [
+        (MERGED, "{<<: [*a, *b]}", "1 and 2"),
+        (MERGED, "{<<: [*b, *a]}", "2 and 1"),
+        (MERGED, "{<<: [*b, {noise_multiplier: 7}]}", "2 and "),
+        (MERGED, "{<<: {<<: [*a, *b]}}", "1 and 2"),
+        (MERGED + "x-c: &c {<<: *a, noise_multiplier: 6}\n", "{<<: [*a, *c]}", "1 and 3"),
+        (MERGED + "x-c: &c {<<: *a}\n", "{<<: [*c, *b]}", "1 and 2"),
+        (MERGED.replace("2", "'3'"), "{<<: [*a, *b]}", "1 and 2"),
+        ("x-a: &a {&k noise_multiplier: 2}\nx-b: &b {<<: *a, *k : 3}\n", "{<<: *b}", "1 and 1"),
+    ],
+)
+def test_a_key_that_readers_of_yaml_merge_differently(text, mechanism, lines):
+    found = [one for one in errors(text + flat({"mechanism": mechanism})) if one.code == "DPC105"]
+    assert found[0].message.startswith(f"`<<` brings two values of `noise_multiplier`, from lines {lines}")
+    assert "PyYAML" in found[0].hint
+
+
+@pytest.mark.parametrize("merged", ["{<<: [*a, *b]}", "{<<: {<<: *a, n: 5}}"])
+def test_such_a_key_is_no_target_of_a_reference(merged):
+    text = f"x-a: &a {{n: 3}}\nx-b: &b {{n: 4}}\nx-c: {merged}\n"
+    found = errors(text + flat({"training": "{steps: '${x-c.n}'}"}))
+    assert any("`n` stands there more than once" in one.message for one in found)
 
 
 @pytest.mark.parametrize(

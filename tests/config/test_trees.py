@@ -111,7 +111,7 @@ FILES = [
     (" " * (16 * 1024 * 1024 + 1), "DPC111", "larger than 16384 KiB"),
     ("{}", "DPC103", "has no `tree`"),
     ('{"counts": [[1]]}', "DPC101", "`counts`"),
-    ('{"tree": [[1]], "tree": [[2]]}', "DPC101", "repeated key `tree`"),
+    ('{"tree": [[1]], "tree": [[2]]}', "DPC101", "`tree` stands there more than once"),
     ('{"levels": ["a"], "tree": [[1]]}', "DPC107", "other levels than clinic, patient, visit"),
     ("[[4, 2.0, 3]]", "DPC102", "tree[0][1] must be a whole number, how many of level visit, got 2.0"),
     ("[[4, true, 3]]", "DPC102", "tree[0][1] must be a whole number"),

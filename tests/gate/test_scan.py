@@ -286,3 +286,23 @@ def test_a_line_without_an_end_is_not_read(tmp_path, monkeypatch):
     (tmp_path / "rows.csv").write_text("user\nann\n" + "b" * 2000, encoding="utf-8")
     with pytest.raises(InputError, match=r"rows.csv:3: expected at most 1000 characters in a line"):
         scan(ScanRequest(path=str(tmp_path / "rows.csv"), columns=("user",)), on_progress=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("us\rer,a\n1,2\n", "rows.csv", ":1: cannot be read as CSV"),
+        ("user,a\n1,2\r3\n", "rows.csv", ":2: cannot be read as CSV"),
+        ('"us"er,a\n1,2\n', "rows.csv", ":1: cannot be read as CSV"),
+        ('"user\n1,2\n', "rows.csv", ":1: cannot be read as CSV"),
+        ("user," + "a" * 200_000 + "\n1,2\n", "rows.csv", ":1: cannot be read as CSV"),
+        (
+            '{"user": 1, "user": 2}\n',
+            "rows.jsonl",
+            ":1: cannot be read as JSON: the key `user` stands",
+        ),
+    ],
+)
+def test_rows_that_two_readers_may_take_differently(tmp_path, text, name, words):
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    assert words in refused(tmp_path / name, columns=("user",), levels=("user", "record"))

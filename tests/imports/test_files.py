@@ -6,6 +6,8 @@ import os
 import pickle
 import random
 import re
+import struct
+import time
 import zipfile
 from contextlib import suppress
 from fractions import Fraction
@@ -183,6 +185,8 @@ DEEP = 100_000
         "'text'",
         "class A: pass",
         '{"format": "dpcalc.accountant/1", "history": [[0, null, null, 3]]}',
+        '{"history": [[1.1, 0.1, 10]], "history": [[9.9, 0.1, 10]], "mechanism": "rdp"}',
+        "{'history': [[1.1, 0.1, 10]], 'history': [[9.9, 0.1, 10]], 'mechanism': 'rdp'}",
         "compute_noise(1)\ncompute_noise(2)",
         "compute_dp_sgd_privacy(*numbers)",
         "compute_dp_sgd_privacy(**numbers)",
@@ -478,3 +482,69 @@ def test_an_option_that_would_have_no_effect_is_refused(real, tmp_path, text, op
     ended = real("import", str(tmp_path / "run.py"), "--delta", "1e-5", option, "0.5")
     assert (ended.code, ended.out) == (2, "")
     assert f"{option}: expected" in ended.err
+
+
+def text_opcode(text):
+    data = text.encode()
+    return b"X" + struct.pack("<I", len(data)) + data
+
+
+def pairs(count):
+    return b"](" + b"".join(b"J" + struct.pack("<i", i) + b"K\x01\x86" for i in range(count)) + b"e"
+
+
+ORDERED_DICT = b"ccollections\nOrderedDict\nq\x01"
+DTYPE = b"cnumpy\ndtype\n" + text_opcode("f8") + b"\x85R"
+BOMBS = {
+    "encoded again and again": text_opcode("a" * 4_000_000)
+    + b"q\x00"
+    + text_opcode("latin1")
+    + b"q\x01c_codecs\nencode\nq\x02"
+    + b"h\x02h\x00h\x01\x86R" * 150_000,
+    "dictionaries of one list": pairs(60_000) + b"q\x00" + ORDERED_DICT + b"h\x01h\x00\x85R" * 150_000,
+    "one key again and again": b"](K\x01K\x01\x86q\x02"
+    + b"h\x02" * 300_000
+    + b"eq\x00"
+    + ORDERED_DICT
+    + b"h\x01h\x00\x85R" * 100_000,
+    "equal long keys": b"}q\x09"
+    + text_opcode("k" * 3_000_000)
+    + b"q\x00K\x01s"
+    # The same text as another object: it is compared byte by byte.
+    + (text_opcode("k" * 3_000_000) + b"q\x01K\x01s" + b"h\x01K\x01s" * 200_000),
+    "attributes searched": b"(" + b"K\x01" * 400_000 + b"tq\x00" + DTYPE + b"h\x00b" * 140_000,
+    "a name of nested lists": b"]q\x00" + b"h\x00h\x00\x86q\x00" * 40 + b"h\x00\x93",
+    "storages": (b"(" + b"K\x01" * 1000 + b"tQ0") * 500,
+    "a byte array": b"\x96" + struct.pack("<Q", 2**40) + b"x",
+    "a long number": b"\x8b" + struct.pack("<i", 4_000_000) + b"\x7f" * 4_000_000,
+    "frozen sets of one": b"(K\x01\x91q\x00" + b"(h\x00h\x00\x91q\x00" * 100_000,
+    "nested tuples": b")q\x00" + b"h\x00h\x00\x86q\x00" * 200_000,
+    "keys with one hash": b"}("
+    + b"".join(b"\x8a\x0b" + (i * (2**61 - 1)).to_bytes(11, "little") + b"K\x01" for i in range(1, 200_000))
+    + b"u",
+}
+
+
+@pytest.mark.parametrize("body", BOMBS.values(), ids=BOMBS)
+def test_small_pickles_that_would_unpack_to_much_end_early(body, tmp_path):
+    start = time.process_time()
+    assert refused(tmp_path, b"\x80\x04" + body + b".")
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_of_other_compressions_are_refused(method, tmp_path):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as out:
+        out.writestr("state/data.pkl", b"\x80\x02" + b"N0" * 100_000 + b"N.")
+    assert "another compression" in refused(tmp_path, stream.getvalue())
+
+
+def test_import_has_the_limits_of_check(dpcalc, tmp_path):
+    path = tmp_path / "bomb.pt"
+    path.write_bytes(archive(b"\x80\x02" + b"}" * 990_000 + b"."))
+    ended = dpcalc("import", str(path), "--delta", "1e-5", "--timeout", "0.01")
+    assert (ended.code, "--timeout allows more" in ended.err) == (3, True)
+    ended = dpcalc("import", str(path), "--delta", "1e-5", "--memory-limit", "0.05")
+    assert (ended.code, "--memory-limit allows more" in ended.err) == (3, True)
+    assert dpcalc("import", str(path), "--delta", "1e-5", "--memory-limit", "x").code == 2

@@ -1,0 +1,154 @@
+"""References into the files of Hydra: only the value that a run composes passes."""
+
+import pytest
+
+from dpcalc.config.load import load
+from dpcalc.config.source import ConfigError
+from tests.config.texts import flat
+
+STRICT, LOOSE = "sigma: 4.0\n", "sigma: 0.4\n"
+NOTHING_ELSE = {"dp/strict.yaml": STRICT, "dp/loose.yaml": LOOSE}
+
+
+def found(folder, files, reference="${conf/dp/strict.yaml:sigma}"):
+    """The noise that a config takes from `conf/`, or the one error."""
+    (folder / ".git").mkdir()
+    for name, text in {**NOTHING_ELSE, **files}.items():
+        path = folder / "conf" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    config = folder / "dpcalc.yaml"
+    config.write_text(flat({"mechanism": f"{{noise_multiplier: '{reference}'}}"}), encoding="utf-8")
+    try:
+        return load(str(config)).plan.phases[0].mechanism.noise_multiplier
+    except ConfigError as caught:
+        (only,) = caught.diagnostics
+        assert only.code in {"DPC110", "DPC111"}
+        assert only.line
+        return f"{only.message} {only.hint}"
+
+
+PASSES = {
+    "chosen": {"config.yaml": "defaults: [dp: strict]\n"},
+    "another name": {"train.yaml": "defaults:\n  - dp: strict\n  - _self_\nrounds: 5\n"},
+    "from the top": {"config.yaml": "defaults: [/dp: strict]\n"},
+    "with its ending": {"config.yaml": "defaults: [dp: strict.yaml]\n"},
+    "optional": {"config.yaml": "defaults: [optional dp: strict, optional local: none]\n"},
+    "last of a list": {"config.yaml": "defaults: [dp: [loose, strict]]\n"},
+    "through a base": {"config.yaml": "defaults: [base]\n", "base.yaml": "defaults: [dp: strict]\n"},
+    "groups of Hydra": {"config.yaml": "defaults: [dp: strict, override hydra/launcher: joblib]\n"},
+    "an empty option beside": {"config.yaml": "defaults: [dp: strict, log: none]\n", "log/none.yaml": "# nothing\n"},
+    "a null option beside": {"config.yaml": "defaults: [dp: strict, log: null]\n"},
+    "overridden before": {"config.yaml": "defaults: [_self_, dp: strict]\ndp: {sigma: 0.4}\n"},
+    "other keys after": {"config.yaml": "defaults: [dp: strict, _self_]\ndp: {delta: 1e-5}\n"},
+    "two main configs": {"a.yaml": "defaults: [dp: strict]\n", "b.yaml": "defaults: [dp: strict]\n"},
+    "another that has no such key": {"a.yaml": "defaults: [dp: strict]\n", "b.yaml": "defaults: [_self_]\nlr: 1\n"},
+    "defaults of another kind": {"_config.yml": "defaults: [{scope: {path: ''}, values: {layout: x}}]\n"},
+    "no Hydra": {"other.yaml": "defaults: {dp: loose}\n"},
+}
+
+
+@pytest.mark.parametrize("files", PASSES.values(), ids=PASSES)
+def test_the_file_that_a_run_reads(tmp_path, files):
+    assert found(tmp_path, files) == 4
+
+
+REFUSED = {
+    "another option": ({"config.yaml": "defaults: [dp: loose]\n"}, "choose `conf/dp/loose.yaml`"),
+    "optional": ({"config.yaml": "defaults: [optional dp: loose]\n"}, "choose `conf/dp/loose.yaml`"),
+    "from the top": ({"config.yaml": "defaults: [/dp: loose]\n"}, "choose `conf/dp/loose.yaml`"),
+    "another name": ({"train.yml": "defaults: [dp: loose]\n"}, "of `conf/train.yml` choose `conf/dp/loose.yaml`"),
+    "escaped key": ({"config.yaml": '"de\\x66aults": [dp: loose]\n'}, "choose `conf/dp/loose.yaml`"),
+    "no option": ({"config.yaml": "defaults: [dp: null]\n"}, "do not choose it"),
+    "still to be given": ({"config.yaml": "defaults: [dp: '???']\n"}, "do not choose it"),
+    "another group": ({"config.yaml": "defaults: [data: x]\n", "data/x.yaml": "n: 1\n"}, "do not choose it"),
+    "two, the other last": ({"config.yaml": "defaults: [dp: [strict, loose]]\n"}, "with this value of `conf/dp/loose"),
+    "override": ({"config.yaml": "defaults: [dp: strict, override dp: loose]\n"}, "`override dp` in its `defaults`"),
+    "package": ({"config.yaml": "defaults: [dp: strict, dp@pkg: loose]\n"}, "`dp@pkg` in its `defaults`"),
+    "interpolation": ({"config.yaml": "defaults: [dp: '${x}']\n"}, "`dp` in its `defaults`"),
+    "a number": ({"config.yaml": "defaults: [dp: 8]\n"}, "`dp` in its `defaults`"),
+    "the old optional": ({"config.yaml": "defaults: [{dp: strict, optional: true}]\n"}, "in its `defaults`"),
+    "a path": ({"config.yaml": "defaults: [dp: ../dp/loose]\n"}, "in its `defaults`"),
+    "a missing file": ({"config.yaml": "defaults: [dp: strict, schema]\n"}, "`schema.yaml`, and there is no such file"),
+    "a header": (
+        {"config.yaml": "defaults: [dp: strict, e: x]\n", "e/x.yaml": "# @package dp\nsigma: 0.4\n"},
+        "`@package`",
+    ),
+    "overridden after": (
+        {"config.yaml": "defaults: [dp: strict, _self_]\ndp: {sigma: 0.4}\n"},
+        "Hydra composes `conf/config.yaml` with this value of `conf/config.yaml`",
+    ),
+    "overridden in the releases from 1.2": (
+        {"config.yaml": "defaults: [dp: strict]\ndp: {sigma: 0.4}\n"},
+        "with this value of `conf/config.yaml`",
+    ),
+    "dropped after": ({"config.yaml": "defaults: [dp: strict, _self_]\ndp: null\n"}, "with this value of"),
+    "through a base": ({"config.yaml": "defaults: [base]\n", "base.yaml": "defaults: [dp: loose]\n"}, "dp/loose.yaml`"),
+    "nested defaults": (
+        {"config.yaml": "defaults: [dp: strict]\n", "dp/strict.yaml": "defaults: [_self_, loose]\nsigma: 4.0\n"},
+        "with this value of `conf/dp/loose.yaml`",
+    ),
+    "one of two main configs": (
+        {"a.yaml": "defaults: [dp: strict]\n", "b.yaml": "defaults: [dp: loose]\n"},
+        "Hydra composes `conf/b.yaml` with this value of `conf/dp/loose.yaml`",
+    ),
+    "another main config states it": (
+        {"a.yaml": "defaults: [dp: strict]\n", "b.yaml": "defaults: [_self_]\ndp: {sigma: 0.4}\n"},
+        "Hydra composes `conf/b.yaml` with this value of `conf/b.yaml`",
+    ),
+    "in circles": ({"config.yaml": "defaults: [a]\n", "a.yaml": "defaults: [config]\n"}, "lead back to itself"),
+    "twice": ({"config.yaml": "defaults: [dp: strict]\ndefaults: [dp: loose]\n"}, "stand there twice"),
+    "of an option": (
+        {"config.yaml": "defaults: [dp: strict]\n", "dp/strict.yaml": "sigma: '${base}'\nbase: 4.0\n"},
+        "which Hydra reads from the whole config",
+    ),
+    "too large to see": ({"config.yaml": "#" * 300_000 + "\ndefaults: [dp: loose]\n"}, "too large"),
+}
+
+
+@pytest.mark.parametrize(("files", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_a_run_does_not_read(tmp_path, files, words):
+    message = found(tmp_path, files)
+    assert isinstance(message, str)
+    assert words in message
+    assert "--cfg job --resolve" in message
+
+
+def test_a_main_config(tmp_path):
+    """Its own values, and what its options say of the same key."""
+    files = {"config.yaml": "defaults: [base, _self_]\nsigma: 4.0\n", "base.yaml": "sigma: 0.4\n"}
+    assert found(tmp_path, files, "${conf/config.yaml:sigma}") == 4
+
+
+@pytest.mark.parametrize("reference", ["${conf/config.yaml:sigma}", "${conf/config.yaml:there}"])
+def test_a_main_config_whose_value_is_replaced(tmp_path, reference):
+    files = {
+        "config.yaml": "defaults: [_self_, base]\nsigma: 4.0\nthere: ${sigma}\n",
+        "base.yaml": "sigma: 0.4\n",
+    }
+    assert "with this value of `conf/base.yaml`" in found(tmp_path, files, reference)
+
+
+def test_a_section_of_a_main_config(tmp_path):
+    """`dpcalc:` in the main config itself, which refers to what an option replaces."""
+    (tmp_path / "dp").mkdir()
+    (tmp_path / "dp" / "loose.yaml").write_text(LOOSE, encoding="utf-8")
+    section = flat({"mechanism": "{noise_multiplier: '${dp.sigma}'}"}).replace("\n", "\n  ").rstrip()
+    text = f"defaults: [_self_, dp: loose]\ndp: {{sigma: 4.0}}\ndpcalc:\n  {section}\n"
+    path = tmp_path / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"Hydra composes `this file` with this value of `.*dp/loose.yaml`"):
+        load(str(path))
+    path.write_text(text.replace("_self_, dp: loose", "dp: loose, _self_"), encoding="utf-8")
+    assert load(str(path)).plan.phases[0].mechanism.noise_multiplier == 4
+
+
+def test_a_linked_group(tmp_path):
+    """Hydra knows a group by the name of the link."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "dq").symlink_to("../shared")
+    (tmp_path / "shared" / "strict.yaml").write_text(STRICT, encoding="utf-8")
+    (tmp_path / "shared" / "loose.yaml").write_text(LOOSE, encoding="utf-8")
+    message = found(tmp_path, {"config.yaml": "defaults: [dq: loose]\n"}, "${conf/dq/strict.yaml:sigma}")
+    assert "choose `conf/dq/loose.yaml`" in message
