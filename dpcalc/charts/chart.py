@@ -5,7 +5,7 @@ import dataclasses
 import io
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
@@ -18,6 +18,14 @@ from dpcalc.report.guarantees import epsilon_text, unit_fields
 from dpcalc.report.rounding import rounded_up
 
 LINEAR, LOG = "linear", "log"
+_LOG_RATIO = 100.0
+
+
+def scale_for(values: Iterable[float]) -> str:
+    """Return LOG for numbers > 0 that differ by more than a factor of 100, else LINEAR (also for none)."""
+    # Two decades on a linear axis leave the small half of the numbers on one line of pixels.
+    shown = tuple(values)
+    return LOG if shown and min(shown) > 0 and max(shown) > _LOG_RATIO * min(shown) else LINEAR
 
 
 @dataclass(frozen=True, kw_only=True)
