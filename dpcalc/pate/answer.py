@@ -310,7 +310,7 @@ def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = N
         terms = release_terms(aggregation, queries, target=question.target, delta=delta)
         sanitised = draw_sanitised_epsilon(aggregation, votes, terms, delta=delta, rng=rng)
     by_number = data_independent_guarantee(aggregation, queries, delta=delta)
-    by_votes, published = None, ()
+    by_votes, published = None, tuple[Row, ...]()
     if votes is not None:
         by_votes = data_dependent_guarantee(aggregation, votes, delta=delta)
         published = published_rows(aggregation, votes, delta=delta)

@@ -106,10 +106,10 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     )
     if verbose:
         fields += (json_only("per_query", [dict(zip(COLUMNS, row, strict=True)) for row in rows]),)
-    delta = as_given(question.delta)
+    given_delta = as_given(question.delta)
     return Output(
         command="pate",
-        headline=f"epsilon <= {rounded_up(safe_epsilon)}   delta = {delta}   whatever the votes are",
+        headline=f"epsilon <= {rounded_up(safe_epsilon)}   delta = {given_delta}   whatever the votes are",
         fields=fields,
         quiet_text=quiet_line(safe_epsilon),
     )

@@ -28,8 +28,8 @@ def read_votes(
 
     A cell is the number of teachers that give a query (row) a label (column); with `classes`, the number of labels, it
     is the label, from 0, that a teacher (row) gives a query (column). `teachers` is their number, None for the sum of
-    the first row. InputError: a file that is not regular or not readable, or a wrong cell, row or size, with its row and
-    column, counted from 1.
+    the first row. InputError: a file that is not regular or not readable, or a wrong cell, row or size, by row
+    and column, counted from 1.
     """
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file *{', *'.join(_ENDINGS)}, got another ending")
