@@ -100,7 +100,8 @@ class StatementView:
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
     """Return a statement as sections and JSON fields; attacks, groups and coverage only with a finite epsilon."""
     name, plan, evaluation = visible(loaded.plan.name or loaded.path), loaded.plan, statement.evaluation
-    not_covered, deployment = NOT_COVERED, DEPLOYMENT
+    not_covered: tuple[str, ...] = NOT_COVERED
+    deployment: tuple[tuple[str, str], ...] = DEPLOYMENT
     if plan.tuning is not None:
         not_covered = tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in NOT_COVERED)
         deployment = (*DEPLOYMENT[:-1], ("tuning", TUNED.format(plan.tuning.words)))

@@ -53,7 +53,9 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
         grid.add_row(*map(Text, texts))
         if note:
             notes.add_row(Text(", ".join(filter(None, texts[:2])), style="dim"), Text(note))
-    parts += [grid, *([Text("notes", style="bold"), notes] if notes.row_count else [])]
+    parts.append(grid)
+    if notes.row_count:
+        parts += [Text("notes", style="bold"), notes]
     return _rendered(parts, width=width, styled=styled)
 
 
