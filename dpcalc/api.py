@@ -284,8 +284,7 @@ def curve(
         >>> line.ys[0] < line.ys[1] == epsilon(run).epsilon
         True
     """
-    from dpcalc.charts.series import CURVES
-    from dpcalc.charts.shapes import CurveRequest
+    from dpcalc.charts.curves import CURVES, CurveRequest
 
     refuse_unknown(curve, unknown)
     if kind not in CURVES:

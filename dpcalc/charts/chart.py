@@ -5,7 +5,7 @@ import dataclasses
 import io
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
@@ -13,22 +13,24 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind, Result, html_table, shown_number
 from dpcalc.planner.words import with_thousands_separators
 from dpcalc.records import dataclass
-from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
+from dpcalc.report.fields import Field, Output, diagnostic_fields, json_only
 from dpcalc.report.guarantees import epsilon_text, unit_fields
 from dpcalc.report.rounding import rounded_up
 
 LINEAR, LOG = "linear", "log"
+_LOG_RATIO = 100.0
+
+
+def scale_for(values: Iterable[float]) -> str:
+    """Return LOG for numbers > 0 that differ by more than a factor of 100, else LINEAR (also for none)."""
+    # Two decades on a linear axis leave the small half of the numbers on one line of pixels.
+    shown = tuple(values)
+    return LOG if shown and min(shown) > 0 and max(shown) > _LOG_RATIO * min(shown) else LINEAR
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """An axis of a chart.
-
-    Attributes:
-        name: the quantity, which names the column of a table: "steps", "epsilon".
-        scale: LINEAR or LOG.
-        title: title for people; "" to use the name.
-    """
+    """An axis: its name is that of a table's column, as "false_positive_rate", its title that for people, or ""."""
 
     name: str
     scale: str = LINEAR
@@ -37,16 +39,11 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A line of a chart.
+    """A line over increasing xs; a y is None where there is no answer, infinite where there is no bound.
 
-    Attributes:
-        name: name of a config, an accountant or a direction.
-        kind: claim of its numbers.
-        xs: increasing numbers.
-        ys: one for each x; None where there is no answer, infinite where there is no bound.
-        method: the accountant; "" if the name says it.
-        about: unit, adjacency and delta of the numbers, as far as lines of the chart differ in them; "" if not.
-        is_reference: True for a line to compare with, such as guessing.
+    `name` is that of a config, an accountant or a direction; `kind` the claim of its numbers; `method` the accountant,
+    "" if the name says it; `about` has the unit, adjacency and delta as far as the lines of the chart differ in them. A
+    reference is a line to compare with, such as guessing.
     """
 
     name: str
@@ -60,13 +57,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A limit, drawn as a straight line.
-
-    Attributes:
-        name: its name: "budget", "delta".
-        value: value on the axis.
-        axis: "x" or "y", the axis of the value.
-    """
+    """A budget or delta on one of the axes, drawn as a straight line across the other."""
 
     name: str
     value: float
@@ -121,8 +112,6 @@ class Chart(Result):
         return chart_picture(self, file_format)
 
 
-# Cells of CSV files that are safe in spreadsheet programs.
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -131,16 +120,13 @@ def cell(text: str) -> str:
     # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
     # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
     shown = visible(text)
-    return f"'{shown}" if text.startswith(_FORMULA) and not _is_number(text) else shown
-
-
-def _is_number(text: str) -> bool:
-    """Return True if `float` reads the text ("nan" and "inf" too) and it has no control characters."""
+    if not text.startswith(_FORMULA):
+        return shown
     try:
         float(text)
     except ValueError:
-        return False
-    return text.isprintable()
+        return f"'{shown}"
+    return shown if text.isprintable() else f"'{shown}"
 
 
 # Charts as tables, CSV and JSON
@@ -155,14 +141,6 @@ KINDS = {
     Kind.APPROXIMATION: "approximation",
     Kind.AS_PUBLISHED: "as published",
 }
-
-
-def column_label(series: Series) -> str:
-    """Return the heading of a line's column: its name and, unless that is clear, the kind of its numbers."""
-    name = visible(", ".join(filter(None, (series.name, series.about))))
-    is_named = series.name.endswith((str(series.kind), KINDS[series.kind]))
-    is_plain = series.kind is Kind.UPPER or series.is_reference or is_named
-    return name if is_plain else f"{name} ({series.kind})"
 
 
 def legend(series: Series) -> str:
@@ -181,10 +159,25 @@ def legend(series: Series) -> str:
 
 
 def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
-    """Return a header and a row for each x, rounded to the safe side; "-" where a line has no answer."""
-    rows = [(chart.x.name, *(column_label(series) for series in chart.series))]
+    """Return a header and a row for each x, rounded to the safe side; "-" where a line has no answer.
+
+    A heading has the kind of the numbers, unless that is clear from the line's name.
+    """
+    header = [chart.x.name]
+    for series in chart.series:
+        name = visible(", ".join(filter(None, (series.name, series.about))))
+        is_named = series.name.endswith((str(series.kind), KINDS[series.kind]))
+        is_clear = series.kind is Kind.UPPER or series.is_reference or is_named
+        header.append(name if is_clear else f"{name} ({series.kind})")
+    rows = [tuple(header)]
     for x, ys in _values_by_x(chart):
-        rows.append((x_text(x), *map(_rounded_cell, ys, chart.series)))
+        row = [x_text(x)]
+        for y, series in zip(ys, chart.series, strict=True):
+            if not y:
+                row.append(NO_ANSWER if y is None else "0")
+            else:
+                row.append(rounded_up(y) if series.is_reference else epsilon_text(y, series.kind))
+        rows.append(tuple(row))
     return tuple(rows)
 
 
@@ -196,12 +189,9 @@ def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
 
 
 def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
-    """Return the chart as an aligned table that fits the width, followed by its limits.
+    """Return the chart as an aligned table that fits a terminal (`width` 0: a pipe), followed by its limits.
 
-    Args:
-        chart: the chart.
-        marks: of its lines in the chart, which name the columns where their names are too wide.
-        width: columns of the terminal, 0 for a pipe.
+    Where the names of the lines are too wide, their marks in the chart name the columns.
     """
     rows = chart_rows(chart)
     short = (chart.x.name, *(mark for mark, _ in zip(itertools.cycle(marks), chart.series, strict=False)))
@@ -211,13 +201,7 @@ def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
 
 
 def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
-    """Return an aligned table if it fits the width, else with the short header, else each row as a wrapped sentence.
-
-    Args:
-        rows: the header, and the rows below it.
-        short: the other header.
-        width: columns of the terminal.
-    """
+    """Return an aligned table if it fits the width, else with the short header, else each row as a wrapped sentence."""
     header, *body = rows
     texts = [[with_thousands_separators(cell) for cell in row] for row in body]
     for names in (header, short):
@@ -240,74 +224,40 @@ def chart_csv(chart: Chart) -> str:
     """Return the chart as CSV with numbers in full, a column for each line; "" where it has no answer."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([cell(chart.x.name), *(cell(_csv_header(series)) for series in chart.series)])
+    names = (f"{visible(', '.join(filter(None, (line.name, line.about))))} ({line.kind})" for line in chart.series)
+    writer.writerow([cell(name) for name in (chart.x.name, *names)])
     for x, ys in _values_by_x(chart):
-        writer.writerow([_full_text(x), *("" if y is None else repr(y) for y in ys)])
+        full = str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else repr(x)
+        writer.writerow([full, *("" if y is None else repr(y) for y in ys)])
     return text.getvalue()
 
 
 def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
-    """Return the result of `curve` for JSON: configs, axes, lines with all their points, limits, diagnostics.
-
-    Args:
-        kind: the curve, a key of `CURVES`.
-        chart: its chart.
-        configs: the configs of its lines.
-    """
+    """Return the result of `curve KIND` for JSON: configs, axes, lines with all their points, limits, diagnostics."""
+    sources = []
+    for loaded in configs:
+        named = Field("path", loaded.path), Field("name", loaded.plan.name), Field("config_hash", loaded.config_hash)
+        sources.append((*named, *unit_fields(loaded.plan), Field("delta", loaded.plan.delta)))
+    lines = []
+    for series in chart.series:
+        pairs = zip(series.xs, series.ys, strict=True)
+        points = [(Field("x", x), Field("y", y), Field("answer", y is not None)) for x, y in pairs]
+        named = Field("name", series.name), Field("kind", str(series.kind)), Field("method", series.method or None)
+        lines.append((*named, Field("points", points)))
     return Output(
         command="curve",
         fields=(
             json_only("curve", kind),
-            json_only("configs", [_config_fields(loaded) for loaded in configs]),
+            json_only("configs", sources),
             json_only("x", {"name": chart.x.name, "scale": chart.x.scale}),
             json_only("y", {"name": chart.y.name, "scale": chart.y.scale}),
-            json_only("series", [_series_fields(series) for series in chart.series]),
+            json_only("series", lines),
             json_only("limits", [dataclasses.asdict(limit) for limit in chart.limits]),
             json_only("diagnostics", diagnostic_fields(each for loaded in configs for each in loaded.diagnostics)),
         ),
     )
 
 
-def _config_fields(loaded: Loaded) -> Fields:
-    """Return path, name and hash of a config with the unit, adjacency, group and delta of its numbers."""
-    plan = loaded.plan
-    return (
-        Field("path", loaded.path),
-        Field("name", plan.name),
-        Field("config_hash", loaded.config_hash),
-        *unit_fields(plan),
-        Field("delta", plan.delta),
-    )
-
-
-def _series_fields(series: Series) -> Fields:
-    """Return name, kind and method of a line for JSON, and its points as x, y and `answer` (False if y is None)."""
-    pairs = zip(series.xs, series.ys, strict=True)
-    return (
-        Field("name", series.name),
-        Field("kind", str(series.kind)),
-        Field("method", series.method or None),
-        Field("points", [(Field("x", x), Field("y", y), Field("answer", y is not None)) for x, y in pairs]),
-    )
-
-
 def x_text(x: float) -> str:
     """Return an x for people: a whole number exactly, any other with six digits."""
     return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else f"{x:.6g}"
-
-
-def _rounded_cell(y: float | None, series: Series) -> str:
-    """Return a number rounded as its kind asks, a reference line's up; "0" for 0, "-" for None."""
-    if y is None:
-        return NO_ANSWER
-    return "0" if y == 0 else rounded_up(y) if series.is_reference else epsilon_text(y, series.kind)
-
-
-def _csv_header(series: Series) -> str:
-    """Return the name of a column with the kind of its numbers."""
-    return f"{visible(', '.join(filter(None, (series.name, series.about))))} ({series.kind})"
-
-
-def _full_text(x: float) -> str:
-    """Return an x unrounded, a whole number without a decimal point."""
-    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else repr(x)

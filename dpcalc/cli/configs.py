@@ -265,21 +265,21 @@ def scan(
 
     Every file of a folder, or every row of a file, is a record. Prints the `data:` section for the config.
     """
-    from dpcalc.scan.count import SKIPPED, ScanRequest, check_level_names, is_folder
+    from dpcalc.scan.count import SKIPPED, check_level_names, is_folder
     from dpcalc.scan.count import scan as counted
 
     level_names = _split_names(levels)
     check_level_names([name for name in level_names[:-1] if name != SKIPPED] + list(level_names[-1:]))
     is_folder(path)
     _check_tree_output(output, force=force, as_json=as_json)
-    source = ScanRequest(
-        path=path,
+    counts = counted(
+        path,
         levels=level_names,
         columns=_split_names(columns),
         endings=tuple(suffix or ()),
         output=output or DEFAULT,
+        on_progress=report_progress,
     )
-    counts = counted(source, on_progress=report_progress)
     check_level_names(counts.names)
     return _scan_result(counts, _tree_output(counts, output), force=force, as_json=as_json)
 
@@ -332,8 +332,7 @@ def _sizes_text(counts: Scan, output: str | None, *, as_json: bool) -> str:
     """Return the `data:` section for a config below comments with the sizes, or both as JSON."""
     from dpcalc.scan.count import data_section, scan_output
 
-    sizes = [(size.min_units, size.max_units) for size in counts.sizes]
-    section = data_section(counts.names, sizes, file=_tree_name(output))
+    section = data_section(counts, file=_tree_name(output))
     if as_json:
         return scan_output(counts, output=output, section=section).json_text()
     return "".join(f"# {line}\n" for line in _size_lines(counts)) + section

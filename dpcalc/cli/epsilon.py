@@ -173,13 +173,13 @@ def _aggregation_of_votes(plan: Plan) -> Aggregation | None:
 def _votes(loaded: Loaded) -> Votes:
     """Return the votes of the file beside the config, one query for each step; InputError if it has too few."""
     from dpcalc.mechanisms.pate import Votes
-    from dpcalc.pate.votes_file import VotesFile, read_votes
+    from dpcalc.pate.votes_file import read_votes
 
     (phase,) = loaded.plan.phases
     teachers = phase.hierarchy.levels[0]
     # As the config means it: beside itself.
     path = posixpath.join(posixpath.dirname(loaded.path), phase.votes)
-    votes_read = read_votes(VotesFile(path=path, teachers=teachers.count if teachers.is_equal else None))
+    votes_read = read_votes(path, teachers=teachers.count if teachers.is_equal else None)
     if votes_read.queries < phase.steps:
         raise InputError(f"{path}: expected votes on {phase.steps} queries, one a step, got {votes_read.queries}")
     return Votes(counts=votes_read.counts[: phase.steps], teachers=votes_read.teachers)

@@ -63,7 +63,7 @@ class Curve(StrEnum):
 
 def _methods(incomplete: str) -> list[str]:
     """Return the methods of curves whose name begins with a text, for shell completion."""
-    from dpcalc.charts.series import METHODS
+    from dpcalc.charts.curves import METHODS
 
     return options.one_of(METHODS)(incomplete)
 
@@ -106,9 +106,8 @@ def curve(
     Prints a chart and a table on a terminal, otherwise the table. Lines are upper bounds unless labelled otherwise.
     """
     from dpcalc.charts.chart import chart_csv, chart_output
+    from dpcalc.charts.curves import CURVES, CurveRequest
     from dpcalc.charts.plot import chart_picture
-    from dpcalc.charts.series import CURVES
-    from dpcalc.charts.shapes import CurveRequest
     from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.numbers import parse_numbers
 

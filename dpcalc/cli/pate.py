@@ -143,9 +143,9 @@ def _aggregation(given: dict[str, str]) -> Aggregation:
 def _votes_or_queries(path: str | None, teachers: int | None, classes: int | None, queries: int | None) -> Votes | None:
     """Return the votes in a file; None without a file, InputError if `queries` is missing too."""
     if path is not None:
-        from dpcalc.pate.votes_file import VotesFile, read_votes
+        from dpcalc.pate.votes_file import read_votes
 
-        return read_votes(VotesFile(path=path, teachers=teachers, classes=classes, queries=queries))
+        return read_votes(path, teachers=teachers, classes=classes, queries=queries)
     if queries is None:
         raise InputError(
             "VOTES: expected a .npy or .csv file, or --queries N for the bound that holds without votes, got neither"

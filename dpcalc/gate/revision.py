@@ -154,10 +154,11 @@ class Revision:
 
     def names_in(self, folder: str) -> tuple[str, ...]:
         """Return the sorted names of files, folders and links directly in a folder; () if it is none."""
-        tree = self._object_of_kind(folder, "tree")
-        if tree is None:
+        if self._kind(folder) != "tree":
             return ()
-        listed = _git(self.root, "ls-tree", "-z", "--name-only", tree.name).decode(errors="surrogateescape")
+        place = self.follow_links(folder)
+        tree = self.commit if place == "." else f"{self.commit}:{place}"
+        listed = _git(self.root, "ls-tree", "-z", "--full-tree", "--name-only", tree).decode(errors="surrogateescape")
         return tuple(sorted(filter(None, listed.split("\0"))))
 
     def _files_below(self, folder: str) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 Every teacher is trained on its own part of the data, so that one record changes one teacher, whose vote moves from one
 label to another in any of the queries. `LNMax`, `GNMax` and `ConfidentGNMax` hold the analysis of the noise; the
-classes `Pate...` are the mechanisms of a plan, one query a step. All noise is in votes.
+classes `Pate...` are the mechanisms of a plan, one query a step. All noise is in votes. By query, `top` has the votes
+of the most frequent label, and `other_wins` an upper bound on the probability that another label wins.
 
 Source: docs/theory.md, Theorem 12.1 and Lemma 12.3.
 """
@@ -35,18 +36,12 @@ _ROUNDOFF = 1e-14
 
 @dataclass(frozen=True, kw_only=True)
 class Votes:
-    """The votes of all teachers on all queries; private.
-
-    Attributes:
-        counts: teachers for each label, shape (queries, labels), whole numbers >= 0.
-        teachers: their number, the sum of every row.
-    """
+    """The votes of all teachers on all queries, shape (queries, labels), whose rows sum to their number; private."""
 
     counts: NDArray[np.int64]
     teachers: int
 
     def __post_init__(self) -> None:
-        """Raise InputError for a wrong shape, negative counts, and rows that do not sum to `teachers`."""
         if self.counts.ndim != 2 or not len(self.counts) or self.counts.shape[1] < 2:
             raise InputError(f"votes: expected queries x labels, at least 1 x 2, got shape {self.counts.shape}")
         if (self.counts < 0).any() or (self.counts.sum(axis=1) != self.teachers).any():
@@ -54,7 +49,6 @@ class Votes:
 
     @property
     def queries(self) -> int:
-        """Number of queries."""
         return len(self.counts)
 
     @property
@@ -82,14 +76,8 @@ class Votes:
     def union_bound(self, overtake: Array) -> Array:
         """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels.
 
-        Args:
-            overtake: probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes, shape (teachers +
-                1,).
-
-        Returns:
-            Upper bounds, at most (labels - 1) / 2 each, shape (queries,).
+        `overtake` has the probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes.
         """
-        # Another label wins if it overtakes the top one: at most the sum of the probabilities over the labels.
         leads = self.top[:, None] - self.counts
         probabilities = overtake[leads]
         # The top label itself does not count; of several equal ones only the first is left out.
@@ -101,17 +89,12 @@ class Votes:
 class LNMax:
     """The label with the most votes after Laplace noise of scale 1/gamma on each count; (2 gamma, 0)-DP.
 
-    Attributes:
-        gamma: inverse scale of the noise, > 0.
-
-    References:
-        Papernot et al. 2017 (1610.05755v4), Lemma 4 for the probability that one label overtakes another.
+    Papernot et al. 2017 (1610.05755v4), Lemma 4 for the probability that one label overtakes another.
     """
 
     gamma: float
 
     def __post_init__(self) -> None:
-        """Raise InputError for a gamma that is not positive and finite."""
         require_positive("gamma", self.gamma)
 
     @property
@@ -130,34 +113,23 @@ class LNMax:
         return np.asarray((2 + x) / 4 * np.exp(-x))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return upper bounds on the log moments of (D||D', D'||D) by `pure_dp_moments`; `top` is not used.
+        """Return upper bounds on the log moments K(z) of (D||D', D'||D), D the data with these votes.
 
-        Args:
-            other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
-            top: not used; it is of ConfidentGNMax.
-            orders: z > 0, shape (m,).
-
-        Returns:
-            (K of D||D', K of D'||D), D the data with these votes, shape (n, m) each.
+        Each has the shape (queries, orders); the orders z are > 0. Only ConfidentGNMax uses `top`.
         """
         return pure_dp_moments(other_wins, orders, epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GNMax:
-    """The label with the most votes after Gaussian noise on each count.
+    """The label with the most votes after Gaussian noise of deviation sigma on each count.
 
-    Attributes:
-        sigma: standard deviation of the noise in votes, > 0.
-
-    References:
-        Papernot et al. 2018 (1802.08908v1), Propositions 7 and 8.
+    Papernot et al. 2018 (1802.08908v1), Propositions 7 and 8.
     """
 
     sigma: float
 
     def __post_init__(self) -> None:
-        """Raise InputError for a sigma that is not positive and finite."""
         require_positive("sigma", self.sigma)
 
     @property
@@ -175,10 +147,7 @@ class GNMax:
         return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.sigma)) + LOG_CDF_ERROR))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return upper bounds on the log moments of (D||D', D'||D) by `gaussian_moments`; `top` is not used.
-
-        Args: those of `LNMax.log_moments`.
-        """
+        """Return upper bounds as `LNMax.log_moments` does."""
         return gaussian_moments(other_wins, orders, shift=self.shift)
 
 
@@ -186,13 +155,8 @@ class GNMax:
 class ConfidentGNMax:
     """GNMax only where the largest count after a first noise reaches a threshold; else that it did not is released.
 
-    Attributes:
-        label: the noise of the label.
-        threshold: in votes, finite.
-        check_sigma: standard deviation of the first noise in votes, > 0.
-
-    References:
-        Papernot et al. 2018 (1802.08908v1), Algorithm 1.
+    The first noise has deviation `check_sigma`, that of the label stands in `label`. Papernot et al. 2018
+    (1802.08908v1), Algorithm 1.
     """
 
     label: GNMax
@@ -200,7 +164,6 @@ class ConfidentGNMax:
     check_sigma: float
 
     def __post_init__(self) -> None:
-        """Raise InputError for a check_sigma that is not positive and finite, and for an infinite threshold."""
         require_positive("threshold sigma", self.check_sigma)
         if not math.isfinite(self.threshold):
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
@@ -221,16 +184,7 @@ class ConfidentGNMax:
         return np.asarray(np.exp(self._log_check_probabilities(top)[0]))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
-        """Return upper bounds on log moments (D||D', D'||D) of check and label, for top votes of D' one off at most.
-
-        Args:
-            other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
-            top: votes of the most frequent label, shape (n,).
-            orders: z > 0, shape (m,).
-
-        Returns:
-            (K of D||D', K of D'||D), D the data with these votes, shape (n, m) each.
-        """
+        """Return upper bounds as `LNMax.log_moments` does, of check and label, for top votes of D' one off at most."""
         # The check is one bit, whose moment is exact, and its "yes" carries that of the label. The largest count of a
         # neighbour is equal or differs by one: the worst of the three counts.
         ahead, back = self.label.log_moments(other_wins, top, orders)
@@ -255,15 +209,7 @@ Aggregation = LNMax | GNMax | ConfidentGNMax
 
 
 def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
-    """Return upper bounds, by query, on the probability that another label than the top one wins.
-
-    Args:
-        aggregation: with its noise.
-        votes: of the teachers.
-
-    Returns:
-        Upper bounds, shape (queries,).
-    """
+    """Return upper bounds, by query, on the probability that another label than the top one wins."""
     # A table by lead: thousands of queries share its few values.
     overtake = aggregation.overtake_probability(np.arange(votes.teachers + 1.0))
     return np.minimum(votes.union_bound(overtake), votes.max_other_wins)
@@ -272,11 +218,7 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
 def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Array, orders: Array) -> Array:
     """Return upper bounds >= 0 on log moments of a check and of the label, which is released if the check passes.
 
-    Args:
-        log_p: log probabilities that the check (passes, fails) under P, shape (n,) each.
-        log_q: the log probabilities under Q.
-        label_moments: log moments of the label, shape (n, m).
-        orders: z, shape (m,).
+    `log_p` and `log_q` are the log probabilities, by query, that the check (passes, fails) under P and Q.
     """
     passes, fails = (p[:, None] + orders * (p[:, None] - q[:, None]) for p, q in zip(log_p, log_q, strict=True))
     moments = np.maximum(np.logaddexp(passes + label_moments, fails), 0.0)
@@ -325,11 +267,7 @@ class PateMechanism(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class PateLNMax(PateMechanism):
-    """A query answered by LNMax.
-
-    Attributes:
-        gamma: inverse scale of the Laplace noise on each count, > 0.
-    """
+    """A query answered by LNMax."""
 
     name: ClassVar[str] = "pate-lnmax"
     other_names: ClassVar[str] = "pate lnmax"
@@ -342,12 +280,10 @@ class PateLNMax(PateMechanism):
     )
 
     def __post_init__(self) -> None:
-        """Raise InputError for a gamma that is not positive and finite."""
-        _ = self.aggregation
+        _ = self.aggregation  # it checks its noise
 
     @property
     def aggregation(self) -> LNMax:
-        """The aggregation rule with its noise."""
         return LNMax(gamma=self.gamma)
 
     @property
@@ -362,11 +298,7 @@ class PateLNMax(PateMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class PateGNMax(PateMechanism):
-    """A query answered by GNMax.
-
-    Attributes:
-        noise_multiplier: standard deviation of the noise on each count, in votes, > 0.
-    """
+    """A query answered by GNMax."""
 
     name: ClassVar[str] = "pate-gnmax"
     other_names: ClassVar[str] = "gnmax"
@@ -374,24 +306,16 @@ class PateGNMax(PateMechanism):
     noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
 
     def __post_init__(self) -> None:
-        """Raise InputError for a deviation that is not positive and finite."""
-        _ = self.aggregation
+        _ = self.aggregation  # it checks its noise
 
     @property
     def aggregation(self) -> GNMax:
-        """The aggregation rule with its noise."""
         return GNMax(sigma=self.noise_multiplier)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PateConfidentGNMax(PateMechanism):
-    """A query answered by GNMax where the largest count, after a first noise, reaches a threshold.
-
-    Attributes:
-        noise_multiplier: standard deviation of the noise on each count, in votes, > 0.
-        threshold: in votes, finite.
-        threshold_noise_multiplier: standard deviation of the first noise, in votes, > 0.
-    """
+    """A query answered by GNMax where the largest count, after a first noise, reaches a threshold."""
 
     name: ClassVar[str] = "pate-confident-gnmax"
     other_names: ClassVar[str] = "confident-gnmax pate-confident"
@@ -410,11 +334,9 @@ class PateConfidentGNMax(PateMechanism):
     )
 
     def __post_init__(self) -> None:
-        """Raise InputError for deviations that are not positive and finite, and for an infinite threshold."""
-        _ = self.aggregation
+        _ = self.aggregation  # it checks its noise
 
     @property
     def aggregation(self) -> ConfidentGNMax:
-        """The aggregation rule with both noises."""
         label = GNMax(sigma=self.noise_multiplier)
         return ConfidentGNMax(label=label, threshold=self.threshold, check_sigma=self.threshold_noise_multiplier)

@@ -1,11 +1,11 @@
 """Privacy cost of PATE: by the number of answers alone, and by the votes of the teachers.
 
+`aggregation` has its noise, `votes` are those of the teachers, in the order of the queries; delta is in (0, 1).
 Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -32,17 +32,13 @@ _NOISE_TOLERANCE = 1e-9  # relative distance of the smallest noise from what fai
 class DataDependentResult:
     """Privacy cost given the votes at hand; the numbers are themselves private.
 
-    Attributes:
-        guarantee: holds between the data with these votes and every neighbour, in both directions.
-        order: the Renyi order of the bound, > 1.
-        chances: bound on the probability that another than the most frequent label wins, shape (queries,).
-        costs: Renyi divergence of each query at that order, shape (queries,).
+    The guarantee holds between the data with these votes and every neighbour, in both directions.
     """
 
     guarantee: Guarantee
-    order: float
-    chances: Array
-    costs: Array
+    order: float  # the Renyi order of the bound, > 1
+    chances: Array  # by query, bounds on the probability that another than the most frequent label wins
+    costs: Array  # by query, Renyi divergences at that order
 
 
 def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
@@ -51,11 +47,6 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
     release of the counts, of which one falls by one and another one rises; the check of Confident-GNMax from one of the
     largest count, which changes by one. Many Gaussian releases are one.
-
-    Args:
-        aggregation: with its noise.
-        queries: answered, or checked, >= 0.
-        delta: in (0, 1).
     """
     _refuse_out_of_range(queries, delta)
     if isinstance(aggregation, LNMax):
@@ -66,18 +57,11 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
 
 
 def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: float) -> DataDependentResult:
-    """Return the cost given the votes, which is itself private; it is at most the cost for any votes.
-
-    Args:
-        aggregation: with its noise.
-        votes: of the teachers.
-        delta: in (0, 1).
-    """
+    """Return the cost given the votes, which is itself private; it is at most the cost for any votes."""
     _refuse_out_of_range(votes.queries, delta)
     chances = other_wins_bound(aggregation, votes)
 
     def cumulants(orders: Array) -> tuple[Array, Array]:
-        """Return K(z) of all queries in both directions."""
         ahead, back = aggregation.log_moments(chances, votes.top, orders)
         return ahead.sum(axis=0), back.sum(axis=0)
 
@@ -100,27 +84,15 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
 
 
 def epsilon_by_order(cumulants: Array, orders: Array, *, delta: float) -> Array:
-    """Return the epsilon that each order proves, (K(z) + log w(z) - log delta) / z; a negative one proves 0.
+    """Return the epsilon that each order z proves, (K(z) + log w(z) - log delta) / z; a negative one proves 0.
 
-    Args:
-        cumulants: K(z) >= 0 at each order, last axis of shape (orders,).
-        orders: z > 0, shape (orders,).
-        delta: in (0, 1).
-
-    Returns:
-        Upper bounds, shape of `cumulants`; negative values prove epsilon 0.
+    `cumulants` are K(z) >= 0, their last axis is that of the orders.
     """
     return np.asarray((cumulants + log_peak(orders) - math.log(delta)) / orders)
 
 
 def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int:
-    """Return the largest number of queries, up to 1e9, whose epsilon for any votes is within a target; 0 if none.
-
-    Args:
-        aggregation: with its noise.
-        target: epsilon, finite, > 0.
-        delta: in (0, 1).
-    """
+    """Return the largest number of queries, up to 1e9, whose epsilon for any votes is within a target; 0 if none."""
     _refuse_target(target)
 
     def keeps(queries: int) -> bool:
@@ -138,14 +110,7 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
 
 
 def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: float, delta: float) -> int:
-    """Return how many of the first queries fit a target given the votes, no fewer than for any votes; it is private.
-
-    Args:
-        aggregation: with its noise.
-        votes: of the teachers, in the order of the queries.
-        target: epsilon, finite, > 0.
-        delta: in (0, 1).
-    """
+    """Return how many of the first queries fit a target given the votes, no fewer than for any votes; it is private."""
     _refuse_target(target)
     chances = other_wins_bound(aggregation, votes)
     log_delta = -math.log(delta)
@@ -161,36 +126,14 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
     """Return the aggregation with the least noise that meets a target for any votes; InputError if none does.
 
     Chosen without the votes: noise that was chosen by looking at them would reveal something about them. The two noises
-    of Confident-GNMax keep their ratio.
-
-    Args:
-        aggregation: its noise is where the search begins.
-        queries: number of answered queries, >= 0.
-        target: epsilon, finite, > 0.
-        delta: in (0, 1).
-
-    Returns:
-        With an epsilon of at most `target`; a billionth less noise exceeds it.
+    of Confident-GNMax keep their ratio. A billionth less noise exceeds the target.
     """
     _refuse_target(target)
 
     def excess(log_factor: float) -> float:
-        """Return by how much epsilon exceeds the target with all noise times e^log_factor."""
-        return (
-            data_independent_guarantee(
-                with_scaled_noise(aggregation, math.exp(log_factor)), queries, delta=delta
-            ).epsilon
-            - target
-        )
+        scaled = with_scaled_noise(aggregation, math.exp(log_factor))
+        return data_independent_guarantee(scaled, queries, delta=delta).epsilon - target
 
-    low, high = _enclosing_ends(excess, target)
-    # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
-    root = bracket_root(lambda x: -excess(x), low, high, tolerance=_NOISE_TOLERANCE)
-    return with_scaled_noise(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
-
-
-def _enclosing_ends(excess: Callable[[float], float], target: float) -> tuple[float, float]:
-    """Return (low, high) log factors, the first with too little noise, the second with enough; InputError beyond 50."""
     # Epsilon falls as noise grows. With e^50 times the noise no vote counts, with e^-50 there is none.
     low, high = -1.0, 1.0
     while excess(low) <= 0:
@@ -201,16 +144,13 @@ def _enclosing_ends(excess: Callable[[float], float], target: float) -> tuple[fl
         high *= 2
         if high > 50:
             raise InputError(f"target: expected an epsilon that noise can reach, got {target!r}")
-    return low, high
+    # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
+    root = bracket_root(lambda x: -excess(x), low, high, tolerance=_NOISE_TOLERANCE)
+    return with_scaled_noise(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
 
 
 def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
-    """Return the aggregation with all its noise multiplied by a factor; gamma, an inverse scale, is divided.
-
-    Args:
-        aggregation: with its noise.
-        factor: > 0.
-    """
+    """Return the aggregation with all its noise multiplied by a factor > 0; gamma, an inverse scale, is divided."""
     match aggregation:
         case LNMax(gamma=gamma):
             return LNMax(gamma=gamma / factor)
@@ -222,9 +162,11 @@ def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
 
 
 def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -> tuple[float, str]:
-    """Return (upper bound on epsilon, accountant) of the queries' Gaussian releases: exact, or zCDP if floats fail."""
-    # The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
-    # Steinke 2016, 1605.02065v1, Proposition 1.3).
+    """Return an upper bound on the epsilon of the queries' Gaussian releases, and its accountant.
+
+    From the profile of one Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP
+    (Bun, Steinke 2016, 1605.02065v1, Proposition 1.3).
+    """
     counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}
     epsilon = gaussian_epsilon(counts, delta=delta, is_upper=True)
     if epsilon is not None:
@@ -237,7 +179,6 @@ def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -
 
 
 def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:
-    """Return the guarantee with this upper bound on epsilon, for one teacher's data under replace-one."""
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -251,7 +192,6 @@ def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction:
 
 
 def _refuse_out_of_range(queries: int, delta: float) -> None:
-    """Raise InputError unless 0 <= queries <= 1e9 and 0 < delta < 1."""
     if not 0 <= queries <= MAX_QUERIES:
         raise InputError(f"queries: expected a whole number from 0 to {MAX_QUERIES:.0e}, got {queries}")
     if not 0 < delta < 1:
@@ -259,6 +199,5 @@ def _refuse_out_of_range(queries: int, delta: float) -> None:
 
 
 def _refuse_target(target: float) -> None:
-    """Raise InputError for a target that is not a finite epsilon > 0."""
     if not (math.isfinite(target) and target > 0):
         raise InputError(f"target epsilon: expected a finite number > 0, got {target!r}")

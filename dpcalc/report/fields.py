@@ -74,87 +74,56 @@ class Field:
         """Return the texts of the plain lines ("" makes none): `plain`, or else one for the value or each list item."""
         if self.plain is not None:
             return (self.plain,) if isinstance(self.plain, str) else self.plain
-        return tuple(map(self._text, self.value if isinstance(self.value, list) else [self.value]))
-
-    def _text(self, value: object) -> str:
-        """Return "" for None, "yes" or "no" for a bool, a float by `rounding`, and any other value as escaped text."""
-        match value:
-            case None:
-                return ""
-            case bool():
-                return yes_no(value)
-            case float():
-                return self.rounding(value)
-            case _:
-                return visible(str(value))
+        texts = []
+        for value in self.value if isinstance(self.value, list) else [self.value]:
+            match value:
+                case None:
+                    texts.append("")
+                case bool():
+                    texts.append(yes_no(value))
+                case float():
+                    texts.append(self.rounding(value))
+                case _:
+                    texts.append(visible(str(value)))
+        return tuple(texts)
 
     def rows(self) -> Iterator[tuple[Field, str]]:
         """Yield (field, text) for each terminal row of this field, then for those of the fields in its value."""
-        yield from ((self, text) for text in self._own_row_texts() if self.label and text)
-        for inner in self.value if isinstance(self.value, tuple) else ():
-            yield from inner.rows()
-
-    def _own_row_texts(self) -> tuple[str, ...]:
-        """Return the texts of this field's own rows, from `row` or the value; () for an object without `row`."""
-        if self.row is not None:
-            return (self.row,) if isinstance(self.row, str) else self.row
-        return () if isinstance(self.value, tuple) else self.texts()
+        inner = self.value if isinstance(self.value, tuple) else ()
+        if self.label:
+            row = () if self.row is None and isinstance(self.value, tuple) else self.row
+            texts = self.texts() if row is None else (row,) if isinstance(row, str) else row
+            yield from ((self, text) for text in texts if text)
+        for field in inner:
+            yield from field.rows()
 
 
 Fields = tuple[Field, ...]
 
 
 def json_only(name: str, value: object) -> Field:
-    """Return a field that is in JSON alone, with no plain line and no row on a terminal.
-
-    Args:
-        name: its name.
-        value: as in `Field`.
-    """
+    """Return a field that is in JSON alone."""
     return Field(name, value, plain="")
 
 
 def plain_only(name: str, text: str | tuple[str, ...], section: Section = Section.BOUND) -> Field:
-    """Return a field with a plain line for each text; it has no row on a terminal and is not in JSON.
-
-    Args:
-        name: its name.
-        text: text of the line, or one text a line.
-        section: place of the lines.
-    """
+    """Return a field that has only plain lines, one for each text."""
     return Field(name, plain=text, section=section, in_json=False)
 
 
 def terminal_only(label: str, text: str | tuple[str, ...], section: Section = Section.BOUND) -> Field:
-    """Return a field with a terminal row for each text; it has no plain line and is not in JSON.
-
-    Args:
-        label: its name.
-        text: text of the row, or one text a row; "" for none.
-        section: place of the rows.
-    """
+    """Return a field that has only rows on a terminal, one for each text, none for ""."""
     return Field("", plain="", label=label, row=text, section=section, in_json=False)
 
 
 def verbose_only(label: str, text: str | tuple[str, ...]) -> Field:
-    """Return a field with a terminal row among the details for each text, which only `-v` shows.
-
-    Args:
-        label: its name.
-        text: text of the row, or one text a row; "" for none.
-    """
+    """Return a field that has only rows among the details, which `-v` shows."""
     return replace(terminal_only(label, text, Section.DETAILS), verbose=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of texts, numbers rounded to the safe side.
-
-    Attributes:
-        headline: facts that all rows share.
-        columns: names of the columns, as in the JSON output; the last one holds notes.
-        rows: one text for each column.
-    """
+    """A table of texts, numbers rounded to the safe side; columns are named as in JSON, the last one holds notes."""
 
     headline: str
     columns: tuple[str, ...]
@@ -182,7 +151,7 @@ class Output:
     quiet_text: str = ""
 
     def json_text(self) -> str:
-        """Return the result as one JSON document; raise ValueError for NaN."""
+        """Return the result as one JSON document; ValueError for NaN."""
         return json_document(self.command, self.fields)
 
     def plain_text(self) -> str:
@@ -197,12 +166,7 @@ class Output:
 
 
 def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (name, text) for each plain line by section; a name has "OBJECT." of each object that is not inline.
-
-    Args:
-        fields: the fields.
-        prefix: of the names, with its dot.
-    """
+    """Yield (name, text) for each plain line by section; a name has "OBJECT." of each object that is not inline."""
     # A stable sort: fields of one section stay in the order of their declaration.
     for field in sorted(fields, key=lambda field: field.section):
         if field.plain is None and isinstance(field.value, tuple):
@@ -212,12 +176,7 @@ def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the text of the plain line (the last of several) that each column names, "" where there is none.
-
-    Args:
-        fields: the fields, those of inline objects included.
-        columns: dotted names.
-    """
+    """Return the text of the plain line (the last of several) that each dotted name has, "" where there is none."""
     texts = dict(plain_lines(fields))
     return tuple(texts.get(column, "") for column in columns)
 
@@ -226,18 +185,7 @@ def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def json_document(command: str, fields: Fields) -> str:
-    """Return the result as indented JSON in which no line is a command to a CI runner; ValueError for NaN.
-
-    Args:
-        command: name of the command that prints it.
-        fields: the result.
-
-    Returns:
-        JSON with infinity as null, and a line break.
-
-    Raises:
-        ValueError: a number is NaN.
-    """
+    """Return the result as indented JSON, infinity as null, no line a command to a CI runner; ValueError for NaN."""
     head = Field("schema", SCHEMA), Field("version", __version__), Field("command", command)
     text = json.dumps(_json_value((*head, *fields)), indent=2, allow_nan=False)
     return _RUNNER_COMMAND.sub(r"\\u0023#", text) + "\n"  # parsers read the escape as the same text
@@ -298,26 +246,21 @@ class ReportedError(NamedTuple):
 def error_field(errors: Sequence[ReportedError]) -> Field:
     """Return the field `error` for JSON: exit code and rule of the gravest error, all messages, and config findings.
 
-    Args:
-        errors: at least one.
+    A script that reads JSON gets the same facts as a person does, at the same places of the file.
     """
-    # A script that reads JSON gets the same facts as a person does, at the same places of the file.
     worst = max(errors, key=lambda each: each.exit_code)
+    if worst.exit_code == NO_VERDICT:
+        code = no_verdict_reason(worst.error).code
+    else:
+        code = worst.error.diagnostics[0].code if isinstance(worst.error, ConfigError) else "DPC104"
     located = [finding for each in errors if isinstance(each.error, ConfigError) for finding in each.error.diagnostics]
     fields = (
         Field("exit_code", worst.exit_code),
-        Field("code", _rule_code(worst)),
+        Field("code", code),
         Field("message", "\n".join(each.message.removeprefix("error: ") for each in errors)),
         Field("findings", diagnostic_fields(located)),
     )
     return json_only("error", fields)
-
-
-def _rule_code(reported: ReportedError) -> str:
-    """Return the rule code of an error: that of a missing verdict or of a config's first finding, or else DPC104."""
-    if reported.exit_code == NO_VERDICT:
-        return no_verdict_reason(reported.error).code
-    return reported.error.diagnostics[0].code if isinstance(reported.error, ConfigError) else "DPC104"
 
 
 def yes_no(value: bool) -> str:

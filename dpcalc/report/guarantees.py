@@ -1,9 +1,13 @@
-"""Fields and words that several results share: guarantees, units, budgets, phases, rows of a comparison."""
+"""Fields and words that several results share: guarantees, units, budgets, phases, rows of a comparison.
+
+`limit` is always the epsilon of a budget, >= 0, with which a number is compared and from which its rounding tells it
+apart; None without a budget.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dpcalc.config.source import visible
@@ -13,7 +17,6 @@ from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_do
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
-    from dpcalc.mechanisms.strategies import Sensitivity
     from dpcalc.planner.gdp import GaussianSummary
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.words import PhaseSummary
@@ -40,10 +43,7 @@ _LONGEST_FRACTION = 64  # characters
 def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, plain_epsilon: str | None = None) -> Field:
     """Return the inline object `guarantee`; plain lines omit its notes and round epsilon up, its lower bound down.
 
-    Args:
-        guarantee: the guarantee.
-        limit: the budget that epsilon is compared with; None for none.
-        plain_epsilon: text of epsilon in plain lines; None for its rounding.
+    `plain_epsilon` is the text of epsilon in plain lines, in the place of its rounding.
     """
     lower = guarantee.epsilon_lower
     texts = {
@@ -58,13 +58,9 @@ def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, plain_e
 
 
 def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
-    """Return the field `gdp` with mu, floor, regret and misfit; its texts warn if mu is no good summary.
-
-    Args:
-        gdp: mu with its floor and regret.
-        section: place of the line and the row.
-    """
-    parts = f"mu {rounded_up(gdp.mu)}, floor {as_given(gdp.floor)}, regret {_regret(gdp)}"
+    """Return the field `gdp` with mu, floor, regret and misfit; its texts warn if mu is no good summary."""
+    regret = rounded_up(gdp.regret, apart_from=MAX_REGRET)
+    parts = f"mu {rounded_up(gdp.mu)}, floor {as_given(gdp.floor)}, regret {regret}"
     value = (
         Field("mu", gdp.mu),
         Field("finite", math.isfinite(gdp.mu)),
@@ -81,27 +77,16 @@ def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
 
 def gdp_text(gdp: GaussianSummary) -> str:
     """Return words on the upper bound mu and its regret, with a warning if mu is infinite or no good summary."""
-    floor = as_given(gdp.floor)
+    floor, regret = as_given(gdp.floor), rounded_up(gdp.regret, apart_from=MAX_REGRET)
     if not math.isfinite(gdp.mu):
         return f"no mu: at floor {floor} none that is finite is known"
     if gdp.is_good:
-        return f"mu <= {rounded_up(gdp.mu)} at deltas from {floor} on (regret {_regret(gdp)})"
-    return f"no good summary of this run: regret {_regret(gdp)} (mu <= {rounded_up(gdp.mu)} at deltas from {floor} on)"
-
-
-def _regret(gdp: GaussianSummary) -> str:
-    """Return a regret rounded up, on the side of MAX_REGRET on which it lies."""
-    return rounded_up(gdp.regret, apart_from=MAX_REGRET)
+        return f"mu <= {rounded_up(gdp.mu)} at deltas from {floor} on (regret {regret})"
+    return f"no good summary of this run: regret {regret} (mu <= {rounded_up(gdp.mu)} at deltas from {floor} on)"
 
 
 def protects_row(unit: str, group_size: int, adjacency: str) -> Field:
-    """Return the terminal row "protects" with the unit or group in words and the adjacency.
-
-    Args:
-        unit: name of the protected level.
-        group_size: number of units, >= 1.
-        adjacency: its name.
-    """
+    """Return the terminal row "protects" with the unit or group in words and the adjacency."""
     return terminal_only("protects", f"{units_text(unit, group_size)}, {adjacency}", Section.UNIT)
 
 
@@ -120,32 +105,20 @@ def path_field(loaded: Loaded) -> Field:
 
 
 def budget_limit(plan: Plan) -> float | None:
-    """Return the largest epsilon that the budget of a plan allows, None without a budget."""
     return None if plan.budget is None else plan.budget.epsilon
 
 
 def budget_field(epsilon: float, limit: float | None) -> Field:
-    """Return the field `budget` with the limit, the fraction used, and `ok`; null in JSON without a limit.
-
-    Args:
-        epsilon: upper bound, >= 0.
-        limit: the budget, >= 0; None gives a field without a value.
-    """
+    """Return the field `budget` with the limit, the fraction used, and `ok`; null in JSON without a limit."""
     if limit is None:
         return json_only("budget", None)
+    used = epsilon / limit if limit else 0.0 if epsilon == 0 else math.inf
     value = (
         Field("epsilon", limit),
-        Field("used", _used_fraction(epsilon, limit), plain=budget_used(epsilon, limit).removesuffix(" used")),
+        Field("used", used, plain=budget_used(epsilon, limit).removesuffix(" used")),
         Field("ok", epsilon <= limit),
     )
     return Field("budget", value, label="budget", row=budget_text(epsilon, limit), section=Section.BUDGET)
-
-
-def _used_fraction(epsilon: float, limit: float) -> float:
-    """Return epsilon / limit; of a limit of 0 it is 0.0 for epsilon 0 and infinite for any other."""
-    if limit == 0:
-        return 0.0 if epsilon == 0 else math.inf
-    return epsilon / limit
 
 
 def assumptions_field(assumptions: Iterable[str]) -> Field:
@@ -156,12 +129,7 @@ def assumptions_field(assumptions: Iterable[str]) -> Field:
 
 
 def row_fields(row: Row, limit: float | None = None) -> Fields:
-    """Return the fields of a Row; in plain text epsilon shows its side of the limit, and reads "n/a" if it is None.
-
-    Args:
-        row: epsilon by one accountant and bound, rounded to the safe side of its kind.
-        limit: the budget that epsilon is compared with; None for none.
-    """
+    """Return the fields of a Row; in plain text epsilon shows its side of the limit, and reads "n/a" if it is None."""
     epsilon = "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind, apart_from=limit)
     return (
         Field("method", row.method),
@@ -178,52 +146,36 @@ def row_fields(row: Row, limit: float | None = None) -> Fields:
 
 def phase_fields(phase: PhaseSummary) -> dict[str, object]:
     """Return a phase as a JSON dict, probabilities as texts; strategy and other Gaussian sums only if it has them."""
-    return {
+    # The probability of a draw that is cut to a maximum is a fraction of hundreds of digits: rounded up.
+    inclusion = str(phase.inclusion)
+    if len(inclusion) > _LONGEST_FRACTION:
+        inclusion = rounded_up(phase.inclusion, digits=17)
+    fields: dict[str, object] = {
         "name": phase.name,
         "steps": phase.steps,
         "mechanism": phase.mechanism,
         "noise_multiplier": phase.noise_multiplier,
         "clip": phase.clip,
         "sampling": phase.sampling,
-        "inclusion": _inclusion_text(phase),
+        "inclusion": inclusion,
         "shift": phase.shift,
         "distances": list(phase.distances),
         "distances_swapped": list(phase.distances_swapped),
         "hold": phase.hold,
         "revealed": [{"rate": str(rate), "steps": steps} for rate, steps in phase.revealed],
         "steps_of_a_pass": phase.steps_of_a_pass,
-        **_strategy_fields(phase),
-        **_other_sums_fields(phase),
     }
-
-
-def _inclusion_text(phase: PhaseSummary) -> str:
-    """Return the inclusion probability as an exact fraction, or rounded up to 17 digits if over 64 characters long."""
-    # The probability of a draw that is cut to a maximum is a fraction of hundreds of digits.
-    exact = str(phase.inclusion)
-    return exact if len(exact) <= _LONGEST_FRACTION else rounded_up(phase.inclusion, digits=17)
-
-
-def _strategy_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return the strategy of correlated noise and the fields of its sensitivity as a dict; {} without a strategy."""
-    return {"strategy": phase.strategy, **_sensitivity_fields(phase.sensitivity)} if phase.strategy else {}
-
-
-def _other_sums_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return the noise multipliers of other Gaussian sums and that of all sums as one; {} without other sums."""
-    return {"also": list(phase.also), "joint_noise_multiplier": phase.joint_noise_multiplier} if phase.also else {}
-
-
-def _sensitivity_fields(sensitivity: Sensitivity | None) -> dict[str, object]:
-    """Return a sensitivity's bound, its kind ("exact" or "upper"), lower bound and source as a dict; {} for None."""
-    if sensitivity is None:
-        return {}
-    return {
-        "sensitivity": sensitivity.ratio,
-        "sensitivity_kind": "exact" if sensitivity.is_exact else "upper",
-        "sensitivity_lower": sensitivity.ratio_lower,
-        "sensitivity_from": sensitivity.how,
-    }
+    if phase.strategy:
+        fields["strategy"] = phase.strategy
+        if phase.sensitivity is not None:
+            fields["sensitivity"] = phase.sensitivity.ratio
+            fields["sensitivity_kind"] = "exact" if phase.sensitivity.is_exact else "upper"
+            fields["sensitivity_lower"] = phase.sensitivity.ratio_lower
+            fields["sensitivity_from"] = phase.sensitivity.how
+    if phase.also:
+        fields["also"] = list(phase.also)
+        fields["joint_noise_multiplier"] = phase.joint_noise_multiplier
+    return fields
 
 
 def quiet_line(epsilon: float) -> str:
@@ -247,13 +199,7 @@ def method_name(method: str) -> str:
 
 
 def epsilon_text(value: float, kind: Kind, *, apart_from: float | None = None) -> str:
-    """Return a LOWER epsilon rounded down, any other rounded up with enough digits to tell it from `apart_from`.
-
-    Args:
-        value: epsilon, >= 0 or infinite.
-        kind: LOWER is rounded down, everything else up.
-        apart_from: limit that a number rounded up is compared with; more digits show on which side it lies.
-    """
+    """Return a LOWER epsilon rounded down, any other rounded up with enough digits to tell it from `apart_from`."""
     return rounded_down(value) if kind is Kind.LOWER else rounded_up(value, apart_from=apart_from)
 
 
@@ -263,22 +209,12 @@ def protected_text(guarantee: Guarantee) -> str:
 
 
 def units_text(unit: str, group_size: int) -> str:
-    """Return "one UNIT" for a single protected unit, "a group of N (UNIT)" for several protected together.
-
-    Args:
-        unit: name of the protected level.
-        group_size: number of units, >= 1.
-    """
+    """Return "one UNIT" for a single protected unit, "a group of N (UNIT)" for several protected together."""
     return f"one {visible(unit)}" if group_size == 1 else f"a group of {group_size} ({visible(unit)})"
 
 
 def budget_used(epsilon: float, limit: float) -> str:
-    """Return "N% used", rounded up; "no finite epsilon", or "none allowed" where a limit of 0 is exceeded.
-
-    Args:
-        epsilon: upper bound, >= 0.
-        limit: the budget, >= 0.
-    """
+    """Return "N% used", rounded up; "no finite epsilon", or "none allowed" where a limit of 0 is exceeded."""
     if not math.isfinite(epsilon):
         return "no finite epsilon"
     if limit == 0:  # 0 of 0 is no percentage, and is within the budget
@@ -287,12 +223,7 @@ def budget_used(epsilon: float, limit: float) -> str:
 
 
 def budget_text(epsilon: float, limit: float) -> str:
-    """Return "LIMIT, N% used", with ": exceeded" behind it if epsilon is over the limit.
-
-    Args:
-        epsilon: upper bound, >= 0.
-        limit: the budget, >= 0.
-    """
+    """Return "LIMIT, N% used", with ": exceeded" behind it if epsilon is over the limit."""
     exceeded = "" if epsilon <= limit else ": exceeded"
     return f"{as_given(limit)}, {budget_used(epsilon, limit)}{exceeded}"
 
@@ -303,35 +234,22 @@ def tight_text(guarantee: Guarantee) -> str:
 
 
 def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
-    """Return a headline with epsilon, its lower bound if known, and delta; "epsilon is infinite: ..." without a bound.
-
-    Args:
-        guarantee: the statement.
-        limit: budget that epsilon is compared with, which shows on its own side of it; None for no budget.
-    """
-    # Never an epsilon without its delta: alone it guarantees nothing.
+    """Return a headline with epsilon, its lower bound if known, and delta: never an epsilon without its delta."""
     delta = as_given(guarantee.delta)
     if not guarantee.finite:
         return f"epsilon is infinite: no guarantee at delta = {delta}"
-    return "   ".join([*_epsilon_words(guarantee, limit), f"delta = {delta}"])
-
-
-def _epsilon_words(guarantee: Guarantee, limit: float | None) -> Iterator[str]:
-    """Yield epsilon with its relation, then its kind unless it is an upper bound, then its lower bound if known."""
-    yield f"epsilon {RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"
+    words = [f"epsilon {RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"]
     if guarantee.kind is not Kind.UPPER:
-        yield f"({guarantee.kind})"
+        words.append(f"({guarantee.kind})")
     if guarantee.epsilon_lower is not None:
-        yield f"({'tight: ' if guarantee.tight else ''}at least {rounded_down(guarantee.epsilon_lower)})"
+        words.append(f"({'tight: ' if guarantee.tight else ''}at least {rounded_down(guarantee.epsilon_lower)})")
+    return "   ".join([*words, f"delta = {delta}"])
 
 
 def noise_text(mechanism: str, noise_multiplier: float | None, other_sums: str | None) -> str:
-    """Return the noise of a Gaussian mechanism in words, or `mechanism` for any other mechanism.
+    """Return the noise of a Gaussian mechanism in words, or those of any other `mechanism`, which has None of both.
 
-    Args:
-        mechanism: type and parameters of the mechanism in words.
-        noise_multiplier: standard deviation over the clip norm; None where the mechanism has none.
-        other_sums: words on the other Gaussian sums of the step, "" for none; None for any other mechanism.
+    `other_sums` has words on the other Gaussian sums of the step, "" for none.
     """
     if other_sums is None or noise_multiplier is None:
         return mechanism

@@ -6,6 +6,7 @@ of 15 July 2026: names, types and choices. What a person must answer is `...` in
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import yaml
 
@@ -20,12 +21,10 @@ Value = str | int | float | list[str] | None
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryField:
-    """A field of an entry.
+    """A field of an entry: its dotted path, and its value from the statement, None to leave it out.
 
-    Attributes:
-        path: names of the objects around it and its own, with dots.
-        value: its value, from the statement; None leaves it out. UNANSWERED, alone or at the end, asks a person.
-        is_assumed: whether the value follows from what dpcalc is for, not from the config, and is to be checked.
+    UNANSWERED, alone or at the end of a value, asks a person. A value that is assumed follows from what dpcalc is for,
+    not from the config, and is to be checked.
     """
 
     path: str
@@ -33,41 +32,37 @@ class RegistryField:
     is_assumed: bool = False
 
 
+# Functions from a view to a value. Rows and points are found by heading and label, so that the words of an entry are
+# those of the statement, whoever changes them; "" for none.
+
+
 def _constant(value: Value) -> Callable[[StatementView], Value]:
-    """Return the function that gives one value for every statement."""
     return lambda view: value  # noqa: ARG005  as all of them
 
 
 def _rows(view: StatementView, heading: str) -> list[tuple[str, str]]:
-    """Return the (label, text) rows of the section with a heading; [] without the section."""
     return [row for section in view.sections if section.heading == heading for row in section.rows]
 
 
 def _row(heading: str, label: str) -> Callable[[StatementView], str]:
-    """Return the function from a view to the texts of a section's rows of one label, joined by "; "; "" for none."""
-    # By heading and label, so that the words of an entry are those of the statement, whoever changes them.
     return lambda view: "; ".join(text for name, text in _rows(view, heading) if name == label)
 
 
 def _all_rows(heading: str) -> Callable[[StatementView], str]:
-    """Return the function from a view to "LABEL: TEXT" of all rows of a section, joined by "; "; "" for none."""
     return lambda view: "; ".join(f"{name}: {text}" for name, text in _rows(view, heading))
 
 
 def _points(heading: str) -> Callable[[StatementView], str]:
-    """Return a function that joins the points of a section of a view by "; ", or returns "" without the section."""
     return lambda view: "; ".join(
         point for section in view.sections if section.heading == heading for point in section.points
     )
 
 
 def _after(words: str, text: Callable[[StatementView], str]) -> Callable[[StatementView], str]:
-    """Return the function that gives a text with words before it: "WORDS: TEXT"."""
     return lambda view: f"{words}: {text(view)}"
 
 
 def _before(text: Callable[[StatementView], str], question: str) -> Callable[[StatementView], str]:
-    """Return the function that gives a text that a person is to go on with: "TEXT. QUESTION: ..."."""
     return lambda view: f"{text(view)}. {question}: {UNANSWERED}"
 
 
@@ -150,59 +145,36 @@ FIELDS = (
 
 
 def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  lines of YAML are not wrapped
-    """Return a statement as a YAML entry of all FIELDS but those without a value; InputError if epsilon is infinite.
-
-    Args:
-        view: the statement.
-        width: ignored.
-
-    Raises:
-        InputError: there is no finite epsilon to register.
-    """
+    """Return a statement as a YAML entry of all FIELDS but those without a value; InputError if epsilon is infinite."""
     if _number("epsilon")(view) is None:
         raise InputError("--format registry: expected a run with a finite epsilon, got one without a guarantee")
-    return yaml.safe_dump(_entry(view), sort_keys=False, allow_unicode=True, width=float("inf"))
-
-
-def _entry(view: StatementView) -> dict[str, object]:
-    """Return all FIELDS that are not None as nested dicts by their paths, texts escaped for Markdown."""
-    entry: dict[str, object] = {}
+    entry: dict[str, Any] = {}
     # The order of FIELDS is that of the schema, which YAML keeps: people compare entries side by side.
     for field in FIELDS:
         value = field.value(view)
-        if value is not None:
-            _set_at(entry, field.path, _registry_text(value) if isinstance(value, str) else value)
-    return entry
-
-
-def _set_at(entry: dict[str, object], path: str, value: Value) -> None:
-    """Set a value at a dotted path of nested dicts, and make the dicts that are missing."""
-    *objects, name = path.split(".")
-    for each in objects:
-        entry = entry.setdefault(each, {})  # type: ignore[assignment]  # an object of fields
-    entry[name] = value
-
-
-def _registry_text(text: str) -> str:
-    """Return a text escaped for Markdown, two backslashes in a row as "&#92;"."""
-    # The registry's own check takes two backslashes in a row for a slip in a formula.
-    return escaped(text).replace("\\\\", "&#92;")
+        if value is None:
+            continue
+        if isinstance(value, str):
+            # The registry's own check takes two backslashes in a row for a slip in a formula.
+            value = escaped(value).replace("\\\\", "&#92;")
+        *objects, name = field.path.split(".")
+        place = entry
+        for each in objects:
+            place = place.setdefault(each, {})
+        place[name] = value
+    return yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=float("inf"))
 
 
 def registry_notes(view: StatementView) -> tuple[str, ...]:
     """Return notes that list the fields that a person must answer, add or check; () if there are none.
 
-    Args:
-        view: the statement.
+    Nobody may take a generated entry for a complete one: what dpcalc cannot know is said, field by field.
     """
-    # Nobody may take a generated entry for a complete one: what dpcalc cannot know is said, field by field.
     values = [(field, field.value(view)) for field in FIELDS]
-    groups = (
-        (
-            f"a person must answer (`{UNANSWERED}`)",
-            [x for x, value in values if str(value).rstrip("']").endswith(UNANSWERED)],
-        ),
-        ("left out, for a person to add", [x for x, value in values if value is None]),
-        ("dpcalc assumes, please check", [x for x, _ in values if x.is_assumed]),
-    )
-    return tuple(f"{words}: {', '.join(field.path for field in fields)}" for words, fields in groups if fields)
+    asked = [field for field, value in values if str(value).rstrip("']").endswith(UNANSWERED)]
+    groups = {
+        f"a person must answer (`{UNANSWERED}`)": asked,
+        "left out, for a person to add": [field for field, value in values if value is None],
+        "dpcalc assumes, please check": [field for field in FIELDS if field.is_assumed],
+    }
+    return tuple(f"{words}: {', '.join(field.path for field in fields)}" for words, fields in groups.items() if fields)

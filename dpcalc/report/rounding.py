@@ -9,27 +9,16 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-DIGITS = 3
-"""Significant digits of a number for people."""
-BARE_DIGITS = 6
-"""Significant digits of the one number of `--quiet`."""
+DIGITS = 3  # significant digits of a number for people
+BARE_DIGITS = 6  # of the one number of `--quiet`
 _MAX_DIGITS = 7  # digits before the point from which on a number is written with an exponent
 
 
 def rounded_up(value: float | Fraction, *, digits: int = DIGITS, apart_from: float | None = None) -> str:
-    """Return a number rounded up, with more than `digits` digits if it is near `apart_from`; raise ValueError for NaN.
+    """Return a number rounded up to 1 to 90 significant digits: read back as a float it is at least `value`.
 
-    Args:
-        value: the number, exact if it is a fraction; `inf` gives "inf".
-        digits: significant digits, from 1 to 90.
-        apart_from: limit that the number is compared with, None for none. More digits are used until the rounding is
-            smaller than the distance to the limit, so that the text shows the verdict; equal numbers print alike.
-
-    Returns:
-        A decimal text; read back as a float it is at least `value`.
-
-    Raises:
-        ValueError: if `value` is NaN.
+    Near the limit `apart_from` more digits are used, until the rounding is smaller than the distance to it, so that the
+    text shows the verdict; equal numbers print alike. A fraction is exact, infinity is "inf". ValueError for NaN.
 
     Example:
         >>> rounded_up(0.946867)
@@ -48,17 +37,9 @@ def rounded_up(value: float | Fraction, *, digits: int = DIGITS, apart_from: flo
 
 
 def rounded_down(value: float | Fraction, *, digits: int = DIGITS) -> str:
-    """Return a number rounded down to `digits` significant digits, infinity as "inf"; raise ValueError for NaN.
+    """Return a number rounded down to 1 to 90 significant digits: read back as a float it is at most `value`.
 
-    Args:
-        value: the number, exact if it is a fraction; `inf` gives "inf".
-        digits: significant digits, from 1 to 90.
-
-    Returns:
-        A decimal text; read back as a float it is at most `value`.
-
-    Raises:
-        ValueError: if `value` is NaN.
+    A fraction is exact, infinity is "inf". ValueError for NaN.
 
     Example:
         >>> rounded_down(0.946867)
@@ -70,14 +51,7 @@ def rounded_down(value: float | Fraction, *, digits: int = DIGITS) -> str:
 
 
 def rounded_up_within(value: float, limit: float) -> str:
-    """Return an upper bound rounded up to three digits, or its limit unrounded where that is smaller.
-
-    Args:
-        value: finite, at most `limit`.
-        limit: the limit, finite.
-
-    Returns:
-        The bound rounded up to three digits; the limit itself, unrounded, where that would exceed it.
+    """Return an upper bound <= `limit` rounded up to three digits, or the limit, unrounded, where that is smaller.
 
     Example:
         >>> rounded_up_within(1.9968, 1.997), rounded_up_within(1.93, 2.0)
@@ -91,12 +65,7 @@ def rounded_up_within(value: float, limit: float) -> str:
 def percent_up(part: float, whole: float) -> str:
     """Return part / whole in percent, rounded up with enough digits to show on which side of 100 it lies.
 
-    Args:
-        part: finite, >= 0.
-        whole: finite, > 0.
-
-    Returns:
-        A decimal text without the percent sign; "100" only if both are equal.
+    The part is finite and >= 0, the whole finite and > 0; "100" only if both are equal.
 
     Example:
         >>> percent_up(1.0, 3.0), percent_up(1.9999, 2.0)

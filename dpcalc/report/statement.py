@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.guarantee import Adjacency, Guarantee, Kind
-from dpcalc.planner.gdp import GaussianSummary
-from dpcalc.planner.plan import Budget, Plan
+from dpcalc.guarantee import Adjacency, Kind
+from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
@@ -76,14 +75,7 @@ KINDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class StatementSection:
-    """A section of a statement.
-
-    Attributes:
-        heading: a few words.
-        prose: paragraphs, printed first.
-        rows: (label, text) of a table.
-        points: items of a list, printed last.
-    """
+    """A section of a statement: paragraphs, then (label, text) rows of a table, then points of a list."""
 
     heading: str
     prose: tuple[str, ...] = ()
@@ -93,14 +85,9 @@ class StatementSection:
 
 @dataclass(frozen=True, kw_only=True)
 class StatementView:
-    """A whole statement in words, free of control characters.
+    """A whole statement in words, free of control characters, and as fields for JSON, numbers unrounded.
 
-    Attributes:
-        title: its name.
-        sections: in reading order.
-        fields: the statement as JSON, numbers unrounded.
-        name: of the run, its path where it has none.
-        published: date of the release, YYYY-MM-DD; "" where it was not given.
+    `name` is that of the run, or its path; `published` the date of the release, YYYY-MM-DD, "" where it was not given.
     """
 
     title: str
@@ -111,205 +98,121 @@ class StatementView:
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
-    """Return a statement as sections and JSON fields; attacks, groups and coverage only with a finite epsilon.
+    """Return a statement as sections and JSON fields; attacks, groups and coverage only with a finite epsilon."""
+    name, plan, evaluation = visible(loaded.plan.name or loaded.path), loaded.plan, statement.evaluation
+    not_covered: tuple[str, ...] = NOT_COVERED
+    deployment: tuple[tuple[str, str], ...] = DEPLOYMENT
+    if plan.tuning is not None:
+        not_covered = tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in NOT_COVERED)
+        deployment = (*DEPLOYMENT[:-1], ("tuning", TUNED.format(plan.tuning.words)))
 
-    Args:
-        statement: evaluation, attack success and groups of one plan.
-        loaded: the config of that plan.
-        published: date of the release, YYYY-MM-DD; "" for none.
-    """
-    name, plan = visible(loaded.plan.name or loaded.path), loaded.plan
-    finite = statement.evaluation.guarantee.finite
-    coverage = StatementSection(heading="What is covered", points=COVERED)
-    return StatementView(
-        title=f"Privacy statement: {name}",
-        sections=(
-            _guarantee_section(statement, plan.budget),
-            *((_attack_section(statement), *_comparison_section(statement), coverage) if finite else ()),
-            StatementSection(heading="What is not covered", points=_not_covered(plan)),
-            StatementSection(heading="How it is released", rows=_deployment(plan)),
-            _training_section(statement),
-            StatementSection(heading="Assumptions", points=tuple(map(visible, statement.evaluation.assumptions))),
-            _origin_section(loaded, published),
-        ),
-        fields=_json_fields(statement, loaded),
-        name=name,
-        published=published,
-    )
-
-
-def _not_covered(plan: Plan) -> tuple[str, ...]:
-    """Return the points on what epsilon does not cover, less the plan's own tuning if epsilon covers it."""
-    if plan.tuning is None:
-        return NOT_COVERED
-    return tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in NOT_COVERED)
-
-
-def _deployment(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return (label, text) pairs on the release; the last one says that tuning is covered if the plan has any."""
-    if plan.tuning is None:
-        return DEPLOYMENT
-    return (*DEPLOYMENT[:-1], ("tuning", TUNED.format(plan.tuning.words)))
-
-
-def _guarantee_section(statement: Statement, budget: Budget | None) -> StatementSection:
-    """Return the section with the guarantee as a sentence, or that there is none, and its parts as rows."""
-    guarantee = statement.evaluation.guarantee
-    promise = "There is no guarantee: no finite epsilon is known for this run."
-    if guarantee.finite:
-        promise = _promise_text(guarantee, budget)
-    return StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(statement, budget)))
-
-
-def _promise_text(guarantee: Guarantee, budget: Budget | None) -> str:
-    """Return the guarantee as a sentence: probabilities change by at most a factor e^epsilon, plus delta."""
-    factor = _factor_text(_epsilon_text(guarantee, budget))
-    difference = PROMISES[guarantee.adjacency].format(protected_text(guarantee))
-    return (
-        f"Whether {difference} changes the probability of anything that the result of the training may reveal by "
-        f"at most a factor of {factor}, and by at most {as_given(guarantee.delta)} on top of that."
-    )
-
-
-def _epsilon_text(guarantee: Guarantee, budget: Budget | None) -> str:
-    """Return epsilon rounded up, with as many digits as show on which side of the budget it lies."""
-    return rounded_up(guarantee.epsilon, apart_from=None if budget is None else budget.epsilon)
-
-
-def _factor_text(epsilon: str) -> str:
-    """Return "e^EPSILON (FACTOR)" with the factor rounded up, but without the factor from MAX_EXPONENT on."""
-    # From the printed epsilon, not the exact one: a reader who recomputes the factor must find the same number.
-    printed = float(epsilon)
-    figures = f" ({rounded_up(math.exp(printed))})" if printed < MAX_EXPONENT else ""
-    return f"e^{epsilon}{figures}"
-
-
-def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of each part of the guarantee, how a finite epsilon was computed, and the budget, if any."""
-    guarantee = statement.evaluation.guarantee
-    yield from _epsilon_rows(guarantee, budget)
-    yield "delta", as_given(guarantee.delta)
-    yield "protected", protected_text(guarantee)
-    yield "adjacency", f"{guarantee.adjacency}: whether {PROMISES[guarantee.adjacency].format('it')}"
-    if guarantee.finite:
-        yield from _accounting_rows(guarantee, statement.gdp)
-    if budget is not None:
-        yield "budget", budget_text(guarantee.epsilon, budget.epsilon)
-
-
-def _epsilon_rows(guarantee: Guarantee, budget: Budget | None) -> Iterator[tuple[str, str]]:
-    """Yield the row of epsilon ("infinite" without a bound), and that of its lower bound, if there is one."""
-    yield "epsilon", f"at most {_epsilon_text(guarantee, budget)}" if guarantee.finite else "infinite"
-    if guarantee.epsilon_lower is not None:
-        gap = "the bound is tight" if guarantee.tight else "the smallest bound that holds lies between the two"
-        yield "epsilon_lower", f"{rounded_down(guarantee.epsilon_lower)}: attained by one pair of data sets; {gap}"
-
-
-def _accounting_rows(guarantee: Guarantee, gdp: GaussianSummary | None) -> Iterator[tuple[str, str]]:
-    """Yield the rows of the kind of bound, mu-GDP (without one if `gdp` is None) and the accountant."""
-    yield "kind", KINDS[guarantee.kind]
-    if gdp is not None:
-        yield "mu-GDP", gdp_text(gdp)
-    yield "accountant", f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
-
-
-def _attack_section(statement: Statement) -> StatementSection:
-    """Return the section on the best attacker: bounds on advantage, right guesses and detections, in percent."""
-    attack, unit = statement.attack, protected_text(statement.evaluation.guarantee)
-    # In percent and with what guessing gains beside it: the reader decides by the difference.
-    rows = (
-        ("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms"),
-        ("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"),
-        *(_attack_row(*rates) for rates in attack.detection),
-    )
-    prose = (
-        f"The best attacker there can be, who knows everything but {unit} and must tell which of the two data sets "
-        "was used:"
-    )
-    return StatementSection(heading="What an attacker can gain", prose=(prose,), rows=rows)
-
-
-def _attack_row(false_positive_rate: float, true_positive_rate: float) -> tuple[str, str]:
-    """Return (label, text) with the upper bound on the true positive rate at a false positive rate, in percent."""
-    guessed = f"{100 * false_positive_rate:g}%"
-    bound = f"detects at most {_percent(true_positive_rate)}, where guessing detects {guessed}"
-    return f"{guessed} false alarms", bound
-
-
-def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
-    """Yield the section on epsilon without amplification and of groups, unless there is neither to compare."""
-    unamplified, unit = _unamplified_rows(statement), visible(statement.evaluation.guarantee.unit)
-    groups = [
-        (f"{size} together ({unit})", f"{_group_text(epsilon)} at the same delta") for size, epsilon in statement.groups
-    ]
-    if unamplified or groups:
-        prose = f"{AMPLIFIED} {GROUPS}" if unamplified else GROUPS
-        yield StatementSection(heading="For comparison", prose=(prose,), rows=(*unamplified, *groups))
-
-
-def _unamplified_rows(statement: Statement) -> tuple[tuple[str, str], ...]:
-    """Return one (label, text) row with epsilon without amplification by subsampling; () if that is no larger."""
-    # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
-    if statement.unsampled <= statement.evaluation.guarantee.epsilon * (1 + _SAME):
-        return ()
-    text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
-    return (("without amplification", text),)
-
-
-def _group_text(epsilon: float | None) -> str:
-    """Return "epsilon at most X" of a group, or that there is no finite epsilon (inf) or no known bound (None)."""
-    if epsilon is None:
-        return "no bound is known"
-    return f"epsilon at most {rounded_up(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon"
-
-
-def _training_section(statement: Statement) -> StatementSection:
-    """Return the section with the draws, length and noise of each phase."""
-    prose = ("Every step draws as stated and adds noise to what is drawn:",)
-    return StatementSection(heading="Sampling and training", prose=prose, rows=tuple(phase_rows(statement.evaluation)))
-
-
-def _origin_section(loaded: Loaded, published: str) -> StatementSection:
-    """Return the section with path and hash of the config, version of dpcalc and, if given, date of the release."""
-    path = visible(loaded.path)
-    rows = [
-        ("config", path if not loaded.section else f"{path}, section {visible(loaded.section)}"),
+    origin = [
+        ("config", visible(loaded.path) + (f", section {visible(loaded.section)}" if loaded.section else "")),
         ("config_hash", loaded.config_hash),
         ("dpcalc", __version__),
-        *([("published", published)] if published else []),
     ]
-    return StatementSection(heading="Where it comes from", rows=tuple(rows))
+    if published:
+        origin.append(("published", published))
+    draws = "Every step draws as stated and adds noise to what is drawn:"
+    sections = [_guarantee_section(statement, plan.budget)]
+    if evaluation.guarantee.finite:
+        sections += [*_attack_sections(statement), StatementSection(heading="What is covered", points=COVERED)]
+    sections += [
+        StatementSection(heading="What is not covered", points=not_covered),
+        StatementSection(heading="How it is released", rows=deployment),
+        StatementSection(heading="Sampling and training", prose=(draws,), rows=tuple(phase_rows(evaluation))),
+        StatementSection(heading="Assumptions", points=tuple(map(visible, evaluation.assumptions))),
+        StatementSection(heading="Where it comes from", rows=tuple(origin)),
+    ]
 
-
-def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
-    """Return the fields of a statement for JSON, from its config and guarantee to the config's hash."""
-    evaluation, attack = statement.evaluation, statement.attack
+    attack, groups = statement.attack, []
+    for size, epsilon in statement.groups:
+        is_finite = None if epsilon is None else math.isfinite(epsilon)
+        group = Field("group_size", size), Field("epsilon", epsilon), Field("finite", is_finite), Field("kind", "upper")
+        groups.append(group)
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
-    return (
+    fields = (
         config_field(loaded),
         Field("guarantee", evaluation.guarantee.to_dict()),
         Field("gdp", None) if statement.gdp is None else gdp_field(statement.gdp),
         Field("attack", {"kind": "upper", "advantage": attack.advantage, "detection": detection}),
         Field("without_amplification", (Field("epsilon", statement.unsampled), Field("kind", "upper"))),
-        Field("groups", [_group_fields(size, epsilon) for size, epsilon in statement.groups]),
+        Field("groups", groups),
         Field("steps", evaluation.steps),
         Field("phases", [phase_fields(phase) for phase in evaluation.phases]),
         Field("covered", list(COVERED)),
-        Field("not_covered", list(_not_covered(loaded.plan))),
-        Field("deployment", {label.replace(" ", "_"): text for label, text in _deployment(loaded.plan)}),
+        Field("not_covered", list(not_covered)),
+        Field("deployment", {label.replace(" ", "_"): text for label, text in deployment}),
         Field("assumptions", list(evaluation.assumptions)),
         *origin_fields(loaded),
     )
+    title = f"Privacy statement: {name}"
+    return StatementView(title=title, sections=tuple(sections), fields=fields, name=name, published=published)
 
 
-def _group_fields(size: int, epsilon: float | None) -> Fields:
-    """Return the fields of a group: its size, an upper bound on epsilon (None if unknown), and if that is finite."""
-    return (
-        Field("group_size", size),
-        Field("epsilon", epsilon),
-        Field("finite", None if epsilon is None else math.isfinite(epsilon)),
-        Field("kind", "upper"),
+def _guarantee_section(statement: Statement, budget: Budget | None) -> StatementSection:
+    """Return the section with the guarantee as a sentence, or that there is none, and its parts as rows."""
+    guarantee, delta = statement.evaluation.guarantee, as_given(statement.evaluation.guarantee.delta)
+    rows = {"epsilon": "infinite"}
+    promise = "There is no guarantee: no finite epsilon is known for this run."
+    if guarantee.finite:
+        epsilon = rounded_up(guarantee.epsilon, apart_from=None if budget is None else budget.epsilon)
+        # From the printed epsilon, not the exact one: a reader who recomputes the factor must find the same number.
+        factor = f" ({rounded_up(math.exp(float(epsilon)))})" if float(epsilon) < MAX_EXPONENT else ""
+        promise = (
+            f"Whether {PROMISES[guarantee.adjacency].format(protected_text(guarantee))} changes the probability of "
+            f"anything that the result of the training may reveal by at most a factor of e^{epsilon}{factor}, and by "
+            f"at most {delta} on top of that."
+        )
+        rows["epsilon"] = f"at most {epsilon}"
+    if guarantee.epsilon_lower is not None:
+        gap = "the bound is tight" if guarantee.tight else "the smallest bound that holds lies between the two"
+        lower = rounded_down(guarantee.epsilon_lower)
+        rows["epsilon_lower"] = f"{lower}: attained by one pair of data sets; {gap}"
+    rows["delta"] = delta
+    rows["protected"] = protected_text(guarantee)
+    rows["adjacency"] = f"{guarantee.adjacency}: whether {PROMISES[guarantee.adjacency].format('it')}"
+    if guarantee.finite:
+        rows["kind"] = KINDS[guarantee.kind]
+        if statement.gdp is not None:
+            rows["mu-GDP"] = gdp_text(statement.gdp)
+        rows["accountant"] = f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
+    if budget is not None:
+        rows["budget"] = budget_text(guarantee.epsilon, budget.epsilon)
+    return StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(rows.items()))
+
+
+def _attack_sections(statement: Statement) -> Iterator[StatementSection]:
+    """Yield the section on the best attacker, then that on groups and on epsilon without amplification, if any.
+
+    In percent and with what guessing gains beside it: the reader decides by the difference.
+    """
+    attack, guarantee = statement.attack, statement.evaluation.guarantee
+    rows = [
+        ("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms"),
+        ("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"),
+    ]
+    for false_positive_rate, true_positive_rate in attack.detection:
+        guessed, detected = f"{100 * false_positive_rate:g}%", _percent(true_positive_rate)
+        rows.append((f"{guessed} false alarms", f"detects at most {detected}, where guessing detects {guessed}"))
+    prose = (
+        f"The best attacker there can be, who knows everything but {protected_text(guarantee)} and must tell which of "
+        "the two data sets was used:"
     )
+    yield StatementSection(heading="What an attacker can gain", prose=(prose,), rows=tuple(rows))
+
+    rows, prose = [], GROUPS
+    # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
+    if statement.unsampled > guarantee.epsilon * (1 + _SAME):
+        text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
+        rows, prose = [("without amplification", text)], f"{AMPLIFIED} {GROUPS}"
+    for size, epsilon in statement.groups:
+        text = "no bound is known"
+        if epsilon is not None:
+            text = f"epsilon at most {rounded_up(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon"
+        rows.append((f"{size} together ({visible(guarantee.unit)})", f"{text} at the same delta"))
+    if rows:
+        yield StatementSection(heading="For comparison", prose=(prose,), rows=tuple(rows))
 
 
 def _percent(part: float) -> str:
@@ -326,77 +229,49 @@ LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a
 
 
 def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  JSON has no columns
-    """Return a statement's fields as the JSON document of `statement --format json`.
-
-    Args:
-        view: the statement.
-        width: ignored.
-    """
+    """Return the JSON document of `statement --format json`."""
     return Output(command="statement", fields=view.fields).json_text()
 
 
 def statement_text(view: StatementView, width: int = 80) -> str:
-    """Return a statement as plain text: an underlined title, then sections whose text wraps between words at `width`.
-
-    Args:
-        view: the statement.
-        width: columns of a line, > LABEL_WIDTH + 2.
-
-    Returns:
-        Lines of at most `width` columns where words allow; no word is cut.
-    """
+    """Return a statement as plain text, wrapped between words at `width` > LABEL_WIDTH + 2; no word is cut."""
     lines = [view.title, "=" * min(len(view.title), width)]
+
+    def add(text: str, first_indent: str, other_indent: str) -> None:
+        wrapped = textwrap.wrap(
+            text,
+            width,
+            initial_indent=first_indent,
+            subsequent_indent=other_indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines.extend(wrapped or [first_indent.rstrip()])
+
     for section in view.sections:
-        lines += ["", section.heading, *_section_lines(section, width)]
+        lines += ["", section.heading]
+        for paragraph in section.prose:
+            add(paragraph, "  ", "  ")
+        for label, text in section.rows:
+            add(text, f"  {label:<{LABEL_WIDTH}}", " " * (LABEL_WIDTH + 2))
+        for point in section.points:
+            add(point, "  - ", "    ")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _section_lines(section: StatementSection, width: int) -> Iterator[str]:
-    """Yield the lines below a heading, indented and wrapped: paragraphs, labelled rows, then points with hyphens."""
-    for paragraph in section.prose:
-        yield from _wrapped(paragraph, width, "  ", "  ")
-    for label, text in section.rows:
-        yield from _wrapped(text, width, f"  {label:<{LABEL_WIDTH}}", " " * (LABEL_WIDTH + 2))
-    for point in section.points:
-        yield from _wrapped(point, width, "  - ", "    ")
-
-
-def _wrapped(text: str, width: int, first_indent: str, other_indent: str) -> list[str]:
-    """Return a paragraph wrapped without cutting words; if it is empty, one line with the stripped first indent."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first_indent,
-        subsequent_indent=other_indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [first_indent.rstrip()]
 
 
 def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  Markdown is not wrapped
-    """Return a statement as unwrapped Markdown: title, then sections of paragraphs, tables and lists, all text escaped.
-
-    Args:
-        view: the statement.
-        width: ignored.
-    """
-    # Names come from configs: escaped, they make no heading, link, image or mention.
+    """Return a statement as unwrapped Markdown, all text escaped: names of a config make no heading, link or image."""
     lines = [f"# {escaped(view.title)}"]
     for section in view.sections:
-        lines += ["", f"## {section.heading}", *_markdown_section(section)]
+        lines += ["", f"## {section.heading}"]
+        for paragraph in section.prose:
+            lines += ["", escaped(paragraph)]
+        if section.rows:
+            lines += ["", "| | |", "|---|---|"]
+            lines += [f"| {escaped(label)} | {escaped(text)} |" for label, text in section.rows]
+        if section.points:
+            lines += ["", *(f"- {escaped(point)}" for point in section.points)]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _markdown_section(section: StatementSection) -> Iterator[str]:
-    """Yield the escaped lines below a heading: paragraphs, a table of rows without titles, a list of points."""
-    for paragraph in section.prose:
-        yield from ("", escaped(paragraph))
-    if section.rows:
-        yield from ("", "| | |", "|---|---|")
-        yield from (f"| {escaped(label)} | {escaped(text)} |" for label, text in section.rows)
-    if section.points:
-        yield ""
-        yield from (f"- {escaped(point)}" for point in section.points)
 
 
 def escaped(text: str) -> str:
@@ -428,38 +303,22 @@ _HEAD = r"""\documentclass{article}
 
 
 def statement_latex(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  LaTeX breaks lines itself
-    """Return a statement as a LaTeX document, all text escaped; non-Latin letters need XeLaTeX or LuaLaTeX.
-
-    Args:
-        view: the statement.
-        width: ignored.
-    """
+    """Return a statement as a LaTeX document, all text escaped; non-Latin letters need XeLaTeX or LuaLaTeX."""
     lines = [rf"\section*{{{latex_escaped(view.title)}}}"]
     for section in view.sections:
-        lines += ["", rf"\subsection*{{{latex_escaped(section.heading)}}}", *_latex_section(section)]
+        lines += ["", rf"\subsection*{{{latex_escaped(section.heading)}}}"]
+        for paragraph in section.prose:
+            lines += [latex_escaped(paragraph), ""]
+        if section.rows:
+            items = (rf"  \item[{{{latex_escaped(label)}}}] {latex_escaped(text)}" for label, text in section.rows)
+            lines += [r"\begin{description}", *items, r"\end{description}"]
+        if section.points:
+            items = (rf"  \item {{}}{latex_escaped(point)}" for point in section.points)
+            lines += [r"\begin{itemize}", *items, r"\end{itemize}"]
     return _HEAD + "".join(f"{line}\n" for line in lines) + "\\end{document}\n"
 
 
-def _latex_section(section: StatementSection) -> Iterator[str]:
-    """Yield the escaped lines below a heading: paragraphs, a description list of rows, an itemized list of points."""
-    for paragraph in section.prose:
-        yield latex_escaped(paragraph)
-        yield ""
-    if section.rows:
-        yield r"\begin{description}"
-        yield from (rf"  \item[{{{latex_escaped(label)}}}] {latex_escaped(text)}" for label, text in section.rows)
-        yield r"\end{description}"
-    if section.points:
-        yield r"\begin{itemize}"
-        yield from (rf"  \item {{}}{latex_escaped(point)}" for point in section.points)
-        yield r"\end{itemize}"
-
-
 def latex_escaped(text: str) -> str:
-    """Return a text with TeX's special characters escaped, and no two hyphens or commas joined into a ligature.
-
-    Args:
-        text: free of control characters.
-    """
+    """Return a text with TeX's special characters escaped, and no two hyphens or commas joined into a ligature."""
     escaped = re.sub("|".join(map(re.escape, _LATEX_SPECIAL)), lambda match: _LATEX_SPECIAL[match[0]], text)
     return re.sub("[-,](?=[-,])", r"\g<0>{}", escaped)  # two in a row would be joined into a dash or a quote

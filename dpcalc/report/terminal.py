@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from dpcalc.planner.words import with_thousands_separators
-from dpcalc.report.fields import Output, Table
+from dpcalc.report.fields import Output
 
 _GAP = 2  # spaces between two columns
 _MAX_LINES = 3  # of a cell of a table; cells of more lines are listed one below the other
@@ -22,61 +22,41 @@ _TRAILING = re.compile(r"\s+((?:\x1b\[[0-9;]*m)*)$")
 
 
 def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = False) -> str:
-    """Return a result for a terminal, no line over `width`: its table, or else its headline and labelled rows.
+    """Return a result for a terminal: its table, or else its headline and labelled rows, with `verbose` those of `-v`.
 
-    Args:
-        output: the result.
-        width: columns of the terminal.
-        styled: True for bold and dim text; False for text without escape sequences.
-        verbose: True for the rows of `-v` too.
-
-    Returns:
-        Lines of at most `width` columns; long text wraps, nothing is cut.
+    Lines have at most `width` columns; long text wraps, nothing is cut. Without `styled` there are no escape sequences.
     """
-    parts = _row_parts(output, width, verbose=verbose) if output.table is None else _table_parts(output.table, width)
-    return _rendered(parts, width=width, styled=styled)
-
-
-def _row_parts(output: Output, width: int, *, verbose: bool) -> list[RenderableType]:
-    """Return the headline and the labelled rows; all numbers but those in the run's name have thousands separators."""
-    rows = (
-        (label, text if label == _NAME else with_thousands_separators(text))
-        for label, text in output.rows(verbose=verbose)
-    )
-    # Separators here only: plain lines and JSON are read by programs.
-    return [Text(with_thousands_separators(output.headline), style="bold"), *_labelled(rows, width)]
-
-
-def _table_parts(table: Table, width: int) -> list[RenderableType]:
-    """Return the headline, the table and its notes below; if the table is too wide, its rows as blocks of lines."""
+    table = output.table
+    if table is None:
+        # All numbers but those in the run's name; only here, since plain lines and JSON are read by programs.
+        rows = [
+            (label, text if label == _NAME else with_thousands_separators(text))
+            for label, text in output.rows(verbose=verbose)
+        ]
+        headline = Text(with_thousands_separators(output.headline), style="bold")
+        return _rendered([headline, *_labelled(rows, width)], width=width, styled=styled)
     titles = [_SHORT_TITLES.get(column, column) for column in table.columns]
-    rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
-    headline = Text(with_thousands_separators(table.headline), style="bold")
+    lines = [[first, *map(with_thousands_separators, texts)] for first, *texts in table.rows]
+    parts: list[RenderableType] = [Text(with_thousands_separators(table.headline), style="bold")]
     # Notes are the widest column and stand below the table, so that they do not decide whether it fits.
-    texts = [titles[:-1], *(row[:-1] for row in rows)]
-    widths = _column_widths(texts, width)
-    if widths is None:
-        return [headline, *_stacked_rows(titles, rows, width)]
-    return [headline, _grid(texts, widths), *_notes(rows)]
-
-
-def _grid(rows: Sequence[Sequence[str]], widths: Iterable[int]) -> RichTable:
-    """Return a table with columns of these widths, whose titles, the first row, are bold."""
+    widths = _column_widths([titles[:-1], *(line[:-1] for line in lines)], width)
+    if widths is None:  # each row as a block: its first cell, then its other cells with their titles, but empty ones
+        for first, *others in lines:
+            parts.append(Text(first, style="bold"))
+            parts += _labelled([pair for pair in zip(titles[1:], others, strict=True) if pair[1]], width)
+        return _rendered(parts, width=width, styled=styled)
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for title, size in zip(rows[0], widths, strict=True):
-        grid.add_column(Text(title), width=size)
-    for texts in rows[1:]:
-        grid.add_row(*map(Text, texts))
-    return grid
-
-
-def _notes(rows: Iterable[Sequence[str]]) -> list[RenderableType]:
-    """Return the heading "notes" and a line for each row that has a note, its last cell; [] if none has."""
     notes = RichTable.grid(padding=(0, _GAP))
-    for *texts, note in rows:
+    for title, size in zip(titles[:-1], widths, strict=True):
+        grid.add_column(Text(title), width=size)
+    for *texts, note in lines:
+        grid.add_row(*map(Text, texts))
         if note:
             notes.add_row(Text(", ".join(filter(None, texts[:2])), style="dim"), Text(note))
-    return [Text("notes", style="bold"), notes] if notes.row_count else []
+    parts.append(grid)
+    if notes.row_count:
+        parts += [Text("notes", style="bold"), notes]
+    return _rendered(parts, width=width, styled=styled)
 
 
 def grid_text(
@@ -88,15 +68,9 @@ def grid_text(
     width: int,
     styled: bool,
 ) -> str:
-    """Return a headline, a table of right-aligned cells and lines of notes as text; cells wrap where width is short.
+    """Return a headline, a table of right-aligned cells, (text, style of rich) each, and lines of notes as text.
 
-    Args:
-        headline: its first line.
-        header: name of each column.
-        rows: (text, style of rich) of each cell.
-        notes: lines below it.
-        width: columns of the terminal, enough for all columns.
-        styled: as for `terminal_text`.
+    Cells wrap where the width is short.
     """
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for name in header:
@@ -113,22 +87,13 @@ def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | Non
     room = width - _GAP * len(widths)
     while True:
         # The column whose cells have most lines becomes wider by one.
-        lines = [_max_lines(texts, size) for texts, size in zip(columns, widths, strict=True)]
+        lines = [
+            max(len(textwrap.wrap(text, size or 1, break_on_hyphens=False)) for text in texts)
+            for texts, size in zip(columns, widths, strict=True)
+        ]
         if max(lines) == 1 or sum(widths) >= room:
             return widths if max(lines) <= _MAX_LINES and sum(widths) <= room else None
         widths[lines.index(max(lines))] += 1
-
-
-def _max_lines(texts: Iterable[str], width: int) -> int:
-    """Return the largest number of lines that one of the texts takes when it is wrapped at `width`."""
-    return max(len(textwrap.wrap(text, width or 1, break_on_hyphens=False)) for text in texts)
-
-
-def _stacked_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[RenderableType]:
-    """Yield for each row a line with its first cell, then its other cells with their titles, without empty ones."""
-    for first, *cells in rows:
-        yield Text(first, style="bold")
-        yield from _labelled([pair for pair in zip(titles[1:], cells, strict=True) if pair[1]], width)
 
 
 def _labelled(rows: Iterable[tuple[str, str]], width: int) -> Iterator[RenderableType]:

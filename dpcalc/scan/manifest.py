@@ -15,85 +15,42 @@ from dpcalc.sampling.trees import NestedCounts
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson")
 DELIMITERS = ",;\t|"
-MAX_LINE = 16 * 1024 * 1024
-"""Longest line that is read, in bytes: a longer one is no row, and would fill the memory."""
+MAX_LINE = 16 * 1024 * 1024  # bytes: a longer line is no row, and would fill the memory
 _PROGRESS_ROWS = 4096  # rows between two reports of progress
 
-RECORD = "example"
-"""Name of the level of records where nobody named it."""
-
 Key = tuple[str, ...]
-
-
-def levels_and_columns(levels: tuple[str, ...], columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (levels, columns), an empty one made from the other; InputError unless all levels above records have one.
-
-    Args:
-        levels: names of the levels, outermost first, the last that of the records; () for the columns and RECORD.
-        columns: columns of a manifest, one for each level or for each but the last; () for all levels but the last.
-
-    Raises:
-        InputError: there is no column, or another number of them.
-    """
-    columns = columns or levels[:-1]
-    levels = levels or (*columns, RECORD)
-    if not columns:
-        raise InputError("--columns: expected the column of each level, e.g. --columns user,session, got none")
-    if len(columns) not in {len(levels), len(levels) - 1}:
-        raise InputError(
-            f"--columns: expected one for each of {', '.join(levels)}, or all but the last, got {len(columns)}"
-        )
-    return levels, columns
 
 
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return the number of records of each unit in a manifest, nested by column; InputError if there are none.
+    """Return the number of records of each unit, nested by column, outermost first, units in the order of their names.
 
-    Args:
-        path: a file whose name ends in one of ENDINGS.
-        columns: the column of each level, outermost first; the same value under another parent is another unit.
-        distinct: True if the last column names the records, so that equal rows are one record; False if every row is a
-            record.
-        on_progress: called with the share of the file that is read, in [0, 1].
-
-    Returns:
-        Counts in the form of a tree file, units in the order of their names; a number where there is one level.
-
-    Raises:
-        InputError: the file or a line cannot be read, or lacks a column; the message names the line.
+    The same value under another parent is another unit. Every row is a record or, if `distinct`, the last column names
+    the records, so that equal rows are one. `on_progress` is called with the share of the file that is read.
+    InputError, with the line: the file or a line cannot be read, or lacks a column; or there is no row.
     """
-    counts = _rows_by_key(path, columns, on_progress)
+    rows = _csv_rows if path.lower().endswith((".csv", ".tsv")) else _jsonl_rows
+
+    def keys(stream: BinaryIO) -> Iterator[Key]:
+        size = max(os.fstat(stream.fileno()).st_size, 1)
+        for number, key in enumerate(rows(path, stream, columns)):
+            if number % _PROGRESS_ROWS == 0:
+                on_progress(min(1.0, stream.tell() / size))
+            yield key
+
+    try:
+        with open_regular(path) as stream:
+            counts = Counter(keys(stream))  # keys are held in memory, rows are not
+    except ConfigError as error:
+        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {system_message(error)}") from error
     if not counts:
         raise InputError(f"{path}: expected a row for each record, got none")
     if distinct:
         counts = Counter(key[:-1] for key in counts)
     return _nested(sorted(counts.items()), 0)
-
-
-def _rows_by_key(path: str, columns: Sequence[str], on_progress: Callable[[float], None]) -> Counter[Key]:
-    """Return the number of rows with each combination of the columns' values; InputError if they cannot be read."""
-    rows = _csv_rows if path.lower().endswith((".csv", ".tsv")) else _jsonl_rows
-    try:
-        with open_regular(path) as stream:
-            keys = _with_progress(rows(path, stream, columns), stream, os.fstat(stream.fileno()).st_size, on_progress)
-            # Keys are held in memory, rows are not.
-            return Counter(keys)
-    except ConfigError as error:
-        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {system_message(error)}") from error
-
-
-def _with_progress(
-    keys: Iterator[Key], stream: BinaryIO, size: int, on_progress: Callable[[float], None]
-) -> Iterator[Key]:
-    """Yield the keys unchanged, and every 4096 keys report the share of the file's bytes that is read."""
-    for number, key in enumerate(keys):
-        if number % _PROGRESS_ROWS == 0:
-            on_progress(min(1.0, stream.tell() / max(size, 1)))
-        yield key
 
 
 def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:

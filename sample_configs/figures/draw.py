@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from dpcalc.charts.chart import LOG, Axis, Chart
+from dpcalc.charts.curves import CURVES, CurveRequest
 from dpcalc.charts.plot import chart_picture
-from dpcalc.charts.series import CURVES
-from dpcalc.charts.shapes import CurveRequest
 from dpcalc.config.load import load
 from dpcalc.planner.plan import Plan
 

@@ -11,8 +11,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpcalc.amplification.correlated import correlated_fault, length_fault
-from dpcalc.charts.series import CURVES
-from dpcalc.charts.shapes import CurveRequest
+from dpcalc.charts.curves import CURVES, CurveRequest
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian

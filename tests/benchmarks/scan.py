@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dpcalc.scan.count import ScanRequest, scan
+from dpcalc.scan.count import scan
 
 ROUNDS = 7
 SHAPES = {"50 x 40 x 100": (50, 40, 100), "20 x 10000": (20, 10_000), "20000 x 5": (20_000, 5)}
@@ -20,11 +20,11 @@ def walked(folder):
 
 
 def counted(folder):
-    return scan(ScanRequest(path=folder), on_progress=lambda _: None).sizes[-1].units
+    return scan(folder, on_progress=lambda _: None).sizes[-1].units
 
 
 def counted_with_suffix(folder):
-    return scan(ScanRequest(path=folder, endings=(".jpg",)), on_progress=lambda _: None).sizes[-1].units
+    return scan(folder, endings=(".jpg",), on_progress=lambda _: None).sizes[-1].units
 
 
 def grow(folder, shape):

@@ -25,8 +25,7 @@ from dpcalc.planner.words import PhaseSummary
 WITH_ACCOUNTING = (
     "dpcalc.api",
     "dpcalc.audit.scores",
-    "dpcalc.charts.series",
-    "dpcalc.charts.shapes",
+    "dpcalc.charts.curves",
     "dpcalc.gate.ledger",
     "dpcalc.imports.read",
     "dpcalc.planner.compare",

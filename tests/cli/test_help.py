@@ -11,7 +11,7 @@ import termios
 import pytest
 from typer.main import get_command
 
-from dpcalc.charts.series import METHODS as LINES
+from dpcalc.charts.curves import METHODS as LINES
 from dpcalc.cli.commands import application
 from dpcalc.cli.options import ADJACENCIES, METHODS, SCHEMES, config_keys
 from dpcalc.config.json_schema import json_schema, table_rows

@@ -7,7 +7,7 @@ import pytest
 
 from dpcalc.errors import InputError
 from dpcalc.scan import manifest as manifests
-from dpcalc.scan.count import ScanRequest, scan
+from dpcalc.scan.count import scan
 
 SESSIONS = {"ann": {"s1": 3, "s2": 1}, "bob": {"s1": 2}, "cy": {"s1": 1, "s2": 4, "s3": 2}}
 COUNTS = [[3, 1], [2], [1, 4, 2]]
@@ -31,7 +31,7 @@ def data(tmp_path):
 
 
 def counted(path, **options):
-    return scan(ScanRequest(path=str(path), **options), on_progress=lambda _: None)
+    return scan(str(path), **options, on_progress=lambda _: None)
 
 
 def refused(path, **options):
@@ -178,7 +178,7 @@ def test_too_deep_a_tree(tmp_path):
 
 def test_progress_is_told_up_to_the_end(data):
     heard = []
-    scan(ScanRequest(path=str(data)), on_progress=heard.append)
+    scan(str(data), on_progress=heard.append)
     assert heard == sorted(heard)
     assert heard[-1] == pytest.approx(1)
     assert len(heard) == 9
@@ -276,7 +276,7 @@ def test_what_never_ends_is_not_read(tmp_path, ending):
     os.mkfifo(path)
     for _ in range(2):
         with pytest.raises(InputError, match="is not a regular file"):
-            scan(ScanRequest(path=str(path), columns=("user",)), on_progress=lambda _: None)
+            scan(str(path), columns=("user",), on_progress=lambda _: None)
         path.unlink()
         path.symlink_to("/dev/zero")
 
@@ -285,7 +285,7 @@ def test_a_line_without_an_end_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(manifests, "MAX_LINE", 1000)
     (tmp_path / "rows.csv").write_text("user\nann\n" + "b" * 2000, encoding="utf-8")
     with pytest.raises(InputError, match=r"rows.csv:3: expected at most 1000 characters in a line"):
-        scan(ScanRequest(path=str(tmp_path / "rows.csv"), columns=("user",)), on_progress=lambda _: None)
+        scan(str(tmp_path / "rows.csv"), columns=("user",), on_progress=lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from dpcalc.errors import InputError
 from dpcalc.pate import votes_file as module
-from dpcalc.pate.votes_file import VotesFile, read_votes
+from dpcalc.pate.votes_file import read_votes
 
 GOOD = np.array([[5, 3, 2], [10, 0, 0], [1, 4, 5]])
 
@@ -32,7 +32,7 @@ def saved(tmp_path):
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "int16", "float64", "float32", ">i4"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays(saved, dtype, order):
-    found = read_votes(VotesFile(path=saved(np.asarray(GOOD.astype(dtype), order=order), "a.npy"), teachers=10))
+    found = read_votes(saved(np.asarray(GOOD.astype(dtype), order=order), "a.npy"), teachers=10)
     assert (found.counts == GOOD).all()
     assert (found.queries, found.labels, found.teachers) == (3, 3, 10)
     assert found.counts.dtype == np.int64
@@ -49,7 +49,7 @@ def test_arrays(saved, dtype, order):
     ],
 )
 def test_texts(saved, text):
-    found = read_votes(VotesFile(path=saved(text)))
+    found = read_votes(saved(text))
     assert (found.counts == GOOD).all()
     assert found.teachers == 10
 
@@ -58,15 +58,15 @@ def test_labels_of_every_teacher(saved):
     table = np.array([[0, 1, 2, 2], [0, 1, 1, 2], [3, 1, 0, 2]])  # three teachers, four queries
     expected = [[2, 0, 0, 1, 0], [0, 3, 0, 0, 0], [1, 1, 1, 0, 0], [0, 0, 3, 0, 0]]
     for path in (saved(table, "a.npy"), saved("\n".join(",".join(map(str, row)) for row in table))):
-        found = read_votes(VotesFile(path=path, classes=5, teachers=3))
+        found = read_votes(path, classes=5, teachers=3)
         assert found.counts.tolist() == expected
         assert found.teachers == 3
 
 
 def test_the_first_queries(saved):
-    assert read_votes(VotesFile(path=saved(GOOD, "a.npy"), queries=2)).counts.tolist() == GOOD[:2].tolist()
+    assert read_votes(saved(GOOD, "a.npy"), queries=2).counts.tolist() == GOOD[:2].tolist()
     with pytest.raises(InputError, match=r"--queries: expected 1 to 3, the queries in .*, got 4"):
-        read_votes(VotesFile(path=saved(GOOD, "a.npy"), queries=4))
+        read_votes(saved(GOOD, "a.npy"), queries=4)
 
 
 def changed(row, column, value, dtype="float64"):
@@ -107,7 +107,7 @@ def changed(row, column, value, dtype="float64"):
 def test_texts_that_are_wrong(saved, content, message):
     path = saved(content)
     with pytest.raises(InputError) as caught:
-        read_votes(VotesFile(path=path))
+        read_votes(path)
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
@@ -139,7 +139,7 @@ def test_texts_that_are_wrong(saved, content, message):
 def test_arrays_that_are_wrong(saved, content, message):
     path = saved(content, "votes.npy")
     with pytest.raises(InputError) as caught:
-        read_votes(VotesFile(path=path))
+        read_votes(path)
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
@@ -161,7 +161,7 @@ def test_pickles_are_not_loaded(saved):
     np.savez(archive, votes=GOOD)
     for content in (stream.getvalue(), pickle.dumps(Trap()), archive.getvalue()):
         with pytest.raises(InputError, match="expected a NumPy array of whole numbers, got"):
-            read_votes(VotesFile(path=saved(content, "votes.npy")))
+            read_votes(saved(content, "votes.npy"))
     assert not Trap.sprung
 
 
@@ -169,16 +169,16 @@ def test_a_part_of_an_array(saved):
     stream = io.BytesIO()
     np.save(stream, GOOD)
     with pytest.raises(InputError, match="got a damaged one"):
-        read_votes(VotesFile(path=saved(stream.getvalue()[:-8], "votes.npy")))
+        read_votes(saved(stream.getvalue()[:-8], "votes.npy"))
 
 
 def test_teachers_are_counted(saved):
     with pytest.raises(InputError, match="row 1: expected 12 votes, the number of teachers, got 10"):
-        read_votes(VotesFile(path=saved(GOOD, "a.npy"), teachers=12))
+        read_votes(saved(GOOD, "a.npy"), teachers=12)
     with pytest.raises(InputError, match="expected a row for each of 4 teachers, got 3"):
-        read_votes(VotesFile(path=saved(GOOD, "a.npy"), teachers=4, classes=20))
+        read_votes(saved(GOOD, "a.npy"), teachers=4, classes=20)
     with pytest.raises(InputError, match="row 2, column 1: expected a label from 0 to 9, got 10"):
-        read_votes(VotesFile(path=saved(GOOD, "a.npy"), classes=10))
+        read_votes(saved(GOOD, "a.npy"), classes=10)
 
 
 def array_file(header, version=(1, 0), content=b""):
@@ -230,7 +230,7 @@ def header(shape, kind="'<i8'"):
 @pytest.mark.filterwarnings("error")
 def test_headers_that_are_hostile(saved, text, version):
     with pytest.raises(InputError, match=r"votes.npy: expected (a NumPy array|two dimensions|at most)"):
-        read_votes(VotesFile(path=saved(array_file(text, version, b"\1" * 64), "votes.npy")))
+        read_votes(saved(array_file(text, version, b"\1" * 64), "votes.npy"))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -239,18 +239,18 @@ def test_what_never_ends_is_not_read(tmp_path, name):
     path = tmp_path / name
     os.mkfifo(path)
     with pytest.raises(InputError, match="is not a regular file"):
-        read_votes(VotesFile(path=str(path)))
+        read_votes(str(path))
     path.unlink()
     path.symlink_to("/dev/zero")
     with pytest.raises(InputError, match="is not a regular file"):
-        read_votes(VotesFile(path=str(path)))
+        read_votes(str(path))
 
 
 @pytest.mark.parametrize("name", ["gone.csv", "gone.npy", ".", "votes.txt", "votes.npz"])
 def test_files_that_are_no_votes(tmp_path, name):
     (tmp_path / "votes.txt").write_text("5,3,2\n")
     with pytest.raises(InputError, match=r"expected a file|cannot be read"):
-        read_votes(VotesFile(path=str(tmp_path / name)))
+        read_votes(str(tmp_path / name))
 
 
 def test_huge_files(saved, monkeypatch):
@@ -258,6 +258,6 @@ def test_huge_files(saved, monkeypatch):
     monkeypatch.setattr(module, "_MAX_LINE_BYTES", 20)
     for content, name in ((GOOD, "a.npy"), ("5,3,2\n" * 3, "a.csv"), ("1" * 30, "b.csv")):
         with pytest.raises(InputError, match=r"expected at most (8|20) .*, got more"):
-            read_votes(VotesFile(path=saved(content, name)))
+            read_votes(saved(content, name))
     with pytest.raises(InputError, match="--classes: expected at most 8 counts, got 2 x 5"):
-        read_votes(VotesFile(path=saved(np.zeros((2, 2), dtype=int), "c.npy"), classes=5))
+        read_votes(saved(np.zeros((2, 2), dtype=int), "c.npy"), classes=5)

@@ -9,8 +9,7 @@ import mpmath
 import pytest
 
 from dpcalc.charts.chart import LINEAR, LOG
-from dpcalc.charts.series import CURVES, with_total_steps
-from dpcalc.charts.shapes import CurveRequest
+from dpcalc.charts.curves import CURVES, CurveRequest, with_total_steps
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dpcalc.api import epsilon
-from dpcalc.charts.series import epsilon_by
+from dpcalc.charts.curves import epsilon_by
 from dpcalc.errors import ConvergenceError, OutOfTimeError, TooLargeError, UnsupportedError
 from dpcalc.planner import compare as comparing
 from dpcalc.planner import evaluate as evaluating
@@ -100,7 +100,7 @@ def test_a_row_that_fails_leaves_the_others(monkeypatch, whole, name):
 
 
 def test_a_drawn_lower_bound_and_a_cross_check_that_fail_are_left_out(monkeypatch):
-    monkeypatch.setattr("dpcalc.charts.series.epsilon_lower", failing(RecursionError()))
+    monkeypatch.setattr("dpcalc.charts.curves.epsilon_lower", failing(RecursionError()))
     monkeypatch.setattr("dpcalc.planner.compare.epsilon_bounds", failing(MemoryError()))
     assert epsilon_by(RUN, "lower").epsilon is None
     assert cross_checks(RUN) == ()

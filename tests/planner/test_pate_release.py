@@ -11,7 +11,7 @@ import pytest
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
 from dpcalc.pate import answer as pate_release
-from dpcalc.pate.answer import ReleaseTerms, default_release_target, draw_sanitised_epsilon, release_terms
+from dpcalc.pate.answer import ReleaseTerms, draw_sanitised_epsilon, noisy_epsilon, release_terms
 from dpcalc.planner.pate import data_independent_guarantee
 from tests.planner.ballots import ensemble, gaussian, log_winner, neighbours, synthetic
 
@@ -84,16 +84,14 @@ def test_it_is_rarely_below_what_the_labels_cost():
     floor = f + c + math.log(z / (z + 1)) - (math.log(0.8 * delta) + math.log(z + 1)) / z
     assert floor > 0
     rng = np.random.default_rng(8)
-    draws = [pate_release._noisy_divergence(f, smooth, TERMS, delta=delta, rng=rng) for _ in range(2000)]
-    found = [pate_release._epsilon_of_release(*draw, TERMS, delta=delta).epsilon for draw in draws]
+    found = [noisy_epsilon(f, smooth, TERMS, delta=delta, rng=rng).epsilon for _ in range(2000)]
     too_low = sum(one < floor - 1e-12 for one in found)
     assert 50 <= too_low <= 2000 * 2 * 0.05  # delta/10 for each of the two numbers
 
 
 def test_noise_is_as_told():
     rng = np.random.default_rng(9)
-    draws = [pate_release._noisy_divergence(0.4, 0.01, TERMS, delta=1e-5, rng=rng) for _ in range(2000)]
-    found = [pate_release._epsilon_of_release(*draw, TERMS, delta=1e-5) for draw in draws]
+    found = [noisy_epsilon(0.4, 0.01, TERMS, delta=1e-5, rng=rng) for _ in range(2000)]
     scales = np.array([one.spread for one in found])
     assert np.std(np.log(scales)) == pytest.approx(TERMS.smoothness * TERMS.noise, rel=0.1)
     assert (scales >= 0.01 * TERMS.noise).all()  # at delta 1e-5 never below S(D)
@@ -103,19 +101,19 @@ def test_noise_is_as_told():
 
 
 def test_terms_are_chosen_without_the_votes():
-    for function in (release_terms, default_release_target):
-        assert "votes" not in inspect.signature(function).parameters
-    chosen = release_terms(4.0, delta=1e-5)
+    assert "votes" not in inspect.signature(release_terms).parameters
+    chosen = release_terms(GNMax(sigma=40.0), 1000, target=4.0, delta=1e-5)
     assert chosen.cost == pytest.approx(0.4)
     assert 1 < chosen.order < 20
-    assert default_release_target(GNMax(sigma=40.0), 1000, delta=1e-5) > 4.0
-    assert default_release_target(GNMax(sigma=40.0), 90_000, delta=1e-5) == 5.0
+    some, many = (release_terms(GNMax(sigma=40.0), queries, target=None, delta=1e-5) for queries in (1000, 90_000))
+    assert 0.4 < some.cost < 0.5
+    assert many == release_terms(GNMax(sigma=40.0), 90_000, target=5.0, delta=1e-5)
 
 
 def test_agreeing_teachers_have_a_small_public_cost():
     agreeing = ensemble([[245, 3, 2, 0]] * 500)
     aggregation = GNMax(sigma=30.0)
-    chosen = release_terms(4.0, delta=1e-5)
+    chosen = release_terms(aggregation, 500, target=4.0, delta=1e-5)
     found = drawn(aggregation, agreeing, seed=1, chosen=chosen)
     assert chosen.cost < found.epsilon < 0.6 * data_independent_guarantee(aggregation, 500, delta=1e-5).epsilon
 
@@ -176,7 +174,7 @@ def test_the_cost_of_checked_votes_against_all_outcomes(aggregation, row):
 def test_a_public_cost_of_checked_answers():
     """Where most queries are answered by agreeing teachers it is below what holds whatever the votes are."""
     confident = ConfidentGNMax(label=GNMax(sigma=30.0), threshold=150.0, check_sigma=60.0)
-    chosen = release_terms(4.0, delta=1e-5)
+    chosen = release_terms(confident, 500, target=4.0, delta=1e-5)
     found = drawn(confident, ensemble([[245, 3, 2, 0]] * 500), seed=1, chosen=chosen)
     assert chosen.cost < found.epsilon < 0.6 * data_independent_guarantee(confident, 500, delta=1e-5).epsilon
 
@@ -212,4 +210,4 @@ def test_why_the_noise_is_not_scaled_by_the_sensitivity_itself():
 
 def test_no_release_where_nothing_costs_anything():
     with pytest.raises(InputError, match="epsilon above 0, got 0; publish that one"):
-        default_release_target(GNMax(sigma=1e6), 1, delta=1e-5)
+        release_terms(GNMax(sigma=1e6), 1, target=None, delta=1e-5)

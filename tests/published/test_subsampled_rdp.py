@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from dpcalc.charts.series import epsilon_by
+from dpcalc.charts.curves import epsilon_by
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.rdp_curve import fixed_size_lower, fixed_size_upper, poisson_upper
 from dpcalc.mechanisms.additive import Laplace

@@ -1,0 +1,542 @@
+"""The curves of `dpcalc curve`: functions from a request to a chart, which raise InputError where there is none.
+
+Epsilon over one quantity of a plan, by each accountant and by formulas to compare with; delta over epsilon, true over
+false positive rate, and Renyi divergence over its order.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcalc.accountants import METHODS as ACCOUNTING_METHODS
+from dpcalc.accountants.rdp import sum_rounded_up
+from dpcalc.arrays import Array
+from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series, scale_for
+from dpcalc.errors import InputError, WorkExceededError
+from dpcalc.guarantee import Kind, Row
+from dpcalc.losses.moments import composed_moments, total_infinity_mass
+from dpcalc.losses.rdp_curve import UNKNOWN
+from dpcalc.mechanisms.additive import DiscreteGaussian
+from dpcalc.mechanisms.black_box import ApproximateDp
+from dpcalc.planner.compare import gdp_row, inversion_row
+from dpcalc.planner.composition import composed, is_noiseless
+from dpcalc.planner.evaluate import CLOSED_FORM, delta_of, guarantee
+from dpcalc.planner.lower_end import epsilon_lower
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.published import (
+    GROUP_AS_ONE,
+    GROUP_MIXTURE,
+    flat_poisson_row,
+    general_rdp_row,
+    group_rows,
+    published_rdp_bounds,
+    strong_composition_row,
+    theorem_3_row,
+)
+from dpcalc.planner.risk import true_positive_rates
+from dpcalc.planner.search import require_pld_method
+from dpcalc.planner.vary import (
+    is_covered,
+    is_refused,
+    largest_group,
+    refusal,
+    with_level,
+    with_noise,
+    with_scaled_noise,
+    with_total_steps,
+)
+from dpcalc.planner.words import differing_facts, facts, mechanism_text, shared_facts
+from dpcalc.records import dataclass
+from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.schemes import (
+    All,
+    BallsInBins,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
+from dpcalc.work import FAILURES, SECOND, allowance
+
+LOWER = "lower"
+POINTS = 25  # of a curve by default
+_MOST_DESCRIBED = 6  # plans that a line below the title describes: more would leave no room for the chart
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveRequest:
+    """Plans, methods and grid of a curve.
+
+    `plans` are pairs of name and plan, at least one, of which the first decides the default range; `methods` some of
+    METHODS, () for that of each plan; `grid` the increasing values of the horizontal axis, () for a default range;
+    `on_progress` is called with the finished share, in [0, 1].
+    """
+
+    plans: tuple[tuple[str, Plan], ...]
+    methods: tuple[str, ...] = ()
+    grid: tuple[float, ...] = ()
+    on_progress: Callable[[float], object] = float
+
+    @property
+    def first(self) -> Plan:
+        return self.plans[0][1]
+
+    @property
+    def runs(self) -> tuple[Plan, ...]:
+        return tuple(plan for _, plan in self.plans)
+
+    def subtitle(self, *without: str) -> str:
+        """Return the facts that all plans share, `without` some, and for up to 6 plans a line on how each differs."""
+        shared = shared_facts(self.runs, without=without)
+        if len(self.plans) == 1:
+            return f"{self.plans[0][0]}: {shared}" if self.plans[0][0] else shared
+        every = [facts(plan) for plan in self.runs]
+        names = [name for name in ("sampling", "noise", "length") if name not in without]
+        differing = [name for name in names if len({each[name] for each in every}) > 1]
+        lines = []
+        for (label, _), each in zip(self.plans, every, strict=True):
+            text = "; ".join(filter(None, (each[name] for name in differing)))
+            lines += [f"{label}: {text}"] if text else []
+        return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
+
+    def line_name(self, label: str, quantity: str) -> str:
+        """Return "LABEL, QUANTITY", or the quantity alone if there is only one plan."""
+        return f"{label}, {quantity}" if len(self.plans) > 1 else quantity
+
+
+def whole_numbers(grid: Iterable[float]) -> tuple[float, ...]:
+    """Return the nearest whole numbers, without repetitions."""
+    return tuple(dict.fromkeys(float(round(x)) for x in grid))
+
+
+# Epsilon by a method
+
+
+def _group_row(bound: str) -> Callable[[Plan], Row | None]:
+    return lambda plan: next((row for row in group_rows(plan) if row.bound == bound), None)
+
+
+COMPARED: dict[str, tuple[Kind, Callable[[Plan], Row | None]]] = {
+    "inversion": (Kind.ESTIMATE, inversion_row),
+    "gdp": (Kind.APPROXIMATION, gdp_row),
+    "strong-composition": (Kind.AS_PUBLISHED, strong_composition_row),
+    "theorem-3": (Kind.AS_PUBLISHED, theorem_3_row),
+    "flat-poisson": (Kind.AS_PUBLISHED, flat_poisson_row),
+    "group-mixture": (Kind.AS_PUBLISHED, _group_row(GROUP_MIXTURE)),
+    "general-rdp": (Kind.UPPER, general_rdp_row),
+    "group-as-one": (Kind.AS_PUBLISHED, _group_row(GROUP_AS_ONE)),
+}
+"""Methods that are drawn beside the accountants: the kind of their numbers, and their row of `compare`."""
+
+METHODS = (*ACCOUNTING_METHODS, LOWER, *COMPARED)
+
+
+def claimed_kind(method: str) -> Kind:
+    """Return the kind of number that a method claims; InputError for an unknown method."""
+    if method not in METHODS:
+        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    if method == LOWER:
+        return Kind.LOWER
+    return COMPARED[method][0] if method in COMPARED else Kind.UPPER
+
+
+class MethodEpsilon(NamedTuple):
+    """Epsilon of a plan by one method; for "auto" the method is the accountant that answered."""
+
+    epsilon: float | None
+    kind: Kind
+    method: str
+
+
+def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
+    """Return epsilon by one of METHODS; infinite without noise, None where the method fails or does not apply."""
+    kind = claimed_kind(method)
+    if is_noiseless(plan):
+        return MethodEpsilon(math.inf, kind, method)
+    try:
+        if method == LOWER:
+            lower = epsilon_lower(plan)
+            return MethodEpsilon(None if lower is None else lower.value, kind, method)
+        if method in COMPARED:
+            row = COMPARED[method][1](plan)
+            return MethodEpsilon(None, kind, method) if row is None else MethodEpsilon(row.epsilon, row.kind, method)
+        try:
+            main = guarantee(plan, method=method)
+        except WorkExceededError:  # a curve with gaps says less than one with looser points
+            main = guarantee(plan, method=CLOSED_FORM)
+    except FAILURES:
+        return MethodEpsilon(None, kind, method)
+    words = main.method if plan.tuning is None else f"{main.method}, best of several runs"
+    return MethodEpsilon(main.epsilon, Kind.UPPER, words)
+
+
+# Curves of epsilon over one quantity
+
+_CHART_WORK, _POINT_WORK = 8.0 * SECOND, 1.0 * SECOND  # shared by the points of a chart; what each has at least
+_NOISE_FACTOR = 4.0  # by which noise is varied to both sides of the plan's
+_RATE_FACTOR = 8.0  # by which a rate or size is varied to both sides of the plan's
+_MAX_GROUP, _MAX_NESTED_GROUP = 16, 4  # drawn by default; a group in nested frames has many placements, and is slow
+_MOST_BANDS = 3  # plans with a band between upper and lower bounds by default: more would hide each other
+_ROUND_OFF = 1e-3  # passes: a length this close to a whole number of passes counts as that number
+_VARIED_FACT = {
+    **dict.fromkeys(("steps", "epochs"), "length"),
+    **dict.fromkeys(("noise_multiplier", "noise_multiplier factor"), "noise"),
+    **dict.fromkeys(("rate", "size", "bins", "times"), "sampling"),
+}
+
+
+def _epsilon_chart(
+    request: CurveRequest, x: Axis, grid: Sequence[float], with_value: Callable[[Plan, float], Plan]
+) -> Chart:
+    """Return the chart of epsilon over the quantity of axis x, a line for each plan and method, limits for budgets.
+
+    If no method is named, lower bounds of up to 3 plans are drawn as well. InputError for a line without any answer
+    whose plan no bound covers.
+    """
+    for method in request.methods:
+        claimed_kind(method)  # refuses unknown methods before the first line is computed
+    below = (LOWER,) if not request.methods and len(request.plans) <= _MOST_BANDS else ()
+    lines = [
+        (label, plan, method)
+        for label, plan in request.plans
+        for method in (*(request.methods or (plan.method,)), *below)
+    ]
+    # Every point has a share of its own, so that no answer depends on how long the points before it took.
+    points = len(request.plans) * max(1, len(request.methods)) * len(grid)
+    share = max(_POINT_WORK, _CHART_WORK / points)
+    series = []
+    for number, (label, plan, method) in enumerate(lines):
+        results = []
+        for index, value in enumerate(grid, start=1):
+            with allowance(share):
+                results.append(epsilon_by(with_value(plan, float(value)), method))
+            request.on_progress((number + index / len(grid)) / len(lines))
+        answers = [result for result in results if result.epsilon is not None]
+        refused = None if answers else refusal(with_value(plan, float(grid[-1])))
+        if refused is not None:
+            raise InputError(f"{label}: {refused}" if len(request.plans) > 1 else str(refused)) from refused
+        answering = " or ".join(dict.fromkeys(each.method for each in answers if each.epsilon != math.inf)) or method
+        kinds = {answer.kind for answer in answers}
+        is_named_alone = len(request.plans) > 1 and len(request.methods) <= 1 and answering != LOWER
+        if below and method == LOWER and not any(result.epsilon for result in results):
+            continue
+        series.append(
+            Series(
+                name=label if is_named_alone else request.line_name(label, answering),
+                kind=kinds.pop() if len(kinds) == 1 else claimed_kind(method),
+                xs=tuple(map(float, grid)),
+                ys=tuple(result.epsilon for result in results),
+                method=answering,
+                about=differing_facts(plan, request.runs),
+            )
+        )
+    positive = (y for line in series for y in line.ys if y and y < math.inf)
+    is_length = _VARIED_FACT.get(x.name) == "length"
+    title = x.title or x.name.replace("_", " ")
+    has_one_delta = len({plan.delta for plan in request.runs}) == 1
+    return Chart(
+        title=f"epsilon over {title}" + (f", delta = {request.first.delta!r}" if has_one_delta else ""),
+        subtitle=request.subtitle("delta", _VARIED_FACT.get(x.name, "")),
+        x=replace(x, title=title),
+        y=Axis(name="epsilon", scale=LINEAR if is_length else scale_for(positive)),
+        series=tuple(series),
+        limits=tuple(
+            Limit(name=request.line_name(label, "budget"), value=plan.budget.epsilon)
+            for label, plan in request.plans
+            if plan.budget is not None
+        ),
+    )
+
+
+def _over_steps(request: CurveRequest) -> Chart:
+    """Over steps, by default from 1 to the first plan's; longer runs go on with their last phase."""
+    grid = whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
+    return _epsilon_chart(request, Axis(name="steps"), grid, lambda plan, steps: with_total_steps(plan, int(steps)))
+
+
+def _over_epochs(request: CurveRequest) -> Chart:
+    """Over epochs, by default up to the first plan's, in the fewest whole steps that make them up."""
+
+    def with_epochs(plan: Plan, epochs: float) -> Plan:
+        # An epoch as its decimal: the float nearest to 0.7 is a little more, which could cost a whole step.
+        return with_total_steps(plan, math.ceil(Fraction(repr(epochs)) / _epochs_of_a_step(plan)))
+
+    grid = tuple(map(float, request.grid))
+    if not grid:  # the multiples of a round step, at most 25 of them, and the end itself
+        end = request.first.steps * float(_epochs_of_a_step(request.first))
+        min_step = end / POINTS * (1 - _ROUND_OFF)
+        power = math.floor(math.log10(min_step))
+        # Exact multiples: 0.1 added up in floats would give 0.30000000000000004 epochs.
+        step = next(Fraction(10) ** power * part for part in (1, 2, 5, 10) if 10.0**power * part >= min_step)
+        grid = tuple(float(step * number) for number in range(1, math.floor(end / step + _ROUND_OFF) + 1))
+        if not grid or end > grid[-1] * (1 + _ROUND_OFF):
+            grid = (*grid, end)
+    return _epsilon_chart(request, Axis(name="epochs"), grid, with_epochs)
+
+
+def _epochs_of_a_step(plan: Plan) -> Fraction:
+    """Return the share of the outermost sampled level's units that a step draws."""
+    _, _, level = _sampled_level(plan)
+    if isinstance(level.scheme, Poisson | CappedPoisson):
+        return level.scheme.probability
+    if isinstance(level.scheme, Shuffle):
+        return Fraction(1, level.scheme.steps_of_a_pass(level.count))
+    if isinstance(level.scheme, Fixed | WithReplacement):
+        return Fraction(level.scheme.size, level.count)
+    return level.rate
+
+
+def _over_noise(request: CurveRequest) -> Chart:
+    """Over the noise multiplier; for several phases, which may have different noise, over one factor on all of them."""
+    is_factor = len(request.first.phases) > 1
+    start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
+    grid = request.grid or tuple(np.geomspace(start / _NOISE_FACTOR, start * _NOISE_FACTOR, POINTS))
+    name = "noise_multiplier factor" if is_factor else "noise_multiplier"
+    x = Axis(name=name, scale=LOG if _has_equal_factors(grid) else LINEAR)
+    if is_factor:
+        return _epsilon_chart(request, x, grid, with_scaled_noise)
+    return _epsilon_chart(request, x, grid, lambda plan, noise: with_noise(plan, _single_phase(plan), noise))
+
+
+def _over_rate(request: CurveRequest) -> Chart:
+    """Over the rate, size, bins or times of the outermost sampled level, whichever it has.
+
+    By default from 1/8 to 8 times the first plan's, as far as a bound covers the plans; that value alone where none
+    does, so that the line is refused with the reason.
+    """
+    # By plan: the name of the quantity, its value, and the largest value with which the level is still sampled.
+    quantities: list[tuple[str, float, float]] = []
+    level_names = set()
+    for plan in request.runs:
+        phase, _, level = _sampled_level(plan)
+        level_names.add(level.name if phase.hierarchy.depth > 1 else "")
+        match level.scheme:
+            case Poisson() | CappedPoisson() | CyclicPoisson() as scheme:
+                quantities.append(("rate", float(scheme.probability), 1.0))
+            case BallsInBins() as scheme:
+                quantities.append(("bins", float(scheme.bins), float(phase.steps)))
+            case RandomAllocation() as scheme:
+                quantities.append(("times", float(scheme.times), float(scheme.steps)))
+            case scheme:  # a unit is left out of each frame; with `at_most`, of the largest one
+                is_limited = isinstance(scheme, Fixed) and scheme.at_most
+                largest = max(1, (level.count if is_limited else level.min_count) - 1)
+                quantities.append(("size", float(getattr(scheme, "size", 1)), float(largest)))
+    name, first, _ = quantities[0]
+    if len({each[0] for each in quantities}) > 1:
+        pairs = zip(request.plans, quantities, strict=True)
+        names = ", ".join(f"{each[0]} ({label})" for (label, _), each in pairs)
+        raise InputError(f"curve rate: expected configs drawn by the same quantity, got {names}; draw them one by one")
+
+    def values(grid: Iterable[float]) -> tuple[float, ...]:
+        return tuple(map(float, grid)) if name == "rate" else whole_numbers(max(1.0, value) for value in grid)
+
+    def has_bound(plan: Plan, value: float) -> bool:
+        changed, (phase, _, level) = _with_rate(plan, value), _sampled_level(plan)
+        if isinstance(level.scheme, Shuffle) and is_refused(changed):
+            return False
+        return not phase.is_correlated or is_covered(changed)
+
+    if request.grid:
+        grid, is_log = values(request.grid), _has_equal_factors(request.grid)
+    else:
+        limit = min(each[2] for each in quantities)
+        ends = min(first / _RATE_FACTOR, limit), min(first * _RATE_FACTOR, limit)
+        covered = [x for x in values(np.geomspace(*ends, POINTS)) if all(has_bound(plan, x) for plan in request.runs)]
+        grid, is_log = tuple(covered) or (first,), True
+    level_name = level_names.pop() if len(level_names) == 1 else ""
+    title = f"{name} at level {level_name}" if level_name else name
+    return _epsilon_chart(request, Axis(name=name, scale=LOG if is_log else LINEAR, title=title), grid, _with_rate)
+
+
+def _with_rate(plan: Plan, value: float) -> Plan:
+    """Return the plan with another rate, size, bins or times of its outermost sampled level, whichever it has."""
+    phase, place, level = _sampled_level(plan)
+    changed: Scheme
+    match level.scheme:
+        case Fixed() | WithReplacement() | Shuffle() as scheme:
+            changed = replace(scheme, size=int(value))
+        case BallsInBins() as scheme:
+            changed = replace(scheme, bins=int(value))
+        case RandomAllocation() as scheme:
+            changed = replace(scheme, times=int(value))
+        case Poisson() | CappedPoisson() | CyclicPoisson() as scheme:
+            changed = replace(scheme, probability=Fraction(repr(value)))
+        case All() as scheme:
+            changed = scheme
+    return with_level(plan, phase, place, replace(level, scheme=changed))
+
+
+def _has_equal_factors(grid: Sequence[float]) -> bool:
+    """Return True if three or more positive numbers grow by one and the same factor, up to round-off."""
+    if len(grid) < 3 or min(grid) <= 0:
+        return False
+    factors = np.diff(np.log(grid))
+    return bool(np.ptp(factors) <= 1e-3 * factors.max())
+
+
+def _single_phase(plan: Plan) -> Phase:
+    """Return the phase of a plan that has one phase; InputError for several."""
+    if len(plan.phases) > 1:
+        names = ", ".join(phase.name for phase in plan.phases)
+        raise InputError(f"curve: expected a run of one phase, got {names}; draw them over steps, sigma or group")
+    return plan.phases[0]
+
+
+def _sampled_level(plan: Plan) -> tuple[Phase, int, Level]:
+    """Return the only phase, and the index and level that is sampled outermost; InputError if there is none such."""
+    phase = _single_phase(plan)
+    for place, level in enumerate(phase.hierarchy.levels):
+        if not isinstance(level.scheme, All):
+            return phase, place, level
+    raise InputError("curve: expected a level that is sampled, got only `all`; there is no rate")
+
+
+def _over_group(request: CurveRequest) -> Chart:
+    """Over group size, by default up to 16, or to 4 if the unit has a parent."""
+    default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
+    max_group = min(default, *(largest_group(plan) for plan in request.runs))
+    grid = whole_numbers(request.grid or range(1, max_group + 1))
+    x = Axis(name="group_size")
+    return _epsilon_chart(request, x, grid, lambda plan, size: replace(plan, group_size=int(size)))
+
+
+# Curves of a whole run, which are not those of an accountant
+
+_MASS_ROUND_OFF = 1e-12  # infinity mass below which it is round-off
+_RATES = tuple(map(float, (*np.geomspace(1e-4, 0.02, 12), *np.linspace(0.04, 0.98, POINTS), 0.999)))
+"""False positive rates, dense where the axis is: logarithmic at small rates, even beyond."""
+_ORDERS = 1.25, 1.5, 1.75, *sorted({round(order) for order in np.geomspace(2, 64, POINTS)})
+
+
+def _refuse_methods(request: CurveRequest) -> None:
+    if any(method not in {"auto", "pld"} for method in request.methods):
+        raise InputError("--method: expected none, such a curve is not that of an accountant; leave it out")
+
+
+def _profile(request: CurveRequest) -> Chart:
+    """Delta over epsilon, by default up to 1.5 times that of the first plan, with lower bounds where there are any."""
+    _refuse_methods(request)
+    grid = request.grid
+    if not grid:
+        epsilon = guarantee(request.first).epsilon
+        grid = tuple(map(float, np.linspace(0.0, 1.5 * epsilon if 0 < epsilon < math.inf else 1.5, POINTS)))
+    series = []
+    for number, (label, plan) in enumerate(request.plans):
+        answers = []
+        for index, epsilon in enumerate(grid, start=1):
+            answers.append(delta_of(require_pld_method(plan), epsilon=epsilon))
+            request.on_progress((number + index / len(grid)) / len(request.plans))
+        about = differing_facts(plan, request.runs, without=("delta",))
+        methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
+        name, upper = request.line_name(label, "delta"), tuple(answer.delta for answer in answers)
+        series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=upper, method=methods, about=about))
+        lower = tuple(answer.delta_lower for answer in answers)
+        if any(delta is not None for delta in lower):
+            name = request.line_name(label, "delta, lower bound")
+            series.append(Series(name=name, kind=Kind.LOWER, xs=grid, ys=lower, about=about))
+    budgets = dict.fromkeys(plan.budget.epsilon for plan in request.runs if plan.budget)
+    return Chart(
+        title="delta over epsilon",
+        subtitle=request.subtitle("delta"),
+        x=Axis(name="epsilon"),
+        y=Axis(name="delta", scale=LOG),
+        series=tuple(series),
+        limits=(
+            *(Limit(name="budget", value=budget, axis="x") for budget in budgets),
+            *(Limit(name="delta", value=delta) for delta in dict.fromkeys(plan.delta for plan in request.runs)),
+        ),
+    )
+
+
+def _tradeoff(request: CurveRequest) -> Chart:
+    """An attacker's largest true over its false positive rate, for units in the data and for absent ones."""
+    _refuse_methods(request)
+    grid = request.grid or _RATES
+    series = []
+    for label, plan in request.plans:
+        present, absent = true_positive_rates(require_pld_method(plan), grid)
+        about = differing_facts(plan, request.runs, without=("delta",))
+        for detected, rates in (("in the data", present), ("not in the data", absent)):
+            name, ys = request.line_name(label, detected), tuple(map(float, rates))
+            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, method="pld", about=about))
+    series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
+    return Chart(
+        title="true positive rate of the best attacker over the false positive rate",
+        subtitle=request.subtitle("delta"),
+        x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
+        y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate, upper bound"),
+        series=tuple(series),
+    )
+
+
+def _divergences(request: CurveRequest) -> Chart:
+    """Renyi divergence over its order: certified bounds where they are finite, and published ones."""
+    _refuse_methods(request)
+    grid = request.grid or tuple(map(float, _ORDERS))
+    if min(grid) <= 1:
+        raise InputError(f"order: expected numbers > 1, got {min(grid)!r}")
+    whole = sorted({round(order) for order in grid if order >= 2})  # published sums take such orders only
+    series = []
+    for label, plan in request.plans:
+        if is_noiseless(plan):
+            raise InputError("rdp: expected noise in every step, got none; every divergence is infinite")
+        about = differing_facts(plan, request.runs, without=("delta",))
+        ys = tuple(map(_finite_or_none, _divergence_bounds(plan, np.array(grid) - 1)))
+        if any(y is not None for y in ys):
+            name = request.line_name(label, "rdp")
+            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, about=about))
+        for published in published_rdp_bounds(plan):
+            name = request.line_name(label, published.name)
+            ys = tuple(_finite_or_none(published.divergence(order)) for order in whole)
+            series.append(Series(name=name, kind=published.kind, xs=tuple(map(float, whole)), ys=ys, about=about))
+    if not series:
+        words = ", ".join(dict.fromkeys(mechanism_text(phase) for plan in request.runs for phase in plan.phases))
+        raise InputError(f"rdp: expected steps with finite divergences, got {words}; some losses are infinite")
+    return Chart(
+        title="Renyi divergence over its order",
+        subtitle=request.subtitle("delta"),
+        x=Axis(name="order", scale=LOG),
+        y=Axis(name="rdp", scale=LOG, title="Renyi divergence"),
+        series=tuple(series),
+    )
+
+
+def _divergence_bounds(plan: Plan, z: Array) -> Array:
+    """Return upper bounds on the largest divergence at each order z + 1; infinite where a loss may be infinite."""
+    divergence = np.zeros(z.shape)
+    for phase in plan.phases:
+        has_delta = isinstance(phase.mechanism, ApproximateDp) and phase.mechanism.delta > 0
+        if has_delta or isinstance(phase.mechanism, DiscreteGaussian):
+            return divergence + math.inf
+    for counts in composed(plan).steps.values():
+        if total_infinity_mass(counts.items()) > _MASS_ROUND_OFF:
+            return divergence + math.inf
+        if counts:
+            value, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)
+            divergence = np.maximum(divergence, sum_rounded_up(value) / z)
+    return divergence
+
+
+def _finite_or_none(value: float) -> float | None:
+    """Return a divergence, or None where it is as large as UNKNOWN, the mark of no finite bound."""
+    return float(value) if value < UNKNOWN else None
+
+
+CURVES: dict[str, Callable[[CurveRequest], Chart]] = {
+    "steps": _over_steps,
+    "epochs": _over_epochs,
+    "sigma": _over_noise,
+    "rate": _over_rate,
+    "group": _over_group,
+    "profile": _profile,
+    "tradeoff": _tradeoff,
+    "rdp": _divergences,
+}
