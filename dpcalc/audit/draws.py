@@ -111,6 +111,8 @@ class Draws:
         times: period of each draw, from 0.
         frames: units in the frame.
         sizes: different units drawn, >= 1.
+        entries: units drawn, repetitions within one step included; >= `sizes`.
+        twice: pairs of equal ones among these entries.
         repeated: units that the previous draw, `lag` draws before, holds too.
         previous: size of that previous draw, 0 if there is none.
         pairs: pairs of neighbouring units (0 and 1, 2 and 3, ...) that are both drawn.
@@ -121,6 +123,8 @@ class Draws:
     times: IntArray
     frames: IntArray
     sizes: IntArray
+    entries: IntArray
+    twice: IntArray
     repeated: IntArray
     previous: IntArray
     pairs: IntArray
@@ -200,35 +204,31 @@ class LevelCounts:
         """
         if self.level.is_last:
             self._count_entries(steps, units)
-        times, units = self._units_by_period(steps, units, end)
+        times, units, copies = self._units_by_period(steps, units, end)
         if units.size:
-            self._add_draws(times, units)
+            self._add_draws(times, units, copies)
 
-    def _units_by_period(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
-        """Return (period, unit) of entries, each pair once and in order, for the first `times` periods alone."""
+    def _units_by_period(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Return (period, unit, its entries in a step), each unit of a period once, for the first `times` periods."""
         begins = _begins_of_equal(units, steps)
-        steps, units = steps[begins], units[begins]
+        steps, units, copies = steps[begins], units[begins], np.diff(begins, append=units.size)
         # A last period that the run cuts short may have hidden units that a whole one shows: `times` leaves it out.
         counted = steps // self.level.period < self.level.times
-        steps, units = steps[counted], units[counted]
+        steps, units, copies = steps[counted], units[counted], copies[counted]
         if self.level.period == 1 or not units.size:
-            return steps, units
-        return self._held_units(steps, units, end)
-
-    def _held_units(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
-        """Return (period, unit) of entries, each pair once and in order; note in `unheld` units that miss a step."""
+            return steps, units, copies
         times = steps // self.level.period
         order = np.lexsort((units, times))
-        times, steps, units = times[order], steps[order], units[order]
+        times, steps, units, copies = times[order], steps[order], units[order], copies[order]
         begins = _begins_of_equal(units, times)
         steps_of_unit = np.diff(begins, append=units.size)
-        times, steps, units = times[begins], steps[begins], units[begins]
+        times, steps, units, copies = times[begins], steps[begins], units[begins], copies[begins]
         # A held unit is in every step of its period; the last period may end with the run.
         is_unheld = steps_of_unit != np.minimum(self.level.period, end - times * self.level.period)
         self.unheld.add(np.flatnonzero(is_unheld), steps, units)
-        return times, units
+        return times, units, copies
 
-    def _add_draws(self, times: IntArray, units: IntArray) -> None:
+    def _add_draws(self, times: IntArray, units: IntArray, copies: IntArray) -> None:
         """Count the units of new draws, and store each draw with its repeats of the draw `lag` before and its pairs."""
         parents = self.level.parents_of(units)
         begins = _begins_of_equal(parents, times)
@@ -243,21 +243,24 @@ class LevelCounts:
             np.bincount(draw_of_entry[entries], minlength=begins.size)
             for entries in (repeated, np.flatnonzero(is_pair))
         )
-        columns = (parents[begins], numbers, times[begins], sizes, repeats_of_draw, pairs_of_draw)
+        entries, twice = np.add.reduceat([copies, copies * (copies - 1) // 2], begins, axis=1)
+        columns = (parents[begins], numbers, times[begins], sizes, entries, twice, repeats_of_draw, pairs_of_draw)
         self._parts.append(tuple(each.astype(np.int32) for each in columns))
 
     def draws(self) -> Draws:
         """Return all draws by (parent, number), each with the size of the draw `lag` before it, 0 if none."""
-        empty = (np.zeros(0, dtype=np.int64),) * 6
+        empty = (np.zeros(0, dtype=np.int64),) * 8
         columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
         order = np.lexsort((columns[1], columns[0]))
-        parents, numbers, times, sizes, repeated, pairs = (column[order] for column in columns)
+        parents, numbers, times, sizes, entries, twice, repeated, pairs = (column[order] for column in columns)
         return Draws(
             parents=parents,
             numbers=numbers,
             times=times,
             frames=self.level.frame_sizes(parents),
             sizes=sizes,
+            entries=entries,
+            twice=twice,
             repeated=repeated,
             previous=self._previous_sizes(parents, numbers, sizes),
             pairs=pairs,
