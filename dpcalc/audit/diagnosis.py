@@ -11,8 +11,8 @@ import numpy as np
 
 from dpcalc.arrays import IntArray
 from dpcalc.audit.draws import LoggedLevel
+from dpcalc.audit.laws import all_draws, window_counts
 from dpcalc.audit.p_values import Kind, Statistic
-from dpcalc.audit.subsets import all_draws, window_counts
 from dpcalc.sampling.schemes import (
     BallsInBins,
     CappedPoisson,
@@ -73,8 +73,8 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     third = windows[-1] if windows else None
     has_passes = third and third.expected >= _MIN_EXPECTED and third.observed <= _EXCEPTIONS * third.expected
     if Kind.PASSES in kinds and has_passes and not isinstance(scheme, Shuffle | BallsInBins):
-        number = level.parents * level.times if level.is_every else sizes.size
-        batches = round(float(draws.frames.mean()) / (float(sizes.sum()) / number))
+        number_of_draws = level.parents * level.times if level.is_every else sizes.size
+        batches = round(float(draws.frames.mean()) / (float(sizes.sum()) / number_of_draws))
         is_named = "shuffle" if usual > _MAJORITY else "balls-in-bins" if varies else ""
         verdict = f"this is `{is_named}`, not {declared}" if is_named else f"{declared} excludes that"
         return f"each {name} once per pass of about {batches} batches: {verdict}{hint}"
@@ -143,13 +143,13 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     if isinstance(scheme, Poisson) and are_sizes_wrong:
         frames, shown, number = all_draws(logged)
         rate = float(scheme.probability) * (level.shown or 1.0)
-        expected = frames * rate
+        means = frames * rate
         if not level.is_every:  # an empty draw is not in the log
             with np.errstate(
                 divide="ignore"
             ):  # log(0) = -inf for rate 1 leaves the probability of a nonempty draw at 1
-                expected = expected / np.maximum(-np.expm1(frames * np.log1p(-rate)), rate)
-        total, expected_total = float((shown * number).sum()), float((expected * number).sum())
+                means = means / np.maximum(-np.expm1(frames * np.log1p(-rate)), rate)
+        total, expected_total = float((shown * number).sum()), float((means * number).sum())
         if abs(total - expected_total) >= _MIN_DEVIATIONS * np.sqrt(expected_total):
             mean, stated = total / number.sum(), expected_total / number.sum()
             change = f"{100 * (mean / stated - 1):+.3g}%"
@@ -216,13 +216,12 @@ def _pairs_and_repeats(logged: LoggedLevel) -> tuple[float, float]:
     """Return how often independent draws hold both of two neighbours, and a unit of the draw before, given counts."""
     level, counts = logged.level, logged.counts.counts.astype(float)
     # A unit drawn c times of T is in a draw with probability c / T. Neighbours are units 2k and 2k + 1 of a frame.
-    draws = float(level.times)
+    parents = level.parents_of(np.arange(counts.size))
+    draws = np.full(level.parents, level.times)
     if not level.is_every:
-        draws = np.maximum(np.bincount(logged.draws.parents, minlength=level.parents), 1)[
-            level.parents_of(np.arange(counts.size))
-        ]
-    shares = counts / draws
-    place = np.arange(counts.size) - level.first_units(level.parents_of(np.arange(counts.size)))
+        draws = np.maximum(np.bincount(logged.draws.parents, minlength=level.parents), 1)
+    shares = counts / draws[parents]
+    place = np.arange(counts.size) - level.first_units(parents)
     is_pair = (place[:-1] % 2 == 0) & (place[1:] > place[:-1])
     return float((shares[:-1] * counts[1:])[is_pair].sum()), float((shares * counts).sum())
 

@@ -30,15 +30,10 @@ _INDEX = re.compile(r"\s*[0-9]{1,18}\s*")
 
 @dataclass(frozen=True, kw_only=True)
 class LogForm:
-    """Expected form of a log.
+    """Expected form of a log."""
 
-    Attributes:
-        names: of the columns of a path, outermost first: one for each level.
-        steps: number of steps.
-    """
-
-    names: tuple[str, ...]
-    steps: int
+    names: tuple[str, ...]  # of the columns of a path, outermost first: one for each level
+    steps: int  # number of steps
 
     @property
     def entry(self) -> str:
@@ -48,34 +43,17 @@ class LogForm:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Consecutive steps of a log, each with all of its entries.
+    """Consecutive steps of a log, each with all of its entries."""
 
-    Attributes:
-        first: the first step, from 0.
-        end: the step after the last one.
-        steps: step of each entry, ascending, shape (entries,).
-        paths: indices of each entry, shape (entries, levels), each >= 0.
-        lines: line of each entry, from 1, shape (entries,).
-    """
-
-    first: int
-    end: int
-    steps: IntArray
-    paths: IntArray
-    lines: IntArray
+    first: int  # the first step, from 0
+    end: int  # the step after the last one
+    steps: IntArray  # step of each entry, ascending, shape (entries,)
+    paths: IntArray  # indices of each entry, shape (entries, levels), each >= 0
+    lines: IntArray  # line of each entry, from 1, shape (entries,)
 
 
 def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None]) -> Iterator[Block]:
-    """Yield the steps of a log, CSV or JSONL by its content, in blocks; InputError if it cannot be used.
-
-    Args:
-        path: file name, or "-" for standard input.
-        form: what the log must look like.
-        on_progress: called with the share of the steps that is read, in [0, 1].
-
-    Raises:
-        InputError: the log cannot be used; the message names the line.
-    """
+    """Yield the steps of a log, CSV or JSONL by its content, in blocks; InputError if it cannot be used."""
     with opened(path) as (name, stream):
         pieces = text_pieces(name, stream)
         # By content, not by name: standard input has none.
@@ -107,15 +85,7 @@ def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
-    """Yield (number of the first line, text) of pieces of whole lines; InputError if one is too long or not UTF-8.
-
-    Args:
-        name: of the file, for messages.
-        stream: its bytes.
-
-    Raises:
-        InputError: a line is longer than MAX_LINE, or no UTF-8; the message names it.
-    """
+    """Yield (number of the first line, text) of pieces of whole lines; InputError if one is too long or not UTF-8."""
     line, waiting, is_begin = 1, b"", True
     while data := stream.read(_CHUNK):
         # `tail` is a line that goes on in the next chunk. It is bounded before it is kept: a file without line ends
@@ -134,12 +104,7 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def numbered_lines(start: int, text: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) of the lines of a text that are not blank.
-
-    Args:
-        start: number of the first line.
-        text: lines, without their ends.
-    """
+    """Yield (number, line) of the lines of a text that are not blank."""
     return ((line, words) for line, words in enumerate(text.split("\n"), start=start) if words.strip())
 
 
@@ -306,14 +271,7 @@ def _csv_block(rows: IntArray, first: int, end: int) -> Block:
 
 
 def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray[Any] | None:
-    """Return CSV text of plain numbers as an array, read at once; None if it has other cells, or no rows.
-
-    Args:
-        text: lines of cells with commas between them.
-        width: number of columns.
-        characters: those that a cell may hold beside digits.
-        kind: type of the numbers.
-    """
+    """Return CSV text of plain numbers as an array, read at once; None if it has other cells, or no rows."""
     # Most pieces are numbers and delimiters in rows of one length: JSON's parser reads them at once. All others are
     # read row by row, also to find what is wrong and where.
     data = np.frombuffer(text.encode(), dtype=np.uint8)

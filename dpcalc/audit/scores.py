@@ -36,19 +36,12 @@ _RUN = re.compile(r"[0-9]{1,15}")  # a float holds it exactly
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """Membership inference scores; a larger score says "in".
+    """Membership inference scores; a larger score says "in"."""
 
-    Attributes:
-        path: name of the file, for messages.
-        included: whether each canary was in, shape (n,).
-        scores: finite, shape (n,).
-        runs: number of the run of each, shape (n,); None if the file does not say.
-    """
-
-    path: str
-    included: NDArray[np.bool_]
-    scores: Array
-    runs: Array | None
+    path: str  # name of the file, for messages
+    included: NDArray[np.bool_]  # whether each canary was in, shape (n,)
+    scores: Array  # finite, shape (n,)
+    runs: Array | None  # number of the run of each, shape (n,); None if the file does not say
 
 
 def read_scores(path: str) -> Scores:
@@ -150,32 +143,22 @@ _REVERSED_DEVIATIONS = 4.0  # below one half, from which on the scores look reve
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRules:
-    """Rules by which scores become guesses, fixed before the scores were seen.
+    """Rules by which scores become guesses, fixed before the scores were seen."""
 
-    Attributes:
-        guesses: for one run, pairs (number guessed "in", number guessed "out"); () for the default.
-        thresholds: for many runs, smallest scores that raise an alarm; () to choose one by half of the runs.
-        false_alarm: probability with which an honest run may be contradicted, in (0, 1).
-    """
-
+    # for one run, pairs (number guessed "in", number guessed "out"); () for the default
     guesses: tuple[tuple[int, int], ...] = ()
+    # for many runs, smallest scores that raise an alarm; () to choose one by half of the runs
     thresholds: tuple[float, ...] = ()
-    false_alarm: float = 0.05
+    false_alarm: float = 0.05  # probability with which an honest run may be contradicted, in (0, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTest:
-    """One rule with its counts.
+    """One rule with its counts."""
 
-    Attributes:
-        rule: the rule in words.
-        counts: what was counted.
-        p_value: upper bound on the probability of such counts under the config.
-    """
-
-    rule: str
-    counts: Guesses | Alarms
-    p_value: float
+    rule: str  # the rule in words
+    counts: Guesses | Alarms  # what was counted
+    p_value: float  # upper bound on the probability of such counts under the config
 
 
 class RocPoint(NamedTuple):
@@ -188,33 +171,19 @@ class RocPoint(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreAudit:
-    """The result of an audit of scores.
+    """The result of an audit of scores."""
 
-    Attributes:
-        guarantee: of the config, an upper bound on epsilon.
-        has_many_runs: whether every canary has a run of its own.
-        canaries: their number.
-        included: number of those that were in.
-        tests: one for each rule.
-        p_value: of all rules together.
-        false_alarm: p-value from which down the scores contradict the config.
-        epsilon_lower: epsilon that the scores show, at the config's delta, but with probability `false_alarm`.
-        roc: by increasing false positive rate.
-        assumptions: what the audit takes for granted.
-        notes: sentences about the result.
-    """
-
-    guarantee: Guarantee
-    has_many_runs: bool
-    canaries: int
-    included: int
-    tests: tuple[ScoreTest, ...]
-    p_value: float
-    false_alarm: float
-    epsilon_lower: float
-    roc: tuple[RocPoint, ...]
-    assumptions: tuple[str, ...]
-    notes: tuple[str, ...]
+    guarantee: Guarantee  # of the config, an upper bound on epsilon
+    has_many_runs: bool  # whether every canary has a run of its own
+    canaries: int  # their number
+    included: int  # number of those that were in
+    tests: tuple[ScoreTest, ...]  # one for each rule
+    p_value: float  # of all rules together
+    false_alarm: float  # p-value from which down the scores contradict the config
+    epsilon_lower: float  # epsilon that the scores show, at the config's delta, but with probability `false_alarm`
+    roc: tuple[RocPoint, ...]  # by increasing false positive rate
+    assumptions: tuple[str, ...]  # what the audit takes for granted
+    notes: tuple[str, ...]  # sentences about the result
 
     @property
     def agrees(self) -> bool:
@@ -223,19 +192,7 @@ class ScoreAudit:
 
 
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Test if scores of canaries contradict a guarantee, by alarms over many runs or by guesses in one run.
-
-    Args:
-        run: a training run, or its composition where that is at hand.
-        scores: of canaries that the run protects.
-        rules: how they are guessed.
-
-    Returns:
-        The result; an honest run is contradicted with probability at most `rules.false_alarm`.
-
-    Raises:
-        InputError: the scores cannot be tested so.
-    """
+    """Test if scores of canaries contradict a guarantee, by alarms over many runs or by guesses in one run."""
     composition = composed(run)
     plan = composition.stated
     has_many_runs = scores.runs is not None and 1 < len(scores.runs) == len(np.unique(scores.runs))

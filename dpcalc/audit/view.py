@@ -17,13 +17,7 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
 def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
-    """Return the output of `audit-sampler`: a verdict with findings, and a row for each test.
-
-    Args:
-        result: of the audit.
-        loaded: the config.
-        log: name of the log.
-    """
+    """Return the output of `audit-sampler`: a verdict with findings, and a row for each test."""
     verdict = "the log agrees with the declared sampling"
     if not result.agrees:
         verdict = f"the log contradicts the declared sampling: {'; '.join(map(visible, result.findings))}"
@@ -100,16 +94,7 @@ def _p_value(log_p_value: float) -> str:
 
 
 def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
-    """Return the output of `audit`: a verdict, p-values, and epsilon by the scores beside that of the config.
-
-    Args:
-        result: of the audit.
-        loaded: the config.
-        path: the file with the scores.
-
-    Returns:
-        P-values rounded up, epsilon of the config up, epsilon that the scores show down.
-    """
+    """Return the output of `audit`: a verdict, p-values, and epsilon by the scores beside that of the config."""
     declared = epsilon_text(result.guarantee.epsilon, Kind.UPPER)
     verdict = "the scores agree with the config" if result.agrees else "the scores contradict the config"
     confidence = f"{1 - result.false_alarm:.12g}"  # 1 - 0.9 is 0.09999999999999998
@@ -195,12 +180,7 @@ def _bound_text(value: float) -> str:
 
 
 def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
-    """Return the chart of true over false positive rates: certified, of the scores, and by guessing.
-
-    Args:
-        result: of the audit, with canaries that were in and canaries that were out.
-        loaded: the config.
-    """
+    """Return the chart of true over false positive rates: certified, of the scores, and by guessing."""
     rates, detected, certified = zip(*result.roc, strict=True)
     name = "scores of the runs" if result.has_many_runs else "scores of the canaries"
     return Chart(
