@@ -4,7 +4,7 @@ Source: docs/theory.md, Theorem 17.1.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import StrEnum
 
 import numpy as np
@@ -227,7 +227,14 @@ class Guesses:
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
         """Return a lower bound on epsilon, the largest up to 100 that the guesses contradict; 0 if there is none."""
-        return _largest_true(lambda epsilon: self._p_value_of_one_point(epsilon, delta) <= error)
+        low, high = 0.0, _MAX_EPSILON
+        if self._p_value_of_one_point(low, delta) > error:
+            return 0.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            is_contradicted = self._p_value_of_one_point(middle, delta) <= error
+            low, high = (middle, high) if is_contradicted else (low, middle)
+        return low
 
     def _p_value_of_one_point(self, epsilon: float, delta: float) -> float:
         """Return the p-value against (epsilon, delta) alone, of Steinke, Nasr and Jagielski 2023 (2305.08846)."""
@@ -291,14 +298,3 @@ class Alarms:
         pairs = ((low - delta, high), (1 - high - delta, 1 - low))
         ratios = [above / below for above, below in pairs if above > 0 and below > 0]
         return max(0.0, math.log(max(ratios, default=1.0)))
-
-
-def _largest_true(holds: Callable[[float], bool]) -> float:
-    """Return the largest epsilon in [0, 100] for which `holds` is True, by bisection; 0 if there is none."""
-    low, high = 0.0, _MAX_EPSILON
-    if not holds(low):
-        return 0.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
