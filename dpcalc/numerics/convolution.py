@@ -15,9 +15,6 @@ UNIT_ROUNDOFF = 2.0**-53
 """Unit round-off of float64: half the distance from 1 to the next larger number."""
 
 
-# Sums on an integer grid.
-
-
 def sum_by_index(indices: NDArray[np.int64], weights: Array, *, size: int) -> Array:
     """Return the sum of the weights of each index from 0 to size - 1; 0 for an index that does not occur."""
     return np.bincount(indices, weights=weights, minlength=size).astype(np.float64)
@@ -36,9 +33,6 @@ def sorted_unique(values: Array) -> Array:
     ordered: Array = np.sort(values)
     unique: Array = ordered[np.append(True, ordered[1:] > ordered[:-1])[: ordered.size]]
     return unique
-
-
-# Convolution powers by FFT.
 
 
 def unit_roundoff(x: Array) -> float:

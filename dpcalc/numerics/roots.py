@@ -70,7 +70,9 @@ def falling_root(
             return guess if inside else x
         # Interpolation also fails where it no longer halves the value (infinite values, steps).
         if not inside or (len(samples) > 4 and abs(value) > abs(samples[-2].value) / 2):
-            guess = _fallback_point(samples[-1], low, high)
+            # The middle of the bracket or, if an end is infinite, a step towards the root.
+            step = _MAX_STEP_RIGHT if value > 0 else _MAX_STEP_LEFT
+            guess = (low + high) / 2 if math.isfinite(low + high) else x + step
         guess = min(max(guess, x + _MAX_STEP_LEFT), x + _MAX_STEP_RIGHT)
         if guess in {low, high} or x == ends[value > 0]:
             return x
@@ -83,13 +85,6 @@ class Sample(NamedTuple):
     value: float
     point: float
     slope: float
-
-
-def _fallback_point(newest: Sample, low: float, high: float) -> float:
-    """Return the middle of the bracket (low, high) of a root or, if an end is infinite, a step towards the root."""
-    if math.isfinite(low + high):
-        return (low + high) / 2
-    return newest.point + (_MAX_STEP_RIGHT if newest.value > 0 else _MAX_STEP_LEFT)
 
 
 def inverse_at_zero(samples: list[Sample]) -> float:
