@@ -3,7 +3,7 @@
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple, Never
@@ -39,20 +39,6 @@ class _Setting(NamedTuple):
     def is_of_plan(self) -> bool:
         """True if neither noise nor rate differs from the plan."""
         return self.noise_multiplier is None and self.rate is None
-
-
-class _Position(NamedTuple):
-    """A step within the plan: index of its phase, and how many steps of that phase are left, itself included."""
-
-    place: int
-    steps_left: int
-
-
-class _Point(NamedTuple):
-    """A length of the run and its upper bound on epsilon."""
-
-    steps: int
-    epsilon: float
 
 
 class Accountant:
@@ -108,7 +94,13 @@ class Accountant:
             run = plan_with_names("Accountant", {**numbers, **length, "unit": unit, "group_size": group_size})
         else:
             run = plan_of(config, unit=unit, group_size=group_size)
-        self._plan = run if target_epsilon is None else _with_budget(run, target_epsilon)
+        if target_epsilon is not None:  # the allowed rise of the budget is kept
+            is_number = isinstance(target_epsilon, (int, float)) and not isinstance(target_epsilon, bool)
+            if not is_number or not 0 < target_epsilon < math.inf:
+                raise InputError(f"target_epsilon: expected a finite number > 0, got {target_epsilon!r}")
+            rise = None if run.budget is None else run.budget.max_increase_pct
+            run = replace(run, budget=Budget(epsilon=float(target_epsilon), max_increase_pct=rise))
+        self._plan = run
         self._history: list[tuple[_Setting, int]] = []
         self._steps = 0
         self._phases: dict[_Setting, Phase] = {}
@@ -163,27 +155,22 @@ class Accountant:
         noise = None if noise_multiplier is None else real_number(noise_multiplier, "noise_multiplier")
         chance = None if rate is None else exact_number(rate, "rate")
         # All is looked at before anything is recorded: a refused call changes nothing.
-        for setting, number in self._next_settings(count, noise, chance):
-            self._add(setting, number)
-
-    def _next_settings(self, count: int, noise: float | None, rate: Fraction | None) -> list[tuple[_Setting, int]]:
-        """Return (setting, steps) of the next `count` steps, a pair for each phase; InputError if one is refused."""
-        pairs: list[tuple[_Setting, int]] = []
+        pairs: list[tuple[_Setting, int]] = []  # one for each phase
         steps = self._steps
         while count:
-            position = self._position_after(steps)
-            setting = _Setting(position.place, noise, rate)
+            place, left = self._position_after(steps)
+            setting, number = _Setting(place, noise, chance), min(count, left)
             self._phase(setting)
-            pairs.append((setting, min(count, position.steps_left)))
-            steps += pairs[-1][1]
-            count -= pairs[-1][1]
-        return pairs
+            pairs.append((setting, number))
+            steps, count = steps + number, count - number
+        for setting, number in pairs:
+            self._add(setting, number)
 
-    def _position_after(self, steps: int) -> _Position:
-        """Return the next step's phase and its steps left, 10^12 if the phase may go on; InputError at the end."""
+    def _position_after(self, steps: int) -> tuple[int, int]:
+        """Return (phase of the next step, its steps left, 10^12 if it may go on); InputError at the end."""
         for place, phase in enumerate(self._plan.phases[:-1]):
             if steps < phase.steps:
-                return _Position(place, phase.steps - steps)
+                return place, phase.steps - steps
             steps -= phase.steps
         last = self._plan.phases[-1]
         if not _goes_on(last) and steps >= last.steps:
@@ -191,7 +178,7 @@ class Accountant:
                 f"step: expected at most {self._plan.steps} steps, since the cost of {last.name} depends on their "
                 "number, got more; state a longer run in the config"
             )
-        return _Position(len(self._plan.phases) - 1, _MAX_STEPS if _goes_on(last) else last.steps - steps)
+        return len(self._plan.phases) - 1, _MAX_STEPS if _goes_on(last) else last.steps - steps
 
     def _add(self, setting: _Setting, count: int) -> None:
         """Record `count` steps of a setting, and forget certified results that do not hold for it."""
@@ -207,31 +194,40 @@ class Accountant:
 
     def _phase(self, setting: _Setting) -> Phase:
         """Return the plan's phase with the noise and rate of a setting; InputError if it cannot have them."""
-        if setting not in self._phases:
-            phase = self._plan.phases[setting.place]
-            if setting.noise_multiplier is not None:
-                phase = _with_noise(phase, setting.noise_multiplier)
-            if setting.rate is not None:
-                phase = _with_rate(phase, setting.rate)
-            self._phases[setting] = phase
-        return self._phases[setting]
+        if setting in self._phases:
+            return self._phases[setting]
+        phase, noise, rate = self._plan.phases[setting.place], setting.noise_multiplier, setting.rate
+        if noise is not None:
+            if not 0 <= noise < math.inf:
+                raise InputError(f"noise_multiplier: expected a finite number >= 0, got {noise}")
+            _require_memoryless(phase, "noise_multiplier")
+            phase = phase.with_noise(noise)
+        if rate is not None:
+            _require_memoryless(phase, "rate")
+            if not 0 < rate <= 1:
+                raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")
+            levels = list(phase.hierarchy.levels)
+            drawn = [at for at, level in enumerate(levels) if not isinstance(level.scheme, All)]
+            if len(drawn) != 1 or not isinstance(levels[drawn[0]].scheme, Poisson):
+                raise InputError(f"rate: expected a plan with one Poisson draw, got {phase.name} with another sampling")
+            levels[drawn[0]] = replace(levels[drawn[0]], scheme=Poisson(probability=rate))
+            phase = replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels)))
+        self._phases[setting] = phase
+        return phase
 
     def _recorded_plan(self, more: int = 0) -> Plan:
         """Return the plan of the recorded steps and `more` like the last; at the start one phase of 0 steps."""
         if not self._history:
             return replace(self._plan, phases=(replace(self._plan.phases[0], steps=0),))
-        setting, count = self._history[-1]
-        merged = self._merged([*self._history[:-1], (setting, count + more)])
-        return replace(self._plan, phases=tuple(replace(self._phase(each), steps=steps) for each, steps in merged))
-
-    def _merged(self, history: Sequence[tuple[_Setting, int]]) -> list[tuple[_Setting, int]]:
-        """Return (setting, steps), with one pair for all steps of a setting if each draws afresh, wherever they are."""
-        # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are merged.
+        # All steps of a setting are one phase if each draws afresh, wherever they are. Where a phase remembers its
+        # steps (passes, draws that are held) only steps that follow each other are merged.
         counts: dict[tuple[int, _Setting], int] = {}
-        for at, (setting, count) in enumerate(history):
+        for at, (setting, count) in enumerate(self._history):
             key = (0 if _is_memoryless(self._phase(setting)) else at, setting)
             counts[key] = counts.get(key, 0) + count
-        return [(setting, count) for (_, setting), count in counts.items()]
+        counts[key] += more
+        phases = tuple(replace(self._phase(setting), steps=steps) for (_, setting), steps in counts.items())
+        return replace(self._plan, phases=phases)
 
     def _bound(self, run: Plan) -> float:
         """Return the certified upper bound on epsilon of a run."""
@@ -258,40 +254,27 @@ class Accountant:
         if not self._history:
             return 0.0
         if self._history[-1][1] > self._certified[0]:
-            self._certify()
-        return self._certified[1]
-
-    def _certify(self) -> None:
-        """Store the next certified count and its bound; above the budget, find the last step within it and retry."""
-        self._certified = self._next_certified()
-        if self.budget is not None and self._certified[1] > self.budget and self._last_step is None:
-            _ = self.steps_left  # finds the last step within the budget, which the steps so far may not have passed
             self._certified = self._next_certified()
+            if self.budget is not None and self._certified[1] > self.budget and self._last_step is None:
+                _ = self.steps_left  # finds the last step within the budget, which the steps so far may not have passed
+                self._certified = self._next_certified()
+        return self._certified[1]
 
     def _next_certified(self) -> tuple[int, float]:
         """Return (number of steps of the last setting, at least those so far, upper bound on epsilon with it)."""
         setting, count = self._history[-1]
-        # The next step may change settings that are not the plan's: nothing is certified ahead.
-        ahead = self._certified_count(setting.place, count) if setting.is_of_plan else count
+        ahead, place = count, setting.place
+        if setting.is_of_plan:  # the next step may change other settings: then nothing is certified ahead
+            # Certified counts are 1/512 of the run apart (16 steps if unknown), or count / 32 if that is more; run,
+            # budget and phase may end before, as far as that is known.
+            spacing = max(1, self._plan.steps // _INTERVALS if self._has_length else _FIRST, count // _GROWTH)
+            is_last = place == len(self._plan.phases) - 1
+            phase_end = None if is_last else sum(phase.steps for phase in self._plan.phases[: place + 1])
+            ends = (self._plan.steps if self._has_length else None, self._last_step, phase_end)
+            others = self._steps - count
+            known = [end - others for end in ends if end is not None and end - others >= count]
+            ahead = min([-(-count // spacing) * spacing, *known])
         return ahead, self._bound(self._recorded_plan(ahead - count))
-
-    def _certified_count(self, place: int, count: int) -> int:
-        """Return the recorded steps `count` of a phase, rounded up to a multiple of a spacing or to an earlier end."""
-        spacing = self._spacing(count)
-        ahead = -(-count // spacing) * spacing
-        others = self._steps - count
-        return min([ahead, *(end - others for end in self._ends(place) if end - others >= count)])
-
-    def _spacing(self, count: int) -> int:
-        """Return how far apart certified counts are: 1/512 of the run (16 steps if unknown), or count / 32 if more."""
-        return max(1, self._plan.steps // _INTERVALS if self._has_length else _FIRST, count // _GROWTH)
-
-    def _ends(self, place: int) -> list[int]:
-        """Return the step counts at which run, budget and phase end, as far as known; a last phase has no end."""
-        is_last = place == len(self._plan.phases) - 1
-        phase_end = None if is_last else sum(phase.steps for phase in self._plan.phases[: place + 1])
-        ends = (self._plan.steps if self._has_length else None, self._last_step, phase_end)
-        return [end for end in ends if end is not None]
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee for exactly the steps so far, with a lower bound if it is finite.
@@ -330,19 +313,27 @@ class Accountant:
         """Return the largest number of further steps within a budget, at most as many as the plan allows."""
         limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
         fits, fails = 0, limit + 1
-        known: _Point | None = None
+        known: tuple[int, float] | None = None  # steps of a run, and epsilon
         ahead = min(limit, max(1, self._plan.steps - self._steps))
         while fails - fits > 1:
-            point = _Point(self._steps + ahead, self._bound(self._continued_plan(ahead)))
-            if point.epsilon <= budget:
+            steps, epsilon = self._steps + ahead, self._bound(self._continued_plan(ahead))
+            if epsilon <= budget:
                 fits = ahead
             else:
                 fails = ahead
             guess = 0.0
-            if 0 < point.epsilon < math.inf:
-                guess = _steps_at(budget, point, known) - self._steps
-                known = point
-            ahead = _between(guess, fits, fails)
+            if 0 < epsilon < math.inf:
+                # Epsilon grows about as a power of the steps: a secant in logarithms comes close to the end.
+                power = 0.5
+                if known is not None and known[0] != steps and known[1] != epsilon:
+                    power = math.log(epsilon / known[1]) / math.log(steps / known[0])
+                guess = steps * (budget / epsilon) ** (1 / max(power, 0.1)) - self._steps
+                known = steps, epsilon
+            # The guess, if it lies strictly between, else about the geometric mean.
+            if fits < guess < fails:
+                ahead = min(max(int(guess), fits + 1), fails - 1)
+            else:
+                ahead = max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
         return fits
 
     def _continued_plan(self, more: int) -> Plan:
@@ -386,28 +377,20 @@ class Accountant:
         # Into a fresh accountant first, so that a wrong state changes nothing.
         taken_up = Accountant(self._plan)
         try:
-            taken_up._replay(state["history"])
+            for place, noise, rate, count in state["history"]:
+                # As `state_dict` writes it: of "1e999999999" Fraction would write out a billion digits.
+                if rate is not None and not re.fullmatch("[0-9]+(/[0-9]+)?", rate):
+                    raise ValueError(f"the rate {rate:.40}")
+                setting = _Setting(place, noise, None if rate is None else Fraction(rate))
+                expected, left = taken_up._position_after(taken_up._steps)
+                if place != expected or isinstance(count, bool) or not 1 <= operator.index(count) <= left:
+                    raise ValueError("steps that the plan does not have")
+                taken_up._phase(setting)
+                taken_up._add(setting, count)
         except (KeyError, TypeError, IndexError, ArithmeticError, ValueError) as error:
             raise InputError(f"state: expected a history as `state_dict` writes it, got another one: {error}") from None
         self._history, self._steps, self._phases = taken_up._history, taken_up._steps, taken_up._phases
         self._certified, self._last_step = (0, 0.0), None
-
-    def _replay(self, history: Iterable[Any]) -> None:
-        """Record the steps of a state's history; ValueError if they are not the plan's next steps."""
-        for place, noise, rate, count in history:
-            # As `state_dict` writes it: of "1e999999999" Fraction would write out a billion digits.
-            if rate is not None and not re.fullmatch("[0-9]+(/[0-9]+)?", rate):
-                raise ValueError(f"the rate {rate:.40}")
-            setting = _Setting(place, noise, None if rate is None else Fraction(rate))
-            position = self._position_after(self._steps)
-            if (
-                place != position.place
-                or isinstance(count, bool)
-                or not 1 <= operator.index(count) <= position.steps_left
-            ):
-                raise ValueError("steps that the plan does not have")
-            self._phase(setting)
-            self._add(setting, count)
 
     def summary(self) -> str:
         """Return steps, certified epsilon and what is left of the budget in one line, rounded to the safe side."""
@@ -420,31 +403,6 @@ class Accountant:
     def _repr_html_(self) -> str:
         """Return the summary for a notebook."""
         return f"<p>{self.summary().replace('<', '&lt;')}</p>"
-
-
-def _with_budget(run: Plan, epsilon: float) -> Plan:
-    """Return a plan with another budget, its allowed rise kept; InputError unless epsilon is a finite number > 0."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 < epsilon < math.inf:
-        raise InputError(f"target_epsilon: expected a finite number > 0, got {epsilon!r}")
-    rise = None if run.budget is None else run.budget.max_increase_pct
-    return replace(run, budget=Budget(epsilon=float(epsilon), max_increase_pct=rise))
-
-
-def _steps_at(epsilon: float, point: _Point, known: _Point | None) -> float:
-    """Return an estimate of the steps with that epsilon, by a power law through one or two known points."""
-    # Epsilon grows about as a power of the steps: a secant in logarithms comes within some steps of the end.
-    power = 0.5
-    if known is not None and known.steps != point.steps and known.epsilon != point.epsilon:
-        power = math.log(point.epsilon / known.epsilon) / math.log(point.steps / known.steps)
-    ratio: float = (epsilon / point.epsilon) ** (1 / max(power, 0.1))
-    return point.steps * ratio
-
-
-def _between(guess: float, fits: int, fails: int) -> int:
-    """Return a whole number strictly between two: the guess if it lies there, else about their geometric mean."""
-    if fits < guess < fails:
-        return min(max(int(guess), fits + 1), fails - 1)
-    return max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
 
 
 def _goes_on(phase: Phase) -> bool:
@@ -467,24 +425,3 @@ def _require_memoryless(phase: Phase, name: str) -> None:
             f"{name}: expected steps that draw afresh, to change it for some of them, got {phase.name}, "
             "whose draws last several steps; state phases in the config"
         )
-
-
-def _with_noise(phase: Phase, noise_multiplier: float) -> Phase:
-    """Return a phase with another noise multiplier; InputError unless it is finite and >= 0, and draws are fresh."""
-    if not 0 <= noise_multiplier < math.inf:
-        raise InputError(f"noise_multiplier: expected a finite number >= 0, got {noise_multiplier}")
-    _require_memoryless(phase, "noise_multiplier")
-    return phase.with_noise(noise_multiplier)
-
-
-def _with_rate(phase: Phase, rate: Fraction) -> Phase:
-    """Return a phase with another rate in (0, 1] of its one draw, Poisson and anew in each step; else InputError."""
-    _require_memoryless(phase, "rate")
-    if not 0 < rate <= 1:
-        raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")
-    drawn = [at for at, level in enumerate(phase.hierarchy.levels) if not isinstance(level.scheme, All)]
-    if len(drawn) != 1 or not isinstance(phase.hierarchy.levels[drawn[0]].scheme, Poisson):
-        raise InputError(f"rate: expected a plan with one Poisson draw, got {phase.name} with another sampling")
-    levels = list(phase.hierarchy.levels)
-    levels[drawn[0]] = replace(levels[drawn[0]], scheme=Poisson(probability=rate))
-    return replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels)))

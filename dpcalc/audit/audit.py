@@ -1,11 +1,10 @@
 """Audit a log of batches: build the declared levels of each phase, count, and test."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
-from itertools import zip_longest
+from itertools import accumulate
 from math import ceil
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from dpcalc.audit.p_values import OF_NUMBERS, Statistic
 from dpcalc.config.source import STDIN
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
-from dpcalc.mechanisms.strategies import Participation
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
@@ -38,38 +36,24 @@ from dpcalc.sampling.schemes import (
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedTest:
-    """A test with its phase.
+    """A test with its phase."""
 
-    Attributes:
-        phase: name of the phase, "" if it is the only one.
-        level: name of the level.
-        test: the test.
-        contradicts: True if the log contradicts the declared law in it.
-    """
-
-    phase: str
-    level: str
-    test: Statistic
-    contradicts: bool
+    phase: str  # name of the phase, "" if it is the only one
+    level: str  # name of the level
+    test: Statistic  # the test
+    contradicts: bool  # True if the log contradicts the declared law in it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """The result of an audit.
+    """The result of an audit."""
 
-    Attributes:
-        steps: number of steps of the log.
-        entries: number of entries in all batches.
-        tests: all tests, phase after phase, level after level.
-        findings: for each phase that is contradicted, what the loader does instead; () for a consistent log.
-        notes: sentences about what was not tested.
-    """
-
-    steps: int
-    entries: int
-    tests: tuple[AuditedTest, ...]
+    steps: int  # number of steps of the log
+    entries: int  # number of entries in all batches
+    tests: tuple[AuditedTest, ...]  # all tests, phase after phase, level after level
+    # for each phase that is contradicted, what the loader does instead; () for a consistent log
     findings: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # sentences about what was not tested
 
     @property
     def agrees(self) -> bool:
@@ -78,10 +62,9 @@ class Audit:
 
 
 class _PhaseAudit:
-    """Levels of one phase and their counts, from block to block."""
+    """Levels of one phase, which begins at step `first` of the log, and their counts, from block to block."""
 
     def __init__(self, phase: Phase, first: int) -> None:
-        """Prepare the counts of a phase that begins at step `first` of the log."""
         hierarchy = phase.hierarchy
         self.phase, self.first = phase, first
         # A constructed task is a draw of its own: step s of t tasks becomes the steps s t to s t + t - 1.
@@ -93,50 +76,37 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count a block's entries of this phase at every level; InputError for an index beyond its frame.
-
-        Args:
-            block: some steps of the log.
-            log: its name, for messages.
-        """
+        """Count a block's entries of this phase at every level; InputError for an index beyond its frame."""
         begin, end = np.searchsorted(block.steps, [self.first, self.first + self.phase.steps])
         steps = (block.steps[begin:end] - self.first) * self.tasks
         columns, lines = list(block.paths[begin:end].T), block.lines[begin:end]
+
+        def check(index: IntArray, sizes: IntArray, name: str) -> None:
+            if np.any(index >= sizes):
+                place = int(np.argmax(index >= sizes))
+                expected = f"expected an index of {name} from 0 to {sizes[place] - 1}"
+                raise InputError(f"{log}:{lines[place]}: {expected}, got {index[place]}")
+
         if self.has_tasks:
             tasks = columns.pop(0)
-            _check_indices(tasks, np.full(tasks.size, self.tasks), TASK, log, lines)
+            check(tasks, np.full(tasks.size, self.tasks), TASK)
             steps = steps + tasks
         # An index counts from 0 in its own frame; units are numbered through the frames of all parents.
         units = np.zeros(steps.size, dtype=np.int64)
         for index, counts in zip(columns, self.levels, strict=True):
-            _check_indices(index, counts.level.frame_sizes(units), counts.level.name, log, lines)
+            check(index, counts.level.frame_sizes(units), counts.level.name)
             units = counts.level.first_units(units) + index
         self.entries += units.size
-        self._count(steps, units, min(max(block.end - self.first, 0) * self.tasks, self.steps))
-
-    def _count(self, steps: IntArray, units: IntArray, end: int) -> None:
-        """Count the entries of whole redraw periods before step `end`; later ones wait for the next call."""
+        # Whole redraw periods are counted; later entries wait for the next block.
         steps, units = np.concatenate([self._waiting, [steps, units]], axis=1)
-        period = self.levels[0].level.period
-        whole = end if end == self.steps else end - end % period
+        whole = min(max(block.end - self.first, 0) * self.tasks, self.steps)
+        if whole < self.steps:
+            whole -= whole % self.levels[0].level.period
         is_whole = steps < whole
         self._waiting = np.array([steps[~is_whole], units[~is_whole]])
         add_entries(self.levels, steps[is_whole], units[is_whole], end=whole)
 
-    def logged(self) -> list[LoggedLevel]:
-        """Return each level, outermost first, with its counts, its draws and its function of words for a place."""
-        return [
-            LoggedLevel(
-                level=counts.level,
-                counts=counts,
-                draws=counts.draws(),
-                place=partial(self._place, number),
-                first_step=self.first,
-            )
-            for number, counts in enumerate(self.levels, start=1)
-        ]
-
-    def _place(self, number: int, step: int, unit: int) -> str:
+    def place(self, number: int, step: int, unit: int) -> str:
         """Return words for a unit of level `number`, "step 7: user 3, record 5"; without the step if it is < 0."""
         words: list[str] = []
         for counts in reversed(self.levels[:number]):
@@ -150,17 +120,8 @@ class _PhaseAudit:
         return when + ", ".join(reversed(words))
 
 
-def _check_indices(index: IntArray, sizes: IntArray, name: str, log: str, lines: IntArray) -> None:
-    """Raise InputError for the first index that is not below the size of its frame, with its line of the log."""
-    if np.any(index >= sizes):
-        place = int(np.argmax(index >= sizes))
-        raise InputError(
-            f"{log}:{lines[place]}: expected an index of {name} from 0 to {sizes[place] - 1}, got {index[place]}"
-        )
-
-
 def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) -> Audit:
-    """Test a log of batches against a plan's sampling; InputError if the log cannot be used.
+    """Test a log of batches against a plan's sampling.
 
     Args:
         plan: a training run; its phases follow each other in the log.
@@ -174,183 +135,133 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
         InputError: the log cannot be used; the message names the line.
         UnsupportedError: draws that cannot be audited.
     """
-    form = _log_form(plan)
-    audits = _phase_audits(plan)
-    # Phases follow each other in the log, so that a block may end one and begin the next.
-    for block in read_blocks(path, form, on_progress=on_progress):
-        for each in audits:
-            if block.first < each.first + each.phase.steps and block.end > each.first:
-                each.add(block, STDIN if path == "-" else path)
-    return _judged(plan, audits)
-
-
-def _phase_audits(plan: Plan) -> list[_PhaseAudit]:
-    """Return an empty audit for each phase that has steps."""
-    audits = []
-    first = 0
-    for phase in plan.phases:
-        if phase.steps:
-            audits.append(_PhaseAudit(phase, first))
-        first += phase.steps
-    return audits
-
-
-class _JudgedLevel(NamedTuple):
-    """A level with all of its tests and those that the log contradicts; `phase` is "" if it is the only one."""
-
-    phase: str
-    logged: LoggedLevel
-    tests: tuple[Statistic, ...]
-    contradicted: tuple[Statistic, ...]
-
-
-def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
-    """Return the result of all tests of all levels, which share the false alarm equally, with findings and notes."""
-    by_level = [(each.phase.name, logged, tuple(statistics_of(logged))) for each in audits for logged in each.logged()]
-    number = max(1, sum(len(tests) for *_, tests in by_level))
-    judged = [
-        _JudgedLevel(
-            phase=name if len(plan.phases) > 1 else "",
-            logged=logged,
-            tests=tests,
-            contradicted=tuple(test for test in tests if test.contradicts(number)),
-        )
-        for name, logged, tests in by_level
-    ]
-    return Audit(
-        steps=plan.steps,
-        entries=sum(each.entries for each in audits),
-        tests=tuple(
-            AuditedTest(
-                phase=each.phase, level=each.logged.level.name, test=test, contradicts=test in each.contradicted
-            )
-            for each in judged
-            for test in each.tests
-        ),
-        findings=tuple(_findings(judged)),
-        notes=tuple(dict.fromkeys(note for each in judged for note in _notes(each.logged.level))),
-    )
-
-
-def _findings(levels: Sequence[_JudgedLevel]) -> Iterator[str]:
-    """Yield the diagnosis of each contradicted level, unless contradicted draws of the level below explain it."""
-    for each, below in zip_longest(levels, levels[1:]):
-        if each.contradicted and not _is_explained(each, below):
-            yield f"{f'{each.phase}: ' if each.phase else ''}{diagnosis(each.logged, each.contradicted)}"
-
-
-def _is_explained(level: _JudgedLevel, below: _JudgedLevel | None) -> bool:
-    """Return True if only numbers of units are contradicted, and contradicted draws of the level below hide units."""
-    # A fault of draws that can leave units without entries shows in the numbers of the level above as well, and a
-    # finding for it would send the reader to a level that is in order.
-    declared = level.logged.level
-    can_explain = below is not None and not declared.is_last and not declared.is_shown and bool(below.contradicted)
-    return can_explain and {test.kind for test in level.contradicted} <= OF_NUMBERS
-
-
-def _notes(level: DeclaredLevel) -> list[str]:
-    """Return, in a list, the first reason why some tests of a level are left out; [] if none are."""
-    if not level.has_sizes:
-        return [f"{level.name}: how many there are is not declared, so that only sizes and repeats are tested"]
-    if level.is_mixed:
-        return [f"{level.name}: is not tested, because a draw with replacement above it mixes several draws"]
-    if level.shown is None:
-        note = (
-            "some draws leave no entry in the log, not all with the same probability, so that only repeats are tested"
-        )
-        return [f"{level.name}: {note}"]
-    if isinstance(level.scheme, CappedPoisson) and not level.is_shown:
-        return [f"{level.name}: some draws leave no entry in the log, so that the maximum of a batch is not tested"]
-    return []
-
-
-def _log_form(plan: Plan) -> LogForm:
-    """Return columns and steps of a log; UnsupportedError if only some phases have tasks, InputError without steps."""
-    names = set()
-    for phase in plan.phases:
-        levels = phase.hierarchy.levels
-        names.add((*((TASK,) if phase.hierarchy.episodes else ()), *(level.name for level in levels)))
     # One header describes the whole log, so that its columns must mean the same in every phase.
-    if len(names) > 1:
+    columns = {
+        (*((TASK,) if phase.hierarchy.episodes else ()), *(level.name for level in phase.hierarchy.levels))
+        for phase in plan.phases
+    }
+    if len(columns) > 1:
         raise UnsupportedError(
             "audit-sampler: expected tasks in every phase or in none, got both; audit them one by one"
         )
     if not plan.steps:
         raise InputError("audit-sampler: expected a run of at least one step, got none")
-    return LogForm(names=names.pop(), steps=plan.steps)
+    ends = list(accumulate(phase.steps for phase in plan.phases))
+    audits = [
+        _PhaseAudit(phase, end - phase.steps) for phase, end in zip(plan.phases, ends, strict=True) if phase.steps
+    ]
+    # A block may end one phase and begin the next.
+    for block in read_blocks(path, LogForm(names=columns.pop(), steps=plan.steps), on_progress=on_progress):
+        for each in audits:
+            if block.first < each.first + each.phase.steps and block.end > each.first:
+                each.add(block, STDIN if path == "-" else path)
+
+    # All tests of all levels share the false alarm equally.
+    levels = []
+    for audit in audits:
+        for number, counts in enumerate(audit.levels, start=1):
+            logged = LoggedLevel(
+                level=counts.level,
+                counts=counts,
+                draws=counts.draws(),
+                place=partial(audit.place, number),
+                first_step=audit.first,
+            )
+            phase = audit.phase.name if len(plan.phases) > 1 else ""
+            levels.append((phase, logged, tuple(statistics_of(logged))))
+    number = max(1, sum(len(tests) for *_, tests in levels))
+    judged, findings, contradicted_below = [], [], False
+    for phase, logged, tests in reversed(levels):
+        contradicted = [test for test in tests if test.contradicts(number)]
+        # A fault of draws that can leave units without entries shows in the numbers of the level above as well, and a
+        # finding for it would send the reader to a level that is in order.
+        level = logged.level
+        can_be_hidden = contradicted_below and not level.is_last and not level.is_shown
+        if contradicted and not (can_be_hidden and {test.kind for test in contradicted} <= OF_NUMBERS):
+            findings.append(f"{f'{phase}: ' if phase else ''}{diagnosis(logged, contradicted)}")
+        judged += [
+            AuditedTest(phase=phase, level=level.name, test=test, contradicts=test in contradicted)
+            for test in reversed(tests)
+        ]
+        contradicted_below = bool(contradicted)
+    return Audit(
+        steps=plan.steps,
+        entries=sum(each.entries for each in audits),
+        tests=tuple(reversed(judged)),
+        findings=tuple(reversed(findings)),
+        notes=tuple(dict.fromkeys(note for _, logged, _ in levels if (note := _note(logged.level)))),
+    )
+
+
+def _note(level: DeclaredLevel) -> str:
+    """Return the first reason why some tests of a level are left out; "" if none are."""
+    if not level.has_sizes:
+        reason = "how many there are is not declared, so that only sizes and repeats are tested"
+    elif level.is_mixed:
+        reason = "is not tested, because a draw with replacement above it mixes several draws"
+    elif level.shown is None:
+        reason = (
+            "some draws leave no entry in the log, not all with the same probability, so that only repeats are tested"
+        )
+    elif isinstance(level.scheme, CappedPoisson) and not level.is_shown:
+        reason = "some draws leave no entry in the log, so that the maximum of a batch is not tested"
+    else:
+        return ""
+    return f"{level.name}: {reason}"
 
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     """Return the levels of a phase as declared, outermost first; UnsupportedError if a shuffle cannot be audited."""
-    schemes = _schemes(phase.hierarchy)
-    shown = _entry_probabilities(phase.hierarchy, schemes)
-    declared: list[DeclaredLevel] = []
-    for level, scheme, probability in zip(phase.hierarchy.levels, schemes, shown, strict=True):
-        times = _counted_periods(scheme, level.redraw_every, steps, probability)
-        declared.append(_declared_level(phase, schemes, declared, shown=probability, times=times))
-    return declared
-
-
-def _declared_level(
-    phase: Phase, schemes: Sequence[Scheme], above: Sequence[DeclaredLevel], *, shown: float | None, times: int
-) -> DeclaredLevel:
-    """Return the declaration of the level below those in `above`, of which `times` periods are tested."""
-    hierarchy, place = phase.hierarchy, len(above)
-    level, scheme = hierarchy.levels[place], schemes[place]
-    limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
-    sizes: IntArray | int = level.count
-    if hierarchy.tree is not None:
-        sizes = np.array(hierarchy.tree.sizes[place], dtype=np.int64)
-    return DeclaredLevel(
-        number=place + 1,
-        name=level.name,
-        scheme=scheme,
-        period=level.redraw_every,
-        times=times,
-        is_every=all(each.has_sizes and each.scheme == All() for each in above),
-        sizes=sizes,
-        parents=above[-1].units if above else 1,
-        has_sizes=hierarchy.tree is not None or level.is_equal,
-        shown=shown,
-        is_mixed=any(isinstance(each.scheme, WithReplacement) for each in above),
-        window=_draws_of_a_pass(scheme, level.count),
-        lag=_period_of_draws(scheme, limits),
-        limits=limits if isinstance(scheme, AnyOrder) else None,
-        is_last=place + 1 == hierarchy.depth,
-    )
-
-
-def _schemes(hierarchy: Hierarchy) -> list[Scheme]:
-    """Return each level's scheme, `fixed` with tasks; UnsupportedError for two shuffles, or one of unequal frames."""
-    episodes = hierarchy.episodes
+    hierarchy, episodes = phase.hierarchy, phase.hierarchy.episodes
     schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
     if episodes is not None:
         schemes = [Fixed(size=episodes.ways), Fixed(size=episodes.records)]
     shuffled = [level for level, scheme in zip(hierarchy.levels, schemes, strict=True) if isinstance(scheme, Shuffle)]
     if len(shuffled) > 1 or not all(level.is_equal for level in shuffled):
         raise UnsupportedError("audit-sampler: expected at most one shuffle, of frames of one size, got others")
-    return schemes
-
-
-def _counted_periods(scheme: Scheme, period: int, steps: int, shown: float | None) -> int:
-    """Return how many redraw periods are tested: all, without a cut cycle or, if units can be hidden, a cut period."""
-    # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
-    if isinstance(scheme, CyclicPoisson):
-        return steps - steps % scheme.groups
-    return ceil(Fraction(steps, period)) if shown and shown >= CERTAIN else steps // period
-
-
-def _period_of_draws(scheme: Scheme, limits: Participation | None) -> int:
-    """Return the number of draws between successive draws of a unit where bins, groups or epochs fix it, else 1."""
-    match scheme:
-        case BallsInBins(bins=bins):
-            return bins
-        case CyclicPoisson(groups=groups):
-            return groups
-        case AnyOrder() if limits is not None and limits.fixed_epochs:
-            return limits.separation
-        case _:
-            return 1
+    limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
+    declared: list[DeclaredLevel] = []
+    for place, (level, scheme) in enumerate(zip(hierarchy.levels, schemes, strict=True)):
+        # Below a level whose units can be drawn twice at once, two draws are mixed.
+        is_mixed = any(isinstance(each, WithReplacement) for each in schemes[:place])
+        shown = None if is_mixed else _entry_probability(hierarchy, schemes, place)
+        match scheme:
+            case BallsInBins(bins=lag) | CyclicPoisson(groups=lag):
+                pass
+            case AnyOrder() if limits is not None and limits.fixed_epochs:
+                lag = limits.separation
+            case _:
+                lag = 1
+        # A last period or cycle that is cut short is left out if it has fewer draws that show a unit, or steps of some
+        # groups alone.
+        times = steps // level.redraw_every
+        if isinstance(scheme, CyclicPoisson):
+            times = steps - steps % scheme.groups
+        elif shown and shown >= CERTAIN:
+            times = ceil(Fraction(steps, level.redraw_every))
+        sizes: IntArray | int = level.count
+        if hierarchy.tree is not None:
+            sizes = np.array(hierarchy.tree.sizes[place], dtype=np.int64)
+        declared.append(
+            DeclaredLevel(
+                number=place + 1,
+                name=level.name,
+                scheme=scheme,
+                period=level.redraw_every,
+                times=times,
+                is_every=all(each.has_sizes and each.scheme == All() for each in declared),
+                sizes=sizes,
+                parents=declared[-1].units if declared else 1,
+                has_sizes=hierarchy.tree is not None or level.is_equal,
+                shown=shown,
+                is_mixed=is_mixed,
+                window=_draws_of_a_pass(scheme, level.count),
+                lag=lag,
+                limits=limits if isinstance(scheme, AnyOrder) else None,
+                is_last=place + 1 == hierarchy.depth,
+            )
+        )
+    return declared
 
 
 def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
@@ -369,25 +280,19 @@ def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
     return ceil(count / drawn) if drawn else count
 
 
-def _entry_probabilities(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
-    """Return each level's probability that a drawn unit has an entry in the log; None if it varies or draws mix."""
-    shown: list[float | None] = [1.0]
-    for above, level, scheme in reversed(list(zip(hierarchy.levels, hierarchy.levels[1:], schemes[1:], strict=False))):
-        sizes, draws = (level.min_count, level.count), above.redraw_every // level.redraw_every
-        shown.insert(0, _entry_probability_above(scheme, sizes, draws, shown[0]))
-    # Below a level whose units can be drawn twice at once, two draws are mixed: the probability varies.
-    is_multiple = [isinstance(scheme, WithReplacement) for scheme in schemes]
-    return [None if any(is_multiple[:place]) else value for place, value in enumerate(shown)]
-
-
-def _entry_probability_above(scheme: Scheme, sizes: tuple[int, int], draws: int, shown: float | None) -> float | None:
-    """Return Pr[any of `draws` draws shows a unit], each drawn one with probability `shown`; None if it varies."""
-    # It varies if frames have several `sizes`, unless all of these give the same probability.
+def _entry_probability(hierarchy: Hierarchy, schemes: Sequence[Scheme], place: int) -> float | None:
+    """Return the probability that a drawn unit of a level, from 0, has an entry in the log; None if it varies."""
+    if place + 1 == hierarchy.depth:
+        return 1.0
+    shown = _entry_probability(hierarchy, schemes, place + 1)
     if shown is None:
         return None
-    values = {_nonempty_probability(scheme, size, shown) for size in sizes}
-    value = values.pop()
-    return None if values or value is None else 1 - (1 - value) ** draws
+    level, below, scheme = hierarchy.levels[place], hierarchy.levels[place + 1], schemes[place + 1]
+    nonempty = {_nonempty_probability(scheme, size, shown) for size in (below.min_count, below.count)}
+    probability = nonempty.pop()
+    if nonempty or probability is None:
+        return None
+    return 1 - (1 - probability) ** (level.redraw_every // below.redraw_every)
 
 
 def _nonempty_probability(scheme: Scheme, size: int, shown: float) -> float | None:

@@ -1,14 +1,18 @@
-"""Diagnosis of a loader: the sentence that says what it does in place of the declared scheme."""
+"""Diagnosis of a loader: the sentence that says what it does in place of the declared scheme.
+
+Only contradicted tests count: a pattern that chance can explain accuses nobody. Another scheme is named where the log
+has its sizes and its repeats, and not because the declared one is wrong.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from dpcalc.arrays import IntArray
 from dpcalc.audit.draws import LoggedLevel
+from dpcalc.audit.laws import all_draws, window_counts
 from dpcalc.audit.p_values import Kind, Statistic
-from dpcalc.audit.subsets import all_draws, window_counts
 from dpcalc.sampling.schemes import (
     BallsInBins,
     CappedPoisson,
@@ -19,293 +23,222 @@ from dpcalc.sampling.schemes import (
     WithReplacement,
 )
 
-_MIN_EXPECTED = 20  # expected events whose absence is a pattern: e^-20 by chance
-_MIN_DEVIATIONS = 5.0  # standard deviations from which a mean is another one
+_MIN_EXPECTED = 20  # expected events whose absence is a pattern, e^-20 by chance; draws that show what sizes are
+_MIN_DEVIATIONS = 5.0  # standard deviations from which a number is another one
 _EXCEPTIONS = 0.05  # share of the expected events up to which they are exceptions, as a shuffle buffer has them
 _MAJORITY = 0.5  # share of draws from which a pattern is that of the loader
 
-Contradicted = Mapping[Kind, Statistic]
-
 
 def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
-    """Return a sentence on the first pattern of a loader that fits the log, else on its least likely test.
+    """Return a sentence on the first pattern of a loader that fits the log, else on its least likely test."""
+    # In the order of how much a pattern explains: entries that all stand twice, for example, make sizes and passes
+    # wrong too, and the reader should hear of the cause.
+    level, counts, draws = logged.level, logged.counts, logged.draws
+    scheme, name, declared = level.scheme, level.name, f"`{level.scheme.name}`"
+    sizes, units, kinds = draws.sizes, f"units of level {level.name}", {test.kind for test in contradicted}
+    low, high = int(sizes.min(initial=0 if not sizes.size else sizes[0])), int(sizes.max(initial=0))
+    usual = float(np.bincount(sizes).max() / sizes.size) if sizes.size else 1.0  # share of the commonest size
+    varies = _varies_as_poisson(logged, sizes)
+    are_sizes_wrong = bool(kinds & {Kind.SIZES, Kind.TOTAL}) and sizes.size > 0
+    hint = _parts_of_a_step(logged) if are_sizes_wrong else ""
 
-    Args:
-        logged: the level.
-        contradicted: the tests that the log contradicts, at least one.
-    """
-    # Only contradicted tests count: a pattern that chance can explain accuses nobody.
-    by_kind = {test.kind: test for test in contradicted}
-    for pattern in _PATTERNS:
-        sentence = pattern(logged, by_kind)
-        if sentence:
-            return sentence
-    test = min(contradicted, key=lambda test: test.log_p_value)
-    return test.sentence or f"{test.quantity}: expected about {test.expected:,.6g}, got {test.observed:,.6g}"
+    if Kind.REPEATS in kinds and counts.repeats.number and counts.fewest_entries == counts.most_entries:
+        times = counts.most_entries
+        return f"each {name} of a batch stands {times} times in it: do {times} workers draw with the same seed?"
 
+    if isinstance(scheme, BallsInBins):
+        moved = logged.first_place(counts.moved)
+        if Kind.HELD in kinds and moved:
+            return f"{moved} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
+        again = sizes[draws.numbers < level.times - scheme.bins].sum()
+        if Kind.OVERLAP in kinds and draws.repeated.sum() >= _MAJORITY * again:
+            return f"{units} are at the same step of every pass: this is `assignment: held`, not `fresh`"
 
-def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a log in which each unit stands equally often, twice or more, in its batch; else ""."""
-    counts, name = logged.counts, logged.level.name
-    if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats.number:
-        return ""
-    times = counts.most_entries
-    return f"each {name} of a batch stands {times} times in it: do {times} workers draw with the same seed?"
-
-
-def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on undeclared repeats within a step, with replacement if they are many; else ""."""
-    counts, level = logged.counts, logged.level
-    if Kind.REPEATS not in by_kind or not counts.repeats.number or isinstance(level.scheme, WithReplacement):
-        return ""
-    draws = logged.draws
-    # Pairs of equal units among draws with replacement; far fewer repeats are accidents, of merged workers for example.
-    by_chance = float((draws.sizes * (draws.sizes - 1) / (2 * draws.frames)).sum())
-    scheme = f"`{level.scheme.name}`"
-    name = (
-        f"this is `with-replacement`, not {scheme}"
-        if counts.repeats.number > by_chance / 4
-        else f"{scheme} excludes that"
-    )
-    where = f"(first {logged.first_place(counts.repeats)})"
-    return f"{counts.repeats.number:,} times one {level.name} stands several times in a batch {where}: {name}"
-
-
-def _undeclared_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on undeclared passes, shuffled or, if sizes differ, balls-in-bins; else ""."""
-    level = logged.level
-    if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle | BallsInBins) or not _has_passes(logged):
-        return ""
-    name = "shuffle" if _usual_share(logged.draws.sizes) > _MAJORITY else "balls-in-bins"
-    return (
-        f"each {level.name} once per pass of about {level.window} batches: this is `{name}`, not `{level.scheme.name}`"
-    )
-
-
-def _has_passes(logged: LoggedLevel) -> bool:
-    """Return True if units are drawn a third time within a pass much more rarely than chance would have it."""
-    # A window as long as a pass meets at most two passes, wherever it begins: no unit is in it three times.
-    counts = window_counts(logged)
-    return (
-        bool(counts)
-        and counts[-1].expected >= _MIN_EXPECTED
-        and counts[-1].observed <= _EXCEPTIONS * counts[-1].expected
-    )
-
-
-def _bins_in_place_of_shuffle(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a declared shuffle whose batches differ in size, as in balls-in-bins; else ""."""
-    sizes = logged.draws.sizes
-    is_shuffle = isinstance(logged.level.scheme, Shuffle) and Kind.SIZES in by_kind and _has_passes(logged)
-    if not is_shuffle or _usual_share(sizes) >= _MAJORITY:
-        return ""
-    units = f"{sizes.min()} to {sizes.max()} units of level {logged.level.name}"
-    return f"batches hold {units}: this is `balls-in-bins`, not `shuffle`"
-
-
-def _other_drop_last(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a declared shuffle whose batches fit the other value of `drop_last`; else ""."""
-    scheme = logged.level.scheme
-    if not isinstance(scheme, Shuffle) or Kind.SIZES not in by_kind or not _has_passes(logged):
-        return ""
-    is_full = bool(np.all(logged.draws.sizes == scheme.size))
-    if is_full and not scheme.drop_last:
-        return "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`"
-    if not is_full and scheme.drop_last:
-        return "some batches are smaller: the loader keeps the end of a pass, `drop_last: false`"
-    return ""
-
-
-def _fresh_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on bins declared `held` of which a unit has moved to another step; else ""."""
-    where = logged.first_place(logged.counts.moved)
-    if not isinstance(logged.level.scheme, BallsInBins) or Kind.HELD not in by_kind or not where:
-        return ""
-    return f"{where} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
-
-
-def _held_assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on bins declared `fresh` of which at least half of the units stay; else ""."""
-    level, scheme = logged.level, logged.level.scheme
-    if not isinstance(scheme, BallsInBins) or Kind.OVERLAP not in by_kind:
-        return ""
-    again = logged.draws.sizes[logged.draws.numbers < level.times - scheme.bins].sum()
-    if logged.draws.repeated.sum() < _MAJORITY * again:
-        return ""
-    return f"units of level {level.name} are at the same step of every pass: this is `assignment: held`, not `fresh`"
-
-
-def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on declared passes that repeat units, fixed or, if sizes differ, poisson; else ""."""
-    level = logged.level
-    if not isinstance(level.scheme, Shuffle | BallsInBins) or Kind.PASSES not in by_kind:
-        return ""
-    repeats = (
-        f"{logged.counts.by_occurrence[2]:,} times one {level.name} repeats within a pass of {level.window} batches"
-    )
-    name = "fixed" if _usual_share(logged.draws.sizes) > _MAJORITY else "poisson"
-    return f"{repeats}: this is `{name}`, not `{level.scheme.name}`"
-
-
-def _redraws_within_a_period(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on a unit that is not in all steps of its redraw period; else ""."""
-    where, period = logged.first_place(logged.counts.unheld), logged.level.period
-    if Kind.HELD not in by_kind or not where:
-        return ""
-    return f"{where} is not in all steps of its redraw period: the loader draws again within `redraw_every: {period}`"
-
-
-def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on draws of which at least half repeat the draw before; else ""."""
-    level, draws = logged.level, logged.draws
+    unheld = logged.first_place(counts.unheld)
+    if Kind.HELD in kinds and unheld:
+        loader = f"the loader draws again within `redraw_every: {level.period}`"
+        return f"{unheld} is not in all steps of its redraw period: {loader}"
     has_previous = draws.previous > 0
-    same = has_previous & (draws.repeated == draws.sizes) & (draws.sizes == draws.previous)
+    same = has_previous & (draws.repeated == sizes) & (sizes == draws.previous)
     share = float(same.sum() / max(int(has_previous.sum()), 1))
-    if Kind.OVERLAP not in by_kind or share < _MAJORITY:
-        return ""
-    duration = "for the whole run" if share == 1 else f"for about {level.period / (1 - share):.0f} steps"
-    return (
-        f"{100 * share:.3g}% of draws take the same units of level {level.name} as the draw before: the loader holds "
-        f"a draw {duration}, see `redraw_every`"
+    if Kind.OVERLAP in kinds and share >= _MAJORITY:
+        duration = "for the whole run" if share == 1 else f"for about {level.period / (1 - share):.0f} steps"
+        return (
+            f"{100 * share:.3g}% of draws take the same {units} as the draw before: the loader holds a draw "
+            f"{duration}, see `redraw_every`"
+        )
+
+    # A window as long as a pass meets at most two passes, wherever it begins: no unit is in it three times.
+    windows = window_counts(logged)
+    third = windows[-1] if windows else None
+    has_passes = third and third.expected >= _MIN_EXPECTED and third.observed <= _EXCEPTIONS * third.expected
+    if Kind.PASSES in kinds and has_passes and not isinstance(scheme, Shuffle | BallsInBins):
+        number_of_draws = level.parents * level.times if level.is_every else sizes.size
+        batches = round(float(draws.frames.mean()) / (float(sizes.sum()) / number_of_draws))
+        is_named = "shuffle" if usual > _MAJORITY else "balls-in-bins" if varies else ""
+        verdict = f"this is `{is_named}`, not {declared}" if is_named else f"{declared} excludes that"
+        return f"each {name} once per pass of about {batches} batches: {verdict}{hint}"
+    if isinstance(scheme, Shuffle) and Kind.SIZES in kinds and has_passes:
+        if usual < _MAJORITY and varies:
+            return f"batches hold {low} to {high} {units}: this is `balls-in-bins`, not `shuffle`"
+        if low == high == scheme.size and not scheme.drop_last:
+            return "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`"
+        if low < high == scheme.size and usual >= _MAJORITY and scheme.drop_last:
+            return "some batches are smaller: the loader keeps the end of a pass, `drop_last: false`"
+    if Kind.PASSES in kinds and isinstance(scheme, Shuffle | BallsInBins):
+        repeats = f"{counts.by_occurrence[2]:,} times one {name} repeats within a pass of {level.window} batches"
+        # Independent draws of a fixed or a Poisson number repeat units as often as chance has it, given their sizes.
+        is_chance = all(
+            abs(each.observed - each.expected)
+            <= _MIN_DEVIATIONS * math.sqrt(each.expected * (1 - each.expected / each.trials)) + 1
+            for each in windows
+        )
+        is_named = ("fixed" if low == high else "poisson" if varies else "") if is_chance else ""
+        verdict = f"this is `{is_named}`, not {declared}" if is_named else f"{declared} excludes that"
+        return f"{repeats}: {verdict}{hint}"
+
+    if Kind.REPEATS in kinds and counts.repeats.number and not isinstance(scheme, WithReplacement):
+        where = f"(first {logged.first_place(counts.repeats)})"
+        repeats = f"{counts.repeats.number:,} times one {name} stands several times in a batch {where}"
+        return f"{repeats}: {_repeats_within_steps(logged)}"
+
+    never = np.flatnonzero(counts.counts == 0)
+    by_chance = counts.counts.size * np.exp(-float(counts.counts.mean())) if counts.counts.size else 0.0
+    if kinds & {Kind.SPREAD, Kind.RAREST} and never.size > _MIN_EXPECTED + 2 * by_chance:
+        return f"{never.size:,} {units} are never drawn, first {logged.place(-1, int(never[0]))}"
+    of_independent = _pairs_and_repeats(logged)
+    is_pair_explained, is_repeat_explained = (
+        abs(observed - expected) <= _MIN_DEVIATIONS * math.sqrt(expected)
+        for observed, expected in zip((draws.pairs.sum(), draws.repeated.sum()), of_independent, strict=True)
     )
+    mean = float(counts.counts.mean()) if counts.counts.size else 0.0
+    doubt = _MIN_DEVIATIONS * math.sqrt((2 + 1 / mean) / counts.counts.size) if mean else math.inf
+    is_unequal = bool(np.var(counts.counts) > mean * (1 + doubt)) if mean else False
+    if kinds & {Kind.NEIGHBOURS, Kind.JOINT} and is_unequal and is_pair_explained and is_repeat_explained:
+        unit = int(counts.counts.argmax())
+        often = f"{logged.place(-1, unit)} is drawn {counts.counts[unit]:,} times, the mean is {mean:,.1f}"
+        return f"{units} are drawn with unequal probabilities, {often}: are they weighted?"
+    if Kind.NEIGHBOURS in kinds and not is_pair_explained:
+        return f"neighbouring {units} come together more or less often than by chance: are batches cut from blocks?"
+    if any(test.kind is Kind.JOINT and test.observed > test.expected for test in contradicted):
+        return f"the same {units} come together again and again: do several workers draw with the same seed?"
+
+    if are_sizes_wrong and low == high and isinstance(scheme, Poisson | CappedPoisson | RandomAllocation | BallsInBins):
+        is_named = "shuffle" if isinstance(scheme, BallsInBins) else "fixed"
+        return f"every batch holds exactly {high} {units}: this is `{is_named}`, not {declared}{hint}"
+    if isinstance(scheme, Fixed) and are_sizes_wrong:
+        if usual < _MAJORITY:
+            verdict = "this is `poisson`, not `fixed`" if varies else "`fixed` excludes that"
+            return f"batches hold {low} to {high} {units}: {verdict}{hint}"
+        if low == high:
+            return f"every batch holds {high} {units}, not the declared {scheme.size}{hint}"
+    if isinstance(scheme, Poisson | CappedPoisson) and kinds & {Kind.SIZES, Kind.LARGEST}:
+        maximum = scheme.max_batch_size if isinstance(scheme, CappedPoisson) else math.inf
+        if high > maximum:
+            return f"batches hold up to {high} {units}, more than `max_batch_size: {maximum}`"
+        top, below = int((sizes == high).sum()), int((sizes == high - 1).sum())
+        # A law without a maximum has ever fewer draws of ever larger sizes: four times as many at the end are a pile.
+        if high < maximum and top >= _MIN_EXPECTED and top > 4 * below:
+            return f"{top:,} batches hold {high} {units} and none holds more: they are cut to a maximum"
+    if isinstance(scheme, Poisson) and are_sizes_wrong:
+        frames, shown, number = all_draws(logged)
+        rate = float(scheme.probability) * (level.shown or 1.0)
+        means = frames * rate
+        if not level.is_every:  # an empty draw is not in the log
+            with np.errstate(
+                divide="ignore"
+            ):  # log(0) = -inf for rate 1 leaves the probability of a nonempty draw at 1
+                means = means / np.maximum(-np.expm1(frames * np.log1p(-rate)), rate)
+        total, expected_total = float((shown * number).sum()), float((means * number).sum())
+        if abs(total - expected_total) >= _MIN_DEVIATIONS * np.sqrt(expected_total):
+            mean, stated = total / number.sum(), expected_total / number.sum()
+            change = f"{100 * (mean / stated - 1):+.3g}%"
+            return f"a batch holds {mean:.5g} {units} on average, and {stated:.5g} are declared ({change}){hint}"
+
+    test = min(contradicted, key=lambda test: test.log_p_value)
+    return (test.sentence or f"{test.quantity}: expected about {test.expected:,.6g}, got {test.observed:,.6g}") + hint
 
 
-def _constant_sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on draws that are all of one size where the declared scheme varies it; else ""."""
-    level, sizes = logged.level, logged.draws.sizes
-    if not _has_wrong_sizes(logged, by_kind) or sizes.min() != sizes.max():
-        return ""
-    match level.scheme:
-        case BallsInBins():
-            name = "shuffle"
-        case Poisson() | CappedPoisson() | RandomAllocation():
-            name = "fixed"
+def _varies_as_poisson(logged: LoggedLevel, numbers: IntArray) -> bool:
+    """Return True if the numbers of units or entries of the draws vary as Poisson draws, or several added up, do."""
+    level, frames = logged.level, logged.draws.frames.astype(float)
+    if level.is_every and isinstance(level.sizes, int):
+        numbers = np.append(numbers, np.zeros(level.parents * level.times - numbers.size, dtype=np.int64))
+        frames = np.full(numbers.size, float(level.sizes))
+    elif numbers.size and numbers.mean() < 10:  # then draws without entries, which the log does not have, would matter
+        return False
+    if numbers.size < _MIN_EXPECTED:
+        return False
+    middle = frames * np.median(numbers / frames)
+    kept = np.abs(numbers - middle) <= 6 * np.sqrt(middle + 1)
+    if kept.mean() < 1 - _EXCEPTIONS:
+        return False
+    numbers, frames = numbers[kept], frames[kept]
+    rate = float(numbers.sum() / frames.sum())
+    if not rate:
+        return False
+    # Variance over mean: 1 - rate for one draw, 1 - rate / k for the sum of k.
+    ratio = float(((numbers - frames * rate) ** 2 / (frames * rate)).mean())
+    doubt = _MIN_DEVIATIONS * math.sqrt((2 + 1 / float(numbers.mean())) / numbers.size)
+    return 1 - rate - doubt <= ratio <= 1 + doubt
+
+
+def _repeats_within_steps(logged: LoggedLevel) -> str:
+    """Return what draws so: entries with replacement, or several batches without repeats that are added up.
+
+    Of n units, two entries of a step are the same unit with probability 1 / n if they are drawn with replacement, and
+    (k - 1) / (k n - 1) if k batches without repeats are added up, in which a unit stands Binomial(k, rate) times.
+    """
+    draws, declared = logged.draws, f"`{logged.level.scheme.name}`"
+    by_chance = float((draws.entries * (draws.entries - 1.0) / (2 * draws.frames)).sum())
+    equal = float(draws.twice.sum())
+    # So the equal pairs are 1 - 1/k of those with replacement, here to within three deviations.
+    least, most = (equal - 3 * math.sqrt(equal)) / by_chance, (equal + 3 * math.sqrt(equal)) / by_chance
+    if (
+        most < 1 / 2 or least > 1 or draws.sizes.size < _MIN_EXPECTED
+    ):  # fewer than of two batches, or more than by chance
+        return f"{declared} excludes that"
+    fewest = max(2, math.ceil(1 / (1 - least)) if least < 1 else 2)
+    batches = f"{fewest} or more"
+    if most < 1:
+        largest = max(2, math.floor(1 / (1 - most)))
+        batches = f"{fewest} to {largest}" if fewest < largest else f"about {round(1 / (1 - equal / by_chance))}"
+    are_constant = bool(np.all(draws.entries == draws.entries[0]))
+    if are_constant and most >= 1:
+        return f"this is `with-replacement`, or {batches} batches without repeats added up in each step, not {declared}"
+    if are_constant or _varies_as_poisson(logged, draws.entries):
+        kind = "batches of one size" if are_constant else "`poisson` batches"
+        return f"{batches} {kind} are added up in each step, as accumulated gradients are: that is not {declared}"
+    return f"{declared} excludes that; are several batches added up in each step, as accumulated gradients are?"
+
+
+def _pairs_and_repeats(logged: LoggedLevel) -> tuple[float, float]:
+    """Return how often independent draws hold both of two neighbours, and a unit of the draw before, given counts."""
+    level, counts = logged.level, logged.counts.counts.astype(float)
+    # A unit drawn c times of T is in a draw with probability c / T. Neighbours are units 2k and 2k + 1 of a frame.
+    parents = level.parents_of(np.arange(counts.size))
+    draws = np.full(level.parents, level.times)
+    if not level.is_every:
+        draws = np.maximum(np.bincount(logged.draws.parents, minlength=level.parents), 1)
+    shares = counts / draws[parents]
+    place = np.arange(counts.size) - level.first_units(parents)
+    is_pair = (place[:-1] % 2 == 0) & (place[1:] > place[:-1])
+    return float((shares[:-1] * counts[1:])[is_pair].sum()), float((shares * counts).sum())
+
+
+def _parts_of_a_step(logged: LoggedLevel) -> str:
+    """Return the question whether steps are logged in k parts, if draws hold 1/k of the declared units; else ""."""
+    scheme, sizes = logged.level.scheme, logged.draws.sizes
+    usual, doubt = float(np.bincount(sizes).argmax()), 0.0
+    match scheme:
+        case Fixed(size=size) | Shuffle(size=size) if (sizes == usual).mean() >= _MAJORITY:
+            declared = float(size)
+        case Poisson(probability=rate):
+            declared, usual = float(rate) * float(logged.draws.frames.mean()), float(sizes.mean())
+            doubt = _MIN_DEVIATIONS / math.sqrt(float(sizes.sum()))
         case _:
             return ""
-    batch = f"every batch holds exactly {sizes.max()} units of level {level.name}"
-    return f"{batch}: this is `{name}`, not `{level.scheme.name}`"
-
-
-def _other_fixed_size(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on `fixed` draws whose sizes differ, or all differ from the declared one; else ""."""
-    level, sizes = logged.level, logged.draws.sizes
-    if not isinstance(level.scheme, Fixed) or not _has_wrong_sizes(logged, by_kind):
+    parts = round(declared / usual)
+    if logged.level.number > 1 or usual < 2 or parts < 2 or abs(declared / usual - parts) > min(doubt * parts, 0.25):
         return ""
-    low, high = int(sizes.min()), int(sizes.max())
-    if _usual_share(sizes) < _MAJORITY:
-        return f"batches hold {low} to {high} units of level {level.name}: this is `poisson`, not `fixed`"
-    if low == high:
-        return f"every batch holds {high} units of level {level.name}, not the declared {level.scheme.size}"
-    return ""
-
-
-def _has_wrong_sizes(logged: LoggedLevel, by_kind: Contradicted) -> bool:
-    """Return True if the log has draws, and their sizes or the units drawn in all are contradicted."""
-    return bool(by_kind.keys() & {Kind.SIZES, Kind.TOTAL}) and logged.draws.sizes.size > 0
-
-
-def _above_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on capped Poisson batches that hold more than the declared maximum; else ""."""
-    level, sizes = logged.level, logged.draws.sizes
-    if not isinstance(level.scheme, CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
-        return ""
-    high, declared = int(sizes.max(initial=0)), level.scheme.max_batch_size
-    if high <= declared:
-        return ""
-    return f"batches hold up to {high} units of level {level.name}, more than `max_batch_size: {declared}`"
-
-
-def _undeclared_maximum(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on Poisson batches that pile up at a size below any declared maximum; else ""."""
-    level, sizes = logged.level, logged.draws.sizes
-    if not isinstance(level.scheme, Poisson | CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
-        return ""
-    high = int(sizes.max(initial=0))
-    top, below = int((sizes == high).sum()), int((sizes == high - 1).sum())
-    declared = level.scheme.max_batch_size if isinstance(level.scheme, CappedPoisson) else math.inf
-    # A law without a maximum has ever fewer draws of ever larger sizes: four times as many at the end are a pile.
-    if high >= declared or top < _MIN_EXPECTED or top <= 4 * below:
-        return ""
-    return f"{top:,} batches hold {high} units of level {level.name} and none holds more: they are cut to a maximum"
-
-
-def _other_rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on Poisson draws whose mean size is 5 deviations from the declared one; else ""."""
-    level, draws = logged.level, logged.draws
-    if not isinstance(level.scheme, Poisson) or not by_kind.keys() & {Kind.TOTAL, Kind.SIZES} or not draws.sizes.size:
-        return ""
-    _, sizes, number = all_draws(logged)
-    total = float((sizes * number).sum())
-    expected = _expected_total(logged, float(level.scheme.probability) * (level.shown or 1.0))
-    if abs(total - expected) < _MIN_DEVIATIONS * np.sqrt(expected):
-        return ""
-    mean, declared = total / number.sum(), expected / number.sum()
-    return (
-        f"a batch holds {mean:.5g} units of level {level.name} on average, and {declared:.5g} are declared "
-        f"({100 * (mean / declared - 1):+.3g}%)"
-    )
-
-
-def _expected_total(logged: LoggedLevel, rate: float) -> float:
-    """Return the expected number of units that all Poisson draws show, given that none is empty unless `is_every`."""
-    frames, _, number = all_draws(logged)
-    if logged.level.is_every:
-        return float((frames * number).sum()) * rate
-    with np.errstate(divide="ignore"):  # log(0) = -inf for rate 1 leaves the probability of a nonempty draw at 1
-        nonempty = -np.expm1(frames * np.log1p(-rate))
-    return float((frames * rate / np.maximum(nonempty, rate) * number).sum())
-
-
-def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on units that are never drawn, if they are far more than by chance; else ""."""
-    level, counts = logged.level, logged.counts.counts
-    never = np.flatnonzero(counts == 0)
-    mean = float(counts.mean()) if counts.size else 0.0
-    if not by_kind.keys() & {Kind.SPREAD, Kind.RAREST} or never.size <= _MIN_EXPECTED + 2 * counts.size * np.exp(-mean):
-        return ""
-    return f"{never.size:,} units of level {level.name} are never drawn, first {logged.place(-1, int(never[0]))}"
-
-
-def _neighbours(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on neighbouring units that are drawn together too often or too rarely; else ""."""
-    if Kind.NEIGHBOURS not in by_kind:
-        return ""
-    units = f"neighbouring units of level {logged.level.name}"
-    return f"{units} come together more or less often than by chance: are batches cut from blocks?"
-
-
-def _repeated_groups(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence on draws that share too many units with the draw before; else ""."""
-    if Kind.JOINT not in by_kind or by_kind[Kind.JOINT].observed <= by_kind[Kind.JOINT].expected:
-        return ""
-    units = f"the same units of level {logged.level.name}"
-    return f"{units} come together again and again: do several workers draw with the same seed?"
-
-
-def _usual_share(sizes: IntArray) -> float:
-    """Return the share of draws that have the commonest size; 1 without draws."""
-    return float(np.bincount(sizes).max() / sizes.size) if sizes.size else 1.0
-
-
-# In the order of how much a pattern explains: entries that all stand twice, for example, make sizes and passes wrong
-# too, and the reader should hear of the cause.
-_PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
-    _every_entry_repeated,
-    _fresh_assignment,
-    _held_assignment,
-    _redraws_within_a_period,
-    _held_draws,
-    _undeclared_passes,
-    _bins_in_place_of_shuffle,
-    _other_drop_last,
-    _no_passes,
-    _repeated_entries,
-    _never_drawn,
-    _neighbours,
-    _repeated_groups,
-    _constant_sizes,
-    _other_fixed_size,
-    _above_maximum,
-    _undeclared_maximum,
-    _other_rate,
-)
+    return f"; they hold {usual:.4g} units, and {declared:.4g} are declared: are {parts} of them one step?"

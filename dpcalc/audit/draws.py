@@ -30,41 +30,26 @@ _MANY = 255
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredLevel:
-    """One level of one phase, as declared.
+    """One level of one phase, as declared."""
 
-    Attributes:
-        number: of the level, from 1.
-        name: of its units.
-        scheme: how a draw takes units from a frame.
-        period: steps for which a draw is held.
-        times: periods in the phase; later entries of an unfinished one are not counted.
-        is_every: True if all levels above are drawn whole, so that every parent draws at every time.
-        sizes: units in each frame, shape (parents,), or one number for all; the largest where they are unknown.
-        parents: number of units of the level above.
-        has_sizes: False if the sizes are only known to lie between two ends.
-        shown: probability that a drawn unit has an entry in the log; None if it is not the same for all units.
-        is_mixed: True if a parent can be drawn twice at once, so that its entries are those of several draws.
-        window: draws in which a loader that goes through all units takes each of them once.
-        lag: draws from one to the other of two that are compared; those of a pass where units keep their place in it.
-        limits: steps in which a unit may take part, where the mechanism states that; else None.
-        is_last: True for the records.
-    """
-
-    number: int
-    name: str
-    scheme: Scheme
-    period: int
-    times: int
-    is_every: bool
+    number: int  # of the level, from 1
+    name: str  # of its units
+    scheme: Scheme  # how a draw takes units from a frame
+    period: int  # steps for which a draw is held
+    times: int  # periods in the phase; later entries of an unfinished one are not counted
+    is_every: bool  # True if all levels above are drawn whole, so that every parent draws at every time
+    # units in each frame, shape (parents,), or one number for all; the largest where they are unknown
     sizes: IntArray | int
-    parents: int
-    has_sizes: bool
+    parents: int  # number of units of the level above
+    has_sizes: bool  # False if the sizes are only known to lie between two ends
+    # probability that a drawn unit has an entry in the log; None if it is not the same for all units
     shown: float | None
-    is_mixed: bool
-    window: int
+    is_mixed: bool  # True if a parent can be drawn twice at once, so that its entries are those of several draws
+    window: int  # draws in which a loader that goes through all units takes each of them once
+    # draws from one to the other of two that are compared; those of a pass where units keep their place in it
     lag: int
-    limits: Participation | None
-    is_last: bool
+    limits: Participation | None  # steps in which a unit may take part, where the mechanism states that; else None
+    is_last: bool  # True for the records
 
     @property
     def is_shown(self) -> bool:
@@ -103,27 +88,18 @@ class DeclaredLevel:
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """All draws that the log shows of one level, in the order of parents, then of numbers.
+    """All draws that the log shows of one level, in the order of parents, then of numbers."""
 
-    Attributes:
-        parents: shape (draws,), as all others.
-        numbers: of the draws of each parent, from 0.
-        times: period of each draw, from 0.
-        frames: units in the frame.
-        sizes: different units drawn, >= 1.
-        repeated: units that the previous draw, `lag` draws before, holds too.
-        previous: size of that previous draw, 0 if there is none.
-        pairs: pairs of neighbouring units (0 and 1, 2 and 3, ...) that are both drawn.
-    """
-
-    parents: IntArray
-    numbers: IntArray
-    times: IntArray
-    frames: IntArray
-    sizes: IntArray
-    repeated: IntArray
-    previous: IntArray
-    pairs: IntArray
+    parents: IntArray  # shape (draws,), as all others
+    numbers: IntArray  # of the draws of each parent, from 0
+    times: IntArray  # period of each draw, from 0
+    frames: IntArray  # units in the frame
+    sizes: IntArray  # different units drawn, >= 1
+    entries: IntArray  # units drawn, repetitions within one step included; >= `sizes`
+    twice: IntArray  # pairs of equal ones among these entries
+    repeated: IntArray  # units that the previous draw, `lag` draws before, holds too
+    previous: IntArray  # size of that previous draw, 0 if there is none
+    pairs: IntArray  # pairs of neighbouring units (0 and 1, 2 and 3, ...) that are both drawn
 
 
 @dataclass(kw_only=True)
@@ -134,13 +110,7 @@ class Events:
     first: tuple[int, int] | None = None
 
     def add(self, entries: IntArray, steps: IntArray, units: IntArray) -> None:
-        """Add some entries of a later block, given by their places in its `steps` and `units`.
-
-        Args:
-            entries: places in any order.
-            steps: of all entries, ascending.
-            units: of all entries.
-        """
+        """Add some entries of a later block, given by their places in its `steps` and `units`."""
         self.number += entries.size
         if entries.size and self.first is None:
             place = int(entries.min())
@@ -149,32 +119,22 @@ class Events:
 
 @dataclass(kw_only=True)
 class LevelCounts:
-    """Running counts of one level.
+    """Running counts of one level."""
 
-    Attributes:
-        level: as declared.
-        counts: draws of each unit, shape (units,).
-        by_occurrence: number of times that a draw was the first, second, third of its unit in a window.
-        moved: draws of a unit that do not lie a multiple of `lag` after its previous one.
-        close: draws of a unit that lie fewer steps after its previous one than its limits allow.
-        entries: entries of the log; repetitions count at the last level only.
-        repeats: units that stand several times in a step.
-        fewest_entries, most_entries: of one unit in one step.
-        first_repeat: entries of the first of the repeats, 0 for none.
-        unheld: draws of a unit that are not in all steps of their redraw period.
-    """
-
-    level: DeclaredLevel
-    counts: IntArray = field(init=False)
+    level: DeclaredLevel  # as declared
+    counts: IntArray = field(init=False)  # draws of each unit, shape (units,)
+    # number of times that a draw was the first, second, third of its unit in a window
     by_occurrence: list[int] = field(default_factory=lambda: [0] * (OCCURRENCES + 1))
+    # draws of a unit that do not lie a multiple of `lag` after its previous one
     moved: Events = field(default_factory=Events)
+    # draws of a unit that lie fewer steps after its previous one than its limits allow
     close: Events = field(default_factory=Events)
-    entries: int = 0
-    repeats: Events = field(default_factory=Events)
-    fewest_entries: int = _MANY
+    entries: int = 0  # entries of the log; repetitions count at the last level only
+    repeats: Events = field(default_factory=Events)  # units that stand several times in a step
+    fewest_entries: int = _MANY  # of one unit in one step
     most_entries: int = 0
-    first_repeat: int = 0
-    unheld: Events = field(default_factory=Events)
+    first_repeat: int = 0  # entries of the first of the repeats, 0 for none
+    unheld: Events = field(default_factory=Events)  # draws of a unit that are not in all steps of their redraw period
 
     def __post_init__(self) -> None:
         """Allocate zero counts of units and of parents; InputError for more than MAX_UNITS units."""
@@ -191,101 +151,79 @@ class LevelCounts:
         self._parts: list[tuple[IntArray, ...]] = []
 
     def add(self, steps: IntArray, units: IntArray, *, end: int) -> None:
-        """Count entries: of records as repeats within a step, of all levels as draws in their redraw periods.
-
-        Args:
-            steps: of each entry, from 0, shape (entries,) with at least one, in whole periods.
-            units: of each entry, in ascending order of (step, unit), repeated where an entry is.
-            end: the step after the last one, at which the last period may be cut short.
-        """
-        if self.level.is_last:
-            self._count_entries(steps, units)
-        times, units = self._units_by_period(steps, units, end)
-        if units.size:
-            self._add_draws(times, units)
-
-    def _units_by_period(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
-        """Return (period, unit) of entries, each pair once and in order, for the first `times` periods alone."""
+        """Count entries, of whole periods and ordered by (step, unit); at `end` the last period may be cut short."""
+        level = self.level
+        # Each unit of a step once. A last period that the run cuts short may have hidden units that a whole one shows:
+        # `times` leaves it out.
         begins = _begins_of_equal(units, steps)
+        copies = np.diff(begins, append=units.size)
+        if level.is_last:
+            self.entries += units.size
+            self.fewest_entries = min(self.fewest_entries, int(copies.min()))
+            self.most_entries = max(self.most_entries, int(copies.max()))
+            repeated = np.flatnonzero(copies > 1)
+            if repeated.size and not self.first_repeat:
+                self.first_repeat = int(copies[repeated[0]])
+            self.repeats.add(repeated, steps[begins], units[begins])
         steps, units = steps[begins], units[begins]
-        # A last period that the run cuts short may have hidden units that a whole one shows: `times` leaves it out.
-        counted = steps // self.level.period < self.level.times
-        steps, units = steps[counted], units[counted]
-        if self.level.period == 1 or not units.size:
-            return steps, units
-        return self._held_units(steps, units, end)
+        counted = steps // level.period < level.times
+        times, steps, units, copies = steps[counted] // level.period, steps[counted], units[counted], copies[counted]
+        if not units.size:
+            return
+        if level.period > 1:  # each unit of a period once; a held unit is in every step of it, or of what the run has
+            order = np.lexsort((units, times))
+            times, steps, units, copies = times[order], steps[order], units[order], copies[order]
+            begins = _begins_of_equal(units, times)
+            in_steps = np.diff(begins, append=units.size)
+            times, steps, units, copies = times[begins], steps[begins], units[begins], copies[begins]
+            is_unheld = in_steps != np.minimum(level.period, end - times * level.period)
+            self.unheld.add(np.flatnonzero(is_unheld), steps, units)
 
-    def _held_units(self, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
-        """Return (period, unit) of entries, each pair once and in order; note in `unheld` units that miss a step."""
-        times = steps // self.level.period
-        order = np.lexsort((units, times))
-        times, steps, units = times[order], steps[order], units[order]
-        begins = _begins_of_equal(units, times)
-        steps_of_unit = np.diff(begins, append=units.size)
-        times, steps, units = times[begins], steps[begins], units[begins]
-        # A held unit is in every step of its period; the last period may end with the run.
-        is_unheld = steps_of_unit != np.minimum(self.level.period, end - times * self.level.period)
-        self.unheld.add(np.flatnonzero(is_unheld), steps, units)
-        return times, units
-
-    def _add_draws(self, times: IntArray, units: IntArray) -> None:
-        """Count the units of new draws, and store each draw with its repeats of the draw `lag` before and its pairs."""
-        parents = self.level.parents_of(units)
+        # Draws. Where a parent is not always drawn, the log does not show its empty draws: they have no number.
+        parents = level.parents_of(units)
         begins = _begins_of_equal(parents, times)
         sizes = np.diff(begins, append=units.size)
-        draw_of_entry = np.repeat(np.arange(begins.size), sizes)
-        numbers = times[begins] if self.level.is_every else self._next_numbers(parents[begins])
-        repeated = self._count_units(units, numbers[draw_of_entry], times)
+        draw = np.repeat(np.arange(begins.size), sizes)
+        numbers = times[begins] if level.is_every else self._next_numbers(parents[begins])
+
+        # The draws of each unit in a row, and how many draws ago it was last drawn, 0 for never.
+        order = np.argsort(units, kind="stable")
+        unit, number = units[order], numbers[draw][order]
+        firsts = _begins_of_equal(unit)
+        lasts = np.append(firsts[1:], unit.size) - 1
+        self.counts[unit[firsts]] += np.diff(firsts, append=unit.size).astype(np.int32)
+        previous = np.concatenate([[0], number[:-1]])
+        previous[firsts] = self._last[unit[firsts]]
+        self._last[unit[lasts]] = number[lasts]
+        distance = np.where(previous == _NEVER, 0, number - previous)
+        separation = 0 if level.limits is None else level.limits.separation
+        self.moved.add(order[distance % level.lag != 0], times * level.period, units)
+        self.close.add(order[(distance > 0) & (distance < separation)], times * level.period, units)
+
+        # Which draws are their unit's first, second, third in a window: from the begin of the run of draws, and from
+        # what was counted before for a run that goes on.
+        goes_on = (distance > 0) & ((number - distance) // level.window == number // level.window)
+        runs = np.flatnonzero((np.diff(unit, prepend=-1) != 0) | ~goes_on)
+        before = np.where(goes_on[runs], self._occurrences[unit[runs]], 0).astype(np.int64)
+        occurrence = np.arange(unit.size) - np.repeat(runs - before, np.diff(runs, append=unit.size)) + 1
+        for place in range(1, OCCURRENCES + 1):
+            self.by_occurrence[place] += int((occurrence == place).sum())
+        self._occurrences[unit[lasts]] = np.minimum(occurrence[lasts], _MANY)
+
         # Units 2k and 2k + 1 are neighbours: loaders that draw blocks, or shuffle in a buffer, hold both too often.
-        position = units - self.level.first_units(parents)
-        is_pair = (position[:-1] % 2 == 0) & (np.diff(units) == 1) & (np.diff(draw_of_entry) == 0)
-        repeats_of_draw, pairs_of_draw = (
-            np.bincount(draw_of_entry[entries], minlength=begins.size)
-            for entries in (repeated, np.flatnonzero(is_pair))
+        position = units - level.first_units(parents)
+        is_pair = (position[:-1] % 2 == 0) & (np.diff(units) == 1) & (np.diff(draw) == 0)
+        repeated, pairs = (
+            np.bincount(draw[places], minlength=begins.size)
+            for places in (order[distance == level.lag], np.flatnonzero(is_pair))
         )
-        columns = (parents[begins], numbers, times[begins], sizes, repeats_of_draw, pairs_of_draw)
+        entries, twice = np.add.reduceat([copies, copies * (copies - 1) // 2], begins, axis=1)
+        twice = np.minimum(twice, np.iinfo(np.int32).max)
+        columns = (parents[begins], numbers, times[begins], sizes, entries, twice, repeated, pairs)
         self._parts.append(tuple(each.astype(np.int32) for each in columns))
-
-    def draws(self) -> Draws:
-        """Return all draws by (parent, number), each with the size of the draw `lag` before it, 0 if none."""
-        empty = (np.zeros(0, dtype=np.int64),) * 6
-        columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
-        order = np.lexsort((columns[1], columns[0]))
-        parents, numbers, times, sizes, repeated, pairs = (column[order] for column in columns)
-        return Draws(
-            parents=parents,
-            numbers=numbers,
-            times=times,
-            frames=self.level.frame_sizes(parents),
-            sizes=sizes,
-            repeated=repeated,
-            previous=self._previous_sizes(parents, numbers, sizes),
-            pairs=pairs,
-        )
-
-    def _previous_sizes(self, parents: IntArray, numbers: IntArray, sizes: IntArray) -> IntArray:
-        """Return the size of the same parent's draw `lag` before each, 0 if none; sorted by (parent, number)."""
-        lag = self.level.lag
-        keys = parents * (int(numbers.max(initial=0)) + 1 + lag) + numbers
-        place = np.minimum(np.searchsorted(keys, keys - lag), max(keys.size - 1, 0))
-        has_previous = (keys[place] == keys - lag) & (numbers >= lag)
-        return np.where(has_previous, sizes[place], 0)
-
-    def _count_entries(self, steps: IntArray, units: IntArray) -> None:
-        """Update the number of entries and of repeats, the first repeat, and the fewest and most entries of a unit."""
-        begins = _begins_of_equal(units, steps)
-        entries = np.diff(begins, append=units.size)
-        self.entries += units.size
-        self.fewest_entries = min(self.fewest_entries, int(entries.min()))
-        self.most_entries = max(self.most_entries, int(entries.max()))
-        repeated = np.flatnonzero(entries > 1)
-        if repeated.size and not self.first_repeat:
-            self.first_repeat = int(entries[repeated[0]])
-        self.repeats.add(repeated, steps[begins], units[begins])
 
     def _next_numbers(self, parents: IntArray) -> IntArray:
         """Return the numbers of new draws of these parents, in order of time; each goes on from its earlier draws."""
-        # Where a parent is not always drawn, the log does not show its empty draws: they have no number.
         order = np.argsort(parents, kind="stable")
         ordered = parents[order]
         begins = _begins_of_equal(ordered)
@@ -295,51 +233,28 @@ class LevelCounts:
         self._draws_of_parent[ordered[begins]] += lengths.astype(np.int32)
         return numbers
 
-    def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Update the counts of units by new draws; return places of entries whose unit is in the draw `lag` before too.
-
-        Args:
-            units: of each entry, different within a draw, in the order of time.
-            numbers: of the draw of each entry.
-            times: period of each entry.
-        """
-        order = np.argsort(units, kind="stable")
-        unit, number = units[order], numbers[order]
-        begins = _begins_of_equal(unit)
-        self.counts[unit[begins]] += np.diff(begins, append=unit.size).astype(np.int32)
-        distance = self._distances(unit, number)
-        self._count_occurrences(unit, number, distance)
-        steps = times * self.level.period
-        separation = 0 if self.level.limits is None else self.level.limits.separation
-        self.moved.add(order[distance % self.level.lag != 0], steps, units)
-        self.close.add(order[(distance > 0) & (distance < separation)], steps, units)
-        repeated: IntArray = order[distance == self.level.lag]
-        return repeated
-
-    def _distances(self, unit: IntArray, number: IntArray) -> IntArray:
-        """Return how many draws ago the unit of each draw was last drawn, 0 for never; remember its last draw."""
-        begins = _begins_of_equal(unit)
-        previous = np.concatenate([[0], number[:-1]])
-        previous[begins] = self._last[unit[begins]]
-        ends = np.append(begins[1:], unit.size) - 1
-        self._last[unit[ends]] = number[ends]
-        return np.where(previous == _NEVER, 0, number - previous)
-
-    def _count_occurrences(self, unit: IntArray, number: IntArray, distance: IntArray) -> None:
-        """Count in `by_occurrence` which draws are their unit's first, second, third in a window of `window` draws."""
-        window = self.level.window
-        # The place of an entry among those of its unit in its window: from the begin of the run of entries, and from
-        # what was counted before for a run that goes on.
-        goes_on = (distance > 0) & ((number - distance) // window == number // window)
-        is_first = np.diff(unit, prepend=-1) != 0
-        begins = np.flatnonzero(is_first | ~goes_on)
-        lengths = np.diff(begins, append=unit.size)
-        before = np.where(goes_on[begins], self._occurrences[unit[begins]], 0).astype(np.int64)
-        occurrence = np.arange(unit.size) - np.repeat(begins - before, lengths) + 1
-        for place in range(1, OCCURRENCES + 1):
-            self.by_occurrence[place] += int((occurrence == place).sum())
-        ends = np.append(np.flatnonzero(is_first)[1:], unit.size) - 1
-        self._occurrences[unit[ends]] = np.minimum(occurrence[ends], _MANY)
+    def draws(self) -> Draws:
+        """Return all draws by (parent, number), each with the size of the draw `lag` before it, 0 if none."""
+        empty = (np.zeros(0, dtype=np.int64),) * 8
+        columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
+        order = np.lexsort((columns[1], columns[0]))
+        parents, numbers, times, sizes, entries, twice, repeated, pairs = (column[order] for column in columns)
+        lag = self.level.lag
+        keys = parents * (int(numbers.max(initial=0)) + 1 + lag) + numbers
+        place = np.minimum(np.searchsorted(keys, keys - lag), max(keys.size - 1, 0))
+        has_previous = (keys[place] == keys - lag) & (numbers >= lag)
+        return Draws(
+            parents=parents,
+            numbers=numbers,
+            times=times,
+            frames=self.level.frame_sizes(parents),
+            sizes=sizes,
+            entries=entries,
+            twice=twice,
+            repeated=repeated,
+            previous=np.where(has_previous, sizes[place], 0),
+            pairs=pairs,
+        )
 
 
 def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:
@@ -351,14 +266,7 @@ def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:
 
 
 def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:
-    """Add entries to the level of records and, as their parents, to each level above.
-
-    Args:
-        levels: outermost first.
-        steps: of each entry, from 0, ascending, in whole periods of the outermost level.
-        units: number of the record of each entry.
-        end: the step after the last one, at which the last period may be cut short.
-    """
+    """Add entries to the level of records and, as their parents, to each level above."""
     if not steps.size:
         return
     records = levels[-1].level.units
@@ -372,21 +280,14 @@ def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray,
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedLevel:
-    """A level, its counts and its draws.
+    """A level, its counts and its draws."""
 
-    Attributes:
-        level: as declared.
-        counts: of units.
-        draws: all draws that the log shows.
-        place: function of (step of the phase, unit) that returns words for it, "step 12: example 7".
-        first_step: of the phase in the log, from 0.
-    """
-
-    level: DeclaredLevel
-    counts: LevelCounts
-    draws: Draws
+    level: DeclaredLevel  # as declared
+    counts: LevelCounts  # of units
+    draws: Draws  # all draws that the log shows
+    # function of (step of the phase, unit) that returns words for it, "step 12: example 7"
     place: Callable[[int, int], str]
-    first_step: int
+    first_step: int  # of the phase in the log, from 0
 
     def first_place(self, events: Events) -> str:
         """Return words for the place in the log of the first of these events; "" for none."""

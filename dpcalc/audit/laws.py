@@ -1,30 +1,24 @@
-"""The statistics by which the logged draws of one level are tested, for each scheme.
+"""The statistics by which the logged draws of one level are tested, for each scheme; laws of sizes.
 
-Draws that are independent of each other are tested by `dpcalc.audit.subsets`, passes here.
-Source: docs/theory.md, Theorem 17.3.
+Every tested statistic is certain, or a count of events that are independent or negatively associated under the declared
+law, given the sizes of draws where it says so. Source: docs/theory.md, Theorem 17.2 and Theorem 17.3.
+
+A rate is a function of the sizes of frames: the probability that a draw holds a given unit.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
 from dpcalc.arrays import Array, IntArray
-from dpcalc.audit.draws import OCCURRENCES, LoggedLevel
-from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test
-from dpcalc.audit.subsets import (
-    JOINT_TAILS,
-    SizeLaw,
-    as_is,
-    multiplicity_tests,
-    size_tests,
-    spread_test,
-    subset_tests,
-    wrong_size_test,
-)
+from dpcalc.audit.draws import CERTAIN, OCCURRENCES, LoggedLevel
+from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test, log_tail
 from dpcalc.errors import UnsupportedError
+from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import (
     All,
     AnyOrder,
@@ -38,83 +32,356 @@ from dpcalc.sampling.schemes import (
     WithReplacement,
 )
 
+_TAILS = [each for tail in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3) for each in (tail, 1 - tail)]
+"""Where a distribution is compared: another tail costs nothing, and below 1e-3 there are too few events."""
+_JOINT_TAILS = (0.1, 1e-2, 1e-4)  # of the overlap of two draws
+_MAX_OVERLAPS = 4096  # pairs of draws whose distribution is computed, .1 to 1 ms each; spread evenly over the log
+_MAX_PARTS = 64  # of a frame whose indices are compared; of smaller frames every place
+_UNITS_AT_ONCE = 1_000_000
+
 
 def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield the tests of one level, chosen by its declared scheme; UnsupportedError if that cannot be tested."""
-    level, scheme = logged.level, logged.level.scheme
     # Tests are chosen by the declaration: were they chosen by the log, their number, among which the false alarm is
     # shared, would depend on chance, and honest logs would be contradicted more often than promised.
+    level, scheme, counts = logged.level, logged.level.scheme, logged.counts
     if level.period > 1 and level.is_shown:
-        yield _held_test(logged)
+        first = logged.first_place(counts.unheld)
+        sentence = f"{first} is not in all {level.period} steps of its redraw period"
+        yield certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
     if level.is_last and not level.is_mixed and not isinstance(scheme, WithReplacement):
-        yield _repeats_test(logged)
+        sentence = f"{logged.first_place(counts.repeats)} stands {counts.first_repeat} times in its batch"
+        yield certain_test(Kind.REPEATS, "repeats within a step", observed=counts.repeats.number, sentence=sentence)
     match scheme:
+        case AnyOrder():  # before All, which it extends
+            yield from _any_order_tests(logged)
+        case All():
+            yield from _size_tests(logged, _as_is)
+        case Fixed(size=size, at_most=at_most):
+
+            def trials(frame: IntArray) -> IntArray:
+                return np.minimum(frame, size)
+
+            yield from _size_tests(logged, trials, needs_frame=at_most)
+            yield from _subset_tests(logged, lambda frame: trials(frame) / frame)
+        case Poisson(probability=rate):
+            yield from _size_tests(logged, _as_is, probability=float(rate))
+            yield from _subset_tests(logged, lambda frame: np.full(frame.shape, float(rate)))
+        case CappedPoisson(probability=rate, max_batch_size=max_size):
+            yield from _size_tests(logged, _as_is, probability=float(rate), max_size=max_size)
+            # The units of a draw are not negatively associated before its size is known.
+            yield from _subset_tests(logged, None)
+        case WithReplacement(size=entries):
+            if level.is_last and not level.is_mixed:
+                yield from _multiplicity_tests(logged, entries)
+            yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** entries)
         case Shuffle():
-            yield from _shuffle_tests(logged, scheme)
+            yield _no_repeats_in_a_pass_test(logged)
+            if level.is_shown:
+                # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
+                left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
+                missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
+                yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
         case BallsInBins():
             yield from _balls_in_bins_tests(logged, scheme)
-        case RandomAllocation():
-            yield from _random_allocation_tests(logged, scheme)
-        case AnyOrder():
-            yield from _any_order_tests(logged)
+        case RandomAllocation(times=times):
+            yield from _random_allocation_tests(logged, times)
         case CyclicPoisson():
             yield from _cyclic_tests(logged, scheme)
         case _:
-            yield from _independent_draws_tests(logged)
-
-
-def _independent_draws_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield the tests of sizes and of drawn units for a scheme whose draws are independent of each other."""
-    match logged.level.scheme:
-        case All():
-            yield from size_tests(logged, SizeLaw(trials=as_is))
-        case Fixed(size=size, at_most=at_most):
-            law = SizeLaw(trials=lambda frame: np.minimum(frame, size), needs_frame=at_most)
-            yield from size_tests(logged, law)
-            yield from subset_tests(logged, lambda frame: law.trials(frame) / frame)
-        case Poisson(probability=rate):
-            yield from size_tests(logged, SizeLaw(trials=as_is, probability=float(rate)))
-            yield from subset_tests(logged, lambda frame: np.full(frame.shape, float(rate)))
-        case CappedPoisson(probability=rate, max_batch_size=max_size):
-            yield from size_tests(logged, SizeLaw(trials=as_is, probability=float(rate), max_size=max_size))
-            yield from subset_tests(logged, None)
-        case WithReplacement(size=entries):
-            yield from multiplicity_tests(logged, entries)
-            yield from subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** entries)
-        case scheme:
             raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
 
 
-# What is certain.
+# Sizes of draws.
 
 
-def _repeats_test(logged: LoggedLevel) -> Statistic:
-    """Return the certain test that no unit stands twice in one step."""
-    repeats = logged.counts.repeats
-    sentence = f"{logged.first_place(repeats)} stands {logged.counts.first_repeat} times in its batch"
-    return certain_test(Kind.REPEATS, "repeats within a step", observed=repeats.number, sentence=sentence)
+@dataclass(frozen=True, kw_only=True)
+class ShownSizes:
+    """Law of the number of units that the log shows of one draw: binomial, some trials a frame, cut to a maximum."""
+
+    trials: Callable[[IntArray], IntArray]  # number of trials, from the size of a frame, any shape
+    probability: float  # that a trial succeeds and the unit has entries
+    is_nonempty: bool  # True if only draws with entries are in the log: then the law is conditioned on one unit
+    max_size: int | None = None  # larger draws are cut to it
+
+    def tail(self, size: IntArray, frame: IntArray) -> Array:
+        """Return Pr[a draw shows at least `size` units]."""
+        trials = self.trials(frame)
+        above = binom.sf(size - 1, trials, self.probability)
+        if self.is_nonempty:
+            above = np.where(size <= 1, 1.0, above / binom.sf(0, trials, self.probability))
+        return above if self.max_size is None else np.where(size > self.max_size, 0.0, above)
+
+    def head(self, size: IntArray, frame: IntArray) -> Array:
+        """Return Pr[a draw shows at most `size` units]."""
+        trials = self.trials(frame)
+        below = binom.cdf(size, trials, self.probability)
+        if self.is_nonempty:
+            empty = binom.pmf(0, trials, self.probability)
+            below = (below - empty) / (1 - empty)
+        return below if self.max_size is None else np.where(size >= self.max_size, 1.0, below)
 
 
-def _held_test(logged: LoggedLevel) -> Statistic:
-    """Return the certain test that each redraw period has the same units in all of its steps; it observes 0 or 1."""
-    first = logged.first_place(logged.counts.unheld)
-    sentence = f"{first} is not in all {logged.level.period} steps of its redraw period"
-    return certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
+def _as_is(frame: IntArray) -> IntArray:
+    return frame
+
+
+def _size_tests(
+    logged: LoggedLevel,
+    trials: Callable[[IntArray], IntArray],
+    *,
+    probability: float = 1.0,
+    needs_frame: bool = True,
+    max_size: int | None = None,
+) -> Iterator[Statistic]:
+    """Yield tests of the sizes of draws: exact, or total, quantiles and extremes; none if the log hides sizes.
+
+    The sizes, as of `ShownSizes`, are independent or negatively associated; without `needs_frame` the trials are the
+    same whatever the size of the frame.
+    """
+    level = logged.level
+    if level.shown is None or (needs_frame and not level.has_sizes):
+        return
+    # Of a batch that was cut, the log must show all units: those that are cut off are not known.
+    if max_size is not None and not level.is_shown:
+        return
+    shown = ShownSizes(
+        trials=trials, probability=probability * level.shown, is_nonempty=not level.is_every, max_size=max_size
+    )
+    frames, sizes, number = all_draws(logged)
+    if shown.probability >= CERTAIN and max_size is None:
+        yield _wrong_size_test(logged, trials(logged.draws.frames), int(number[sizes == 0].sum()))
+        return
+    tried, draws = trials(frames), float(number.sum())
+    if level.is_every and max_size is None:
+        every = float((tried * number).sum())
+        total = Count(observed=float((sizes * number).sum()), expected=every * shown.probability, trials=every)
+        yield count_test(Kind.TOTAL, "units drawn in all", [total])
+    reached = []
+    for tail in _TAILS:
+        threshold = binom.isf(tail, tried, shown.probability).astype(np.int64) + 1
+        expected = float((shown.tail(threshold, frames) * number).sum())
+        reached.append(Count(observed=float(number[sizes >= threshold].sum()), expected=expected, trials=draws))
+    yield count_test(Kind.SIZES, "draws by size", reached)
+    for kind, tail_of in ((Kind.LARGEST, shown.tail), (Kind.SMALLEST, shown.head)):
+        if not sizes.size:
+            yield count_test(kind, f"{kind} draw", [])
+            continue
+        chance = tail_of(sizes, frames)
+        place = int(np.argmin(chance))
+        value = draws * float(chance[place])  # union bound over all draws
+        yield Statistic(
+            kind=kind,
+            quantity=f"{kind} draw",
+            observed=float(sizes[place]),
+            expected=float(tried[place] * shown.probability),
+            log_p_value=min(0.0, math.log(value)) if value > 0 else -math.inf,
+        )
+
+
+def _wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
+    """Return the certain test that no draw has another size than expected, and that none is missing."""
+    draws, level = logged.draws, logged.level
+    wrong = np.flatnonzero(draws.sizes != expected)
+    sentence = ""
+    if wrong.size:
+        at = int(wrong[np.argmin(draws.times[wrong])])
+        step = logged.step(int(draws.times[at]))
+        sentence = f"step {step}: expected {expected[at]} units of level {level.name}, got {draws.sizes[at]}"
+    elif missing:
+        sentence = f"{missing:,} draws of level {level.name} are empty"
+    return certain_test(
+        Kind.SIZES, "draws of another size than declared", observed=wrong.size + missing, sentence=sentence
+    )
+
+
+class DrawSizes(NamedTuple):
+    """Sizes of draws, equal ones together; shape (n,) each."""
+
+    frames: IntArray  # size of the frame
+    sizes: IntArray  # units that the log shows of a draw from it
+    number: IntArray  # of such draws
+
+
+def all_draws(logged: LoggedLevel) -> DrawSizes:
+    """Return the sizes of all draws, also of empty ones where every parent draws at every time."""
+    level, draws = logged.level, logged.draws
+    scale = int(draws.sizes.max(initial=0)) + 1
+    keys, number = np.unique(draws.frames * scale + draws.sizes, return_counts=True)
+    shown = DrawSizes(frames=keys // scale, sizes=keys % scale, number=number)
+    if not level.is_every:
+        return shown
+    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    nonempty = np.array([number[shown.frames == frame].sum() for frame in frames])
+    empty = DrawSizes(frames=frames, sizes=np.zeros_like(frames), number=parents * level.times - nonempty)
+    every = DrawSizes(*(np.concatenate(columns) for columns in zip(shown, empty, strict=True)))
+    return DrawSizes(*(column[every.number > 0] for column in every))
+
+
+def _multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
+    """Yield tests of the entries and repeats of draws with replacement, of `size` entries each."""
+    level, entries = logged.level, logged.counts.entries
+    draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
+    got = f"got {entries / max(draws, 1):.5g} on average"
+    yield certain_test(
+        Kind.TOTAL,
+        "units drawn in all, repetitions included",
+        observed=entries,
+        expected=draws * size,
+        sentence=f"expected {size} units of level {level.name} in each draw, repetitions included, {got}",
+    )
+    if level.has_sizes:
+        # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is a unit that is hit twice or more.
+        frames, _, number = all_draws(logged)
+        expected = float((binom.sf(1, size, 1 / frames) * frames * number).sum())
+        trials = float((frames * number).sum())
+        repeats = Count(observed=logged.counts.repeats.number, expected=expected, trials=trials)
+        yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
+
+
+# Draws that are independent of each other and, given their size, uniform.
+
+
+def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
+    """Yield tests of which units are drawn, given the sizes of draws; none without a known law."""
+    level, draws, counts = logged.level, logged.draws, logged.counts.counts
+    if not level.has_known_law:
+        return
+    frames = draws.frames.astype(float)
+
+    # Given the sizes of two draws, their overlap is hypergeometric; it can be no larger than the smaller of them.
+    overlap = Count(
+        observed=int(draws.repeated[draws.previous > 0].sum()),
+        expected=float((draws.sizes * (draws.previous / frames)).sum()),
+        trials=float(np.minimum(draws.sizes, draws.previous).sum()),
+    )
+    yield count_test(Kind.OVERLAP, "units that the previous draw has too", [overlap])
+
+    # Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
+    # mean overlap of two draws as it is and widen its distribution.
+    places = np.flatnonzero(draws.previous > 0)
+    places = places[:: max(1, -(-places.size // _MAX_OVERLAPS))]
+    columns = [draws.frames[places], draws.previous[places], draws.sizes[places]]
+    kinds, kind = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    kind = kind.reshape(-1)
+    joint = []
+    for tail in _JOINT_TAILS:
+        threshold = binom.isf(tail, kinds[:, 1], kinds[:, 2] / kinds[:, 0]).astype(np.int64) + 1
+        chance = hypergeom.sf(threshold - 1, kinds[:, 0], kinds[:, 1], kinds[:, 2])
+        observed = int((draws.repeated[places] >= threshold[kind]).sum())
+        joint.append(Count(observed=observed, expected=float(np.nansum(chance[kind])), trials=places.size))
+    yield count_test(Kind.JOINT, "draws with many units of the previous one", joint)
+
+    pairs = draws.frames // 2
+    together = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
+    yield _neighbours_test(logged, expected=float(together.sum()), trials=float(pairs.sum()))
+    yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
+    yield from _unit_tests(logged)
+    if level.is_every and rate is not None:
+        yield _spread_test(logged, rate, level.times)
+
+    # A loader that never reaches some part of each parent, its end for example, shows here before it does in any unit.
+    if isinstance(level.sizes, int):
+        size = level.sizes
+        part = np.arange(size) * min(size, _MAX_PARTS) // size
+        drawn = np.bincount(part, weights=counts.reshape(-1, size).sum(axis=0))
+        of_parts = [
+            Count(
+                observed=float(number),
+                expected=float(draws.sizes.sum() * (units / size)),
+                trials=float(np.minimum(draws.sizes, units).sum()),
+            )
+            for units, number in zip(np.bincount(part), drawn, strict=True)
+        ]
+        yield count_test(Kind.PARTS, "draws of one part of a frame", of_parts)
+
+
+def window_counts(logged: LoggedLevel) -> list[Count]:
+    """Return counts of units' second and third draws in a pass, given sizes; [] for no draws or a pass of one."""
+    level, draws = logged.level, logged.draws
+    if level.window < 2 or not draws.sizes.size:
+        return []
+    starts = np.diff(draws.parents, prepend=-1) != 0
+    starts |= np.diff(draws.numbers // level.window, prepend=-1) != 0
+    begins = np.flatnonzero(starts)
+    units = draws.frames[begins].astype(float)
+    # The number of draws in a window that hold a unit is a sum of independent coins. Its probabilities of 0, 1 and 2
+    # follow from the sums of odds and of their squares; draws of a whole frame hold every unit.
+    is_whole = draws.sizes == draws.frames
+    shares = np.where(is_whole, 0.0, draws.sizes / draws.frames)
+    odds = shares / (1 - shares)
+    none = np.exp(np.add.reduceat(np.log1p(-shares), begins))
+    first, second = np.add.reduceat(odds, begins), np.add.reduceat(odds**2, begins)
+    whole = np.add.reduceat(is_whole.astype(np.int64), begins)
+    exactly = (none, none * first, none * (first**2 - second) / 2)
+    counts = []
+    for times in range(2, OCCURRENCES + 1):
+        below = sum(np.where(whole + other < times, exactly[other], 0.0) for other in range(times))
+        expected = float((units * np.clip(1 - below, 0.0, 1.0)).sum())
+        observed = logged.counts.by_occurrence[times]
+        counts.append(Count(observed=observed, expected=expected, trials=float(units.sum())))
+    return counts
+
+
+def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+    """Yield tests of the units drawn furthest above and below their means, given sizes, by a union bound over units."""
+    level, draws, counts = logged.level, logged.draws, logged.counts.counts
+    trials = np.bincount(draws.parents, minlength=level.parents).astype(float)
+    mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
+    extremes = dict.fromkeys((Kind.OFTENEST, Kind.RAREST), (0.0, 0))  # (log tail, unit)
+    for begin in range(0, counts.size, _UNITS_AT_ONCE):
+        observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
+        parents = level.parents_of(np.arange(begin, begin + observed.size))
+        expected, tried = np.minimum(mean, trials)[parents], trials[parents]
+        # `log_tail` of many counts at once, which loses digits where trials are many.
+        failures = tried - observed
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
+            exponent += np.where(failures > 0, failures * np.log(failures / (tried - expected)), 0.0)
+        for kind in extremes:
+            is_on_side = observed > expected if kind is Kind.OFTENEST else observed < expected
+            tails = np.where(is_on_side, -exponent, 0.0)
+            place = int(np.argmin(tails))
+            if tails[place] < extremes[kind][0]:
+                extremes[kind] = float(tails[place]), begin + place
+    for kind, (tail, unit) in extremes.items():
+        parent = int(level.parents_of(np.array([unit]))[0])
+        # The one that counts is computed again, with all digits.
+        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(trials[parent]))
+        yield Statistic(
+            kind=kind,
+            quantity=f"draws of the unit drawn {'most' if kind is Kind.OFTENEST else 'least'} often",
+            observed=count.observed,
+            expected=count.expected,
+            log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
+            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
+        )
+
+
+def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
+    """Return the test of how many units reach several quantiles of how many of `draws` draws hold a unit."""
+    level, counts = logged.level, logged.counts.counts
+    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
+    probability = rate(frames) * (level.shown or 0.0)
+    reached = []
+    for tail in _TAILS:
+        threshold = binom.isf(tail, draws, probability) + 1
+        expected = float((binom.sf(threshold - 1, draws, probability) * frames * parents).sum())
+        of_units = threshold[0]
+        if not isinstance(level.sizes, int):
+            of_units = np.repeat(threshold[np.searchsorted(frames, level.sizes)], level.sizes)
+        reached.append(Count(observed=int((counts >= of_units).sum()), expected=expected, trials=level.units))
+    return count_test(Kind.SPREAD, "units by number of draws", reached)
+
+
+def _neighbours_test(logged: LoggedLevel, *, expected: float, trials: float) -> Statistic:
+    """Return the test of how often both units of a neighbouring pair are in one draw."""
+    together = Count(observed=int(logged.draws.pairs.sum()), expected=expected, trials=trials)
+    return count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
 
 
 # Passes, and other draws that depend on the step.
-
-
-def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]:
-    """Yield tests of shuffled passes: no unit twice and, if every drawn unit is in the log, the sizes of batches."""
-    level, draws = logged.level, logged.draws
-    yield _no_repeats_in_a_pass_test(logged)
-    if not level.is_shown:
-        return
-    # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
-    left = draws.frames - (draws.numbers % level.window) * shuffle.size
-    missing = level.parents * level.times - draws.sizes.size if level.is_every else 0
-    yield wrong_size_test(logged, np.minimum(left, shuffle.size), missing)
 
 
 def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
@@ -128,96 +395,6 @@ def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
     )
 
 
-def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests that each unit keeps to declared limits: number of steps, separation, epochs; none without limits."""
-    limits = logged.level.limits
-    if limits is None:
-        return
-    yield _max_times_test(logged, limits.times(logged.level.times))
-    yield _separation_test(logged, limits.separation)
-    if limits.fixed_epochs:
-        yield _moved_test(logged, "is not at its place of the epoch before")
-
-
-def _max_times_test(logged: LoggedLevel, max_times: int) -> Statistic:
-    """Return the certain test that no unit is drawn more than `max_times` times."""
-    counts = logged.counts.counts
-    unit = int(counts.argmax())
-    return certain_test(
-        Kind.SPREAD,
-        "units in more steps than declared",
-        observed=int((counts > max_times).sum()),
-        sentence=f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {max_times} are declared",
-    )
-
-
-def _separation_test(logged: LoggedLevel, separation: int) -> Statistic:
-    """Return the certain test that no unit is drawn again after fewer than `separation` steps."""
-    close = logged.counts.close
-    return certain_test(
-        Kind.SEPARATION,
-        "draws too soon after the one before",
-        observed=close.number,
-        sentence=f"{logged.first_place(close)} is fewer than {separation} steps after its step before",
-    )
-
-
-def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield tests of cyclic draws: that units keep their groups, then `max_batch_size` or else the rate."""
-    yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
-    if scheme.max_batch_size is not None:
-        # How often a batch is cut depends on the sizes of groups, which the log does not tell.
-        yield _max_batch_size_test(logged, scheme.max_batch_size)
-    else:
-        yield from _cyclic_rate_tests(logged, scheme.groups, float(scheme.probability))
-
-
-def _cyclic_rate_tests(logged: LoggedLevel, groups: int, rate: float) -> Iterator[Statistic]:
-    """Yield tests that each unit is drawn once a cycle with probability `rate`; none without a known law or a cycle."""
-    level, cycles = logged.level, logged.level.times // groups
-    if not level.has_known_law or not cycles:
-        return
-    shown_rate = rate * (level.shown or 0.0)
-    # Each unit is drawn in each cycle with one probability, whatever its group.
-    every = level.units * cycles
-    drawn = Count(observed=int(logged.draws.sizes.sum()), expected=every * shown_rate, trials=every)
-    yield count_test(Kind.TOTAL, "units drawn in all", [drawn])
-    yield spread_test(logged, lambda frame: np.full(frame.shape, rate), cycles)
-    # Windows of whole cycles; the last one may be shorter, and is expected to have fewer repeats.
-    lengths = _window_lengths(cycles, level.window // groups)
-    yield _repeats_in_windows_test(logged, lengths, lambda number: binom.sf(number - 1, lengths, shown_rate))
-
-
-def _max_batch_size_test(logged: LoggedLevel, max_batch_size: int) -> Statistic:
-    """Return the certain test that the number of draws of more than `max_batch_size` units is 0."""
-    above = logged.draws.sizes[logged.draws.sizes > max_batch_size]
-    return certain_test(
-        Kind.LARGEST,
-        "draws of more than max_batch_size",
-        observed=above.size,
-        sentence=f"{above.size:,} draws hold more than `max_batch_size: {max_batch_size}`",
-    )
-
-
-def _window_lengths(draws: int, window: int) -> IntArray:
-    """Return the lengths of windows of `window` draws that cover all `draws`, the last one maybe shorter."""
-    return np.diff([*range(0, draws, window), draws])
-
-
-def _repeats_in_windows_test(logged: LoggedLevel, lengths: IntArray, chance: Callable[[int], Array]) -> Statistic:
-    """Return the test of second and third draws of units in windows; `chance(n)` is, by window, Pr[n draws or more]."""
-    level = logged.level
-    repeats = [
-        Count(
-            observed=logged.counts.by_occurrence[number],
-            expected=level.units * float(chance(number).sum()),
-            trials=level.units * lengths.size,
-        )
-        for number in range(2, OCCURRENCES + 1)
-    ]
-    return count_test(Kind.PASSES, f"units repeated within {level.window} draws", repeats)
-
-
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
     """Return the certain test that the draws of each unit lie multiples of `lag` draws apart."""
     moved = logged.counts.moved
@@ -229,90 +406,129 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
     )
 
 
+def _repeats_in_windows_test(
+    logged: LoggedLevel, draws: int, window: int, chance: Callable[[int, IntArray], Array]
+) -> Statistic:
+    """Return the test of second and third draws of units in windows that cover all `draws`, the last maybe shorter.
+
+    `chance(n, lengths)` is Pr[n draws of a unit or more] in windows of these lengths.
+    """
+    level, lengths = logged.level, np.diff([*range(0, draws, window), draws])
+    repeats = [
+        Count(
+            observed=logged.counts.by_occurrence[number],
+            expected=level.units * float(chance(number, lengths).sum()),
+            trials=level.units * lengths.size,
+        )
+        for number in range(2, OCCURRENCES + 1)
+    ]
+    return count_test(Kind.PASSES, f"units repeated within {level.window} draws", repeats)
+
+
+def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+    """Yield tests that each unit keeps to declared limits: number of steps, separation, epochs; none without limits."""
+    limits, counts, close = logged.level.limits, logged.counts.counts, logged.counts.close
+    if limits is None:
+        return
+    most, unit = limits.times(logged.level.times), int(counts.argmax())
+    yield certain_test(
+        Kind.SPREAD,
+        "units in more steps than declared",
+        observed=int((counts > most).sum()),
+        sentence=f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared",
+    )
+    yield certain_test(
+        Kind.SEPARATION,
+        "draws too soon after the one before",
+        observed=close.number,
+        sentence=f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before",
+    )
+    if limits.fixed_epochs:
+        yield _moved_test(logged, "is not at its place of the epoch before")
+
+
+def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
+    """Yield tests of cyclic draws: that units keep their groups, then `max_batch_size` or else the rate."""
+    level, sizes, cycles = logged.level, logged.draws.sizes, logged.level.times // scheme.groups
+    yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
+    if scheme.max_batch_size is not None:
+        # How often a batch is cut depends on the sizes of groups, which the log does not tell.
+        above = int((sizes > scheme.max_batch_size).sum())
+        sentence = f"{above:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`"
+        yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", observed=above, sentence=sentence)
+    elif level.has_known_law and cycles:
+        # Each unit is drawn in each cycle with one probability, whatever its group.
+        rate, every = float(scheme.probability), level.units * cycles
+        shown_rate = rate * (level.shown or 0.0)
+        drawn = Count(observed=int(sizes.sum()), expected=every * shown_rate, trials=every)
+        yield count_test(Kind.TOTAL, "units drawn in all", [drawn])
+        yield _spread_test(logged, lambda frame: np.full(frame.shape, rate), cycles)
+        yield _repeats_in_windows_test(
+            logged,
+            cycles,
+            level.window // scheme.groups,
+            lambda number, lengths: binom.sf(number - 1, lengths, shown_rate),
+        )
+
+
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
     """Yield tests of balls-in-bins: no repeats in a pass, held steps, and choices of bins if the law is known."""
-    level = logged.level
+    level, draws, bins = logged.level, logged.draws, scheme.bins
     yield _no_repeats_in_a_pass_test(logged)
     if scheme.is_held:
         yield _moved_test(logged, "is not at its step of the pass before")
-    if level.is_shown and level.has_known_law:
-        yield _whole_passes_test(logged, scheme.bins)
-    if level.has_known_law:
-        yield from _bin_choice_tests(logged, scheme)
-
-
-def _bin_choice_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
-    """Yield tests that units choose bins at random: sizes, neighbours and, unless held, anew in each pass."""
-    # Held choices repeat the first pass: its draws alone are independent of each other.
-    independent = _first_draws(logged, scheme.bins) if scheme.is_held else logged
-    yield from size_tests(independent, SizeLaw(trials=as_is, probability=1 / scheme.bins))
-    chance, times = (logged.level.shown or 0.0) / scheme.bins, independent.level.times
-    pairs, passes = _neighbouring_pairs(logged), -(-times // scheme.bins)
-    yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * passes)
-    if not scheme.is_held:
-        yield _same_step_test(logged, scheme.bins, chance)
-        yield _same_step_quantiles_test(logged, scheme.bins, chance)
-
-
-def _whole_passes_test(logged: LoggedLevel, bins: int) -> Statistic:
-    """Return the certain test that whole passes draw (number of passes) x (number of units) units in all."""
-    level, draws = logged.level, logged.draws
-    whole = level.times - level.times % bins
-    return certain_test(
-        Kind.TOTAL,
-        "units drawn in whole passes",
-        observed=int(draws.sizes[draws.numbers < whole].sum()),
-        expected=level.units * (whole // bins),
-        sentence=f"not every unit of level {level.name} is drawn in each pass of {bins} batches",
-    )
-
-
-def _same_step_test(logged: LoggedLevel, bins: int, chance: float) -> Statistic:
-    """Return the test of how many units stay at their step from the first to the second pass of each pair of passes."""
-    trials, is_second = int(_followed_sizes(logged, bins).sum()), _is_of_second_pass(logged, bins)
-    same = Count(observed=int(logged.draws.repeated[is_second].sum()), expected=trials * chance, trials=trials)
-    return count_test(Kind.OVERLAP, "units at the same step of the next pass", [same])
-
-
-def _same_step_quantiles_test(logged: LoggedLevel, bins: int, chance: float) -> Statistic:
-    """Return the test of how many draws share unusually many units with the same step of the pass before."""
-    followed, is_second = _followed_sizes(logged, bins), _is_of_second_pass(logged, bins)
-    repeated, previous = logged.draws.repeated[is_second], logged.draws.previous[is_second]
-    counts = []
-    for tail in JOINT_TAILS:
-        expected = binom.sf(binom.isf(tail, followed, chance), followed, chance).sum()
-        observed = (repeated > binom.isf(tail, previous, chance)).sum()
-        counts.append(Count(observed=int(observed), expected=float(expected), trials=followed.size))
-    return count_test(Kind.JOINT, "draws with many units of that of the pass before", counts)
-
-
-def _is_of_second_pass(logged: LoggedLevel, bins: int) -> NDArray[np.bool_]:
-    """Return True for each draw of the second, fourth, ... pass of `bins` draws."""
-    # Passes are taken in pairs: given the first of a pair, units choose its steps again independently.
-    is_second: NDArray[np.bool_] = logged.draws.numbers // bins % 2 == 1
-    return is_second
-
-
-def _followed_sizes(logged: LoggedLevel, bins: int) -> IntArray:
-    """Return the sizes of draws of first, third, ... passes whose step comes again in the next pass of the phase."""
-    is_followed = ~_is_of_second_pass(logged, bins) & (logged.draws.numbers < logged.level.times - bins)
-    return logged.draws.sizes[is_followed]
-
-
-def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
-    """Yield tests of random allocation: draws of each unit; sizes if the law is known; overlaps if all is shown."""
-    level = logged.level
-    yield _declared_times_test(logged, scheme.times)
     if not level.has_known_law:
         return
-    yield from size_tests(logged, SizeLaw(trials=as_is, probability=scheme.times / level.times))
     if level.is_shown:
-        yield from _allocated_steps_tests(logged, scheme.times)
+        whole = level.times - level.times % bins
+        yield certain_test(
+            Kind.TOTAL,
+            "units drawn in whole passes",
+            observed=int(draws.sizes[draws.numbers < whole].sum()),
+            expected=level.units * (whole // bins),
+            sentence=f"not every unit of level {level.name} is drawn in each pass of {bins} batches",
+        )
+    independent = logged
+    if scheme.is_held:  # held choices repeat the first pass: its draws alone are independent of each other
+        columns = {name: values[draws.numbers < bins] for name, values in vars(draws).items()}
+        of_pass = replace(level, times=min(bins, level.times))
+        independent = replace(logged, level=of_pass, draws=replace(draws, **columns))
+    yield from _size_tests(independent, _as_is, probability=1 / bins)
+    chance, times, pairs = (level.shown or 0.0) / bins, independent.level.times, _neighbouring_pairs(logged)
+    yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * -(-times // bins))
+    if scheme.is_held:
+        return
+    # Passes are taken in pairs: given the first of a pair, units choose its steps again independently.
+    is_second = draws.numbers // bins % 2 == 1
+    followed = draws.sizes[~is_second & (draws.numbers < level.times - bins)]
+    repeated, previous = draws.repeated[is_second], draws.previous[is_second]
+    trials = int(followed.sum())
+    same = Count(observed=int(repeated.sum()), expected=trials * chance, trials=trials)
+    yield count_test(Kind.OVERLAP, "units at the same step of the next pass", [same])
+    joint = []
+    for tail in _JOINT_TAILS:
+        expected = binom.sf(binom.isf(tail, followed, chance), followed, chance).sum()
+        observed = (repeated > binom.isf(tail, previous, chance)).sum()
+        joint.append(Count(observed=int(observed), expected=float(expected), trials=followed.size))
+    yield count_test(Kind.JOINT, "draws with many units of that of the pass before", joint)
 
 
-def _allocated_steps_tests(logged: LoggedLevel, times: int) -> Iterator[Statistic]:
-    """Yield tests that the `times` steps of each unit are random: successive ones, neighbours, repeats in windows."""
-    level, steps = logged.level, logged.level.times
+def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statistic]:
+    """Yield tests of random allocation: draws of each unit; sizes if the law is known; overlaps if all is shown."""
+    level, counts, steps = logged.level, logged.counts.counts, logged.level.times
+    wrong = counts != times if level.is_shown else counts > times
+    unit = int(np.argmax(wrong))
+    yield certain_test(
+        Kind.SPREAD,
+        "units drawn another number of times than declared",
+        observed=int(wrong.sum()),
+        sentence=f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}",
+    )
+    if not level.has_known_law:
+        return
+    yield from _size_tests(logged, _as_is, probability=times / steps)
+    if not level.is_shown:
+        return
     units, pairs, chance = level.units, _neighbouring_pairs(logged), times / steps
     successive = Count(
         observed=int(logged.draws.repeated.sum()), expected=units * chance * (times - 1), trials=units * (times - 1)
@@ -323,39 +539,12 @@ def _allocated_steps_tests(logged: LoggedLevel, times: int) -> Iterator[Statisti
         yield count_test(Kind.PASSES, f"units repeated within {level.window} draws", [])
         return
     # Of `times` places among all steps a window of some length holds a hypergeometric number.
-    lengths = _window_lengths(steps, level.window)
-    yield _repeats_in_windows_test(logged, lengths, lambda number: hypergeom.sf(number - 1, steps, times, lengths))
-
-
-def _declared_times_test(logged: LoggedLevel, times: int) -> Statistic:
-    """Return the certain test that units are drawn exactly `times` times, or at most if the log can hide draws."""
-    counts = logged.counts.counts
-    wrong = counts != times if logged.level.is_shown else counts > times
-    unit = int(np.argmax(wrong))
-    return certain_test(
-        Kind.SPREAD,
-        "units drawn another number of times than declared",
-        observed=int(wrong.sum()),
-        sentence=f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}",
+    yield _repeats_in_windows_test(
+        logged, steps, level.window, lambda number, lengths: hypergeom.sf(number - 1, steps, times, lengths)
     )
-
-
-def _first_draws(logged: LoggedLevel, times: int) -> LoggedLevel:
-    """Return the level with only the draws numbered below `times`; its counts stay those of all draws."""
-    draws = logged.draws
-    kept = draws.numbers < times
-    columns = {name: values[kept] for name, values in vars(draws).items()}
-    level = replace(logged.level, times=min(times, logged.level.times))
-    return replace(logged, level=level, draws=replace(draws, **columns))
 
 
 def _neighbouring_pairs(logged: LoggedLevel) -> int:
     """Return the number of pairs of units 2 i and 2 i + 1 of one parent."""
     level = logged.level
     return int((np.broadcast_to(level.sizes, (level.parents,)) // 2).sum())
-
-
-def _neighbours_test(logged: LoggedLevel, *, expected: float, trials: int) -> Statistic:
-    """Return the test of how often both units of a neighbouring pair are in one draw, given its law."""
-    together = Count(observed=int(logged.draws.pairs.sum()), expected=expected, trials=trials)
-    return count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])

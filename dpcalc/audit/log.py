@@ -30,15 +30,10 @@ _INDEX = re.compile(r"\s*[0-9]{1,18}\s*")
 
 @dataclass(frozen=True, kw_only=True)
 class LogForm:
-    """Expected form of a log.
+    """Expected form of a log."""
 
-    Attributes:
-        names: of the columns of a path, outermost first: one for each level.
-        steps: number of steps.
-    """
-
-    names: tuple[str, ...]
-    steps: int
+    names: tuple[str, ...]  # of the columns of a path, outermost first: one for each level
+    steps: int  # number of steps
 
     @property
     def entry(self) -> str:
@@ -48,34 +43,17 @@ class LogForm:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Consecutive steps of a log, each with all of its entries.
+    """Consecutive steps of a log, each with all of its entries."""
 
-    Attributes:
-        first: the first step, from 0.
-        end: the step after the last one.
-        steps: step of each entry, ascending, shape (entries,).
-        paths: indices of each entry, shape (entries, levels), each >= 0.
-        lines: line of each entry, from 1, shape (entries,).
-    """
-
-    first: int
-    end: int
-    steps: IntArray
-    paths: IntArray
-    lines: IntArray
+    first: int  # the first step, from 0
+    end: int  # the step after the last one
+    steps: IntArray  # step of each entry, ascending, shape (entries,)
+    paths: IntArray  # indices of each entry, shape (entries, levels), each >= 0
+    lines: IntArray  # line of each entry, from 1, shape (entries,)
 
 
 def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None]) -> Iterator[Block]:
-    """Yield the steps of a log, CSV or JSONL by its content, in blocks; InputError if it cannot be used.
-
-    Args:
-        path: file name, or "-" for standard input.
-        form: what the log must look like.
-        on_progress: called with the share of the steps that is read, in [0, 1].
-
-    Raises:
-        InputError: the log cannot be used; the message names the line.
-    """
+    """Yield the steps of a log, CSV or JSONL by its content, in blocks; InputError if it cannot be used."""
     with opened(path) as (name, stream):
         pieces = text_pieces(name, stream)
         # By content, not by name: standard input has none.
@@ -107,15 +85,7 @@ def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
-    """Yield (number of the first line, text) of pieces of whole lines; InputError if one is too long or not UTF-8.
-
-    Args:
-        name: of the file, for messages.
-        stream: its bytes.
-
-    Raises:
-        InputError: a line is longer than MAX_LINE, or no UTF-8; the message names it.
-    """
+    """Yield (number of the first line, text) of pieces of whole lines; InputError if one is too long or not UTF-8."""
     line, waiting, is_begin = 1, b"", True
     while data := stream.read(_CHUNK):
         # `tail` is a line that goes on in the next chunk. It is bounded before it is kept: a file without line ends
@@ -134,12 +104,7 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def numbered_lines(start: int, text: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) of the lines of a text that are not blank.
-
-    Args:
-        start: number of the first line.
-        text: lines, without their ends.
-    """
+    """Yield (number, line) of the lines of a text that are not blank."""
     return ((line, words) for line, words in enumerate(text.split("\n"), start=start) if words.strip())
 
 
@@ -160,65 +125,53 @@ def _count_error(place: str, form: LogForm, got: str) -> InputError:
     )
 
 
-# JSONL
-
-
 def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
     """Yield the blocks of a JSONL log, a step for each line; InputError for a wrong line or number of steps."""
-    values: list[int] = []
-    sizes: list[int] = []
+    first, levels = 0, len(form.names)
+    values: list[int] = []  # indices of all steps that wait for their block
+    sizes: list[int] = []  # entries of each of these steps
     lines: list[int] = []
-    first = 0
+
+    def block() -> Block:
+        return Block(
+            first=first,
+            end=first + len(sizes),
+            steps=np.repeat(np.arange(first, first + len(sizes)), sizes),
+            paths=np.array(values, dtype=np.int64).reshape(-1, levels),
+            lines=np.repeat(np.array(lines, dtype=np.int64), sizes),
+        )
+
     for line, words in chain.from_iterable(starmap(numbered_lines, pieces)):
+        place = f"{name}:{line}"
         if first + len(sizes) >= form.steps:
-            raise _count_error(f"{name}:{line}", form, "more")
-        entries = _json_entries(name, line, words, form)
-        values += entries
-        sizes.append(len(entries) // len(form.names))
+            raise _count_error(place, form, "more")
+        try:
+            batch = json.loads(words)
+        except (ValueError, RecursionError):
+            raise InputError(f"{place}: expected a JSON array, the batch of one step, got {short(words)}") from None
+        if type(batch) is not list:
+            raise InputError(f"{place}: expected an array, the batch of one step, got {short(batch)}")
+        indices = batch
+        if levels > 1:
+            for entry in batch:
+                if type(entry) is not list or len(entry) != levels:
+                    raise InputError(f"{place}: expected {form.entry} for each entry, got {short(entry)}")
+            indices = list(chain.from_iterable(batch))
+        # A bool is an int to Python, so that types are compared; -1 and numbers beyond 10^18 are no index anywhere.
+        if not set(map(type, indices)) <= {int} or (indices and not 0 <= min(indices) <= max(indices) < 10**18):
+            wrong = next(each for each in indices if type(each) is not int or not 0 <= each < 10**18)
+            expected = form.entry if levels == 1 and type(wrong) is list else "a whole number >= 0"
+            raise InputError(f"{place}: expected {expected} for each entry, got {short(wrong)}")
+        values += indices
+        sizes.append(len(indices) // levels)
         lines.append(line)
-        if len(values) >= _BLOCK_ROWS * len(form.names) or len(sizes) >= _BLOCK_STEPS:
-            yield _json_block(values, sizes, lines, first, form)
+        if len(values) >= _BLOCK_ROWS * levels or len(sizes) >= _BLOCK_STEPS:
+            yield block()
             first, values, sizes, lines = first + len(sizes), [], [], []
     if sizes:
-        yield _json_block(values, sizes, lines, first, form)
+        yield block()
     if first + len(sizes) < form.steps:
         raise _count_error(name, form, str(first + len(sizes)))
-
-
-def _json_block(values: list[int], sizes: list[int], lines: list[int], first: int, form: LogForm) -> Block:
-    """Return the block of steps from `first` on, given all indices in a row and the size and line of each step."""
-    return Block(
-        first=first,
-        end=first + len(sizes),
-        steps=np.repeat(np.arange(first, first + len(sizes)), sizes),
-        paths=np.array(values, dtype=np.int64).reshape(-1, len(form.names)),
-        lines=np.repeat(np.array(lines, dtype=np.int64), sizes),
-    )
-
-
-def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
-    """Return the indices in a line's JSON array, path after path; InputError if any is no whole number in [0, 1e18)."""
-    try:
-        batch = json.loads(words)
-    except (ValueError, RecursionError):
-        raise InputError(f"{name}:{line}: expected a JSON array, the batch of one step, got {short(words)}") from None
-    if type(batch) is not list:
-        raise InputError(f"{name}:{line}: expected an array, the batch of one step, got {short(batch)}")
-    indices = batch if len(form.names) == 1 else _path_indices(name, line, batch, form)
-    # A bool is an int to Python, so that types are compared; -1 and numbers beyond 10^18 are no index anywhere.
-    if not set(map(type, indices)) <= {int} or (indices and not 0 <= min(indices) <= max(indices) < 10**18):
-        wrong = next(each for each in indices if type(each) is not int or not 0 <= each < 10**18)
-        expected = form.entry if len(form.names) == 1 and type(wrong) is list else "a whole number >= 0"
-        raise InputError(f"{name}:{line}: expected {expected} for each entry, got {short(wrong)}")
-    return indices
-
-
-def _path_indices(name: str, line: int, batch: list[Any], form: LogForm) -> list[Any]:
-    """Return the elements of all paths of a batch in a row; InputError unless each path is a list of their length."""
-    for entry in batch:
-        if type(entry) is not list or len(entry) != len(form.names):
-            raise InputError(f"{name}:{line}: expected {form.entry} for each entry, got {short(entry)}")
-    return list(chain.from_iterable(batch))
 
 
 def unquoted(cell: str) -> str:
@@ -234,86 +187,51 @@ def short(value: object) -> str:
     return visible(text if len(text) <= 40 else f"{text[:40]}...")
 
 
-# CSV
-
-
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
     """Yield the blocks of a CSV log, in whole steps; InputError for a wrong header, row or order of steps."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
-    delimiter = _csv_delimiter(f"{name}:{number}", header, form)
-    columns = ("step", *form.names)
-    pieces = chain([(number + 1, text)], pieces)
-    tables = (_csv_rows(name, start, piece.replace(delimiter, ","), columns) for start, piece in pieces)
-    yield from _blocks_of_rows(name, tables, form)
+    delimiter = max(DELIMITERS, key=header.count)
+    named, expected = [unquoted(cell) for cell in header.split(delimiter)], ["step", *form.names]
+    if named != expected and (len(form.names) > 1 or named != ["step", "index"]):
+        got = short(header) or "nothing"
+        raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {got}")
 
+    def block(rows: IntArray, end: int) -> Block:
+        rows = rows[rows[:, 1] >= 0]  # -1 is no entry
+        return Block(first=first, end=end, steps=rows[:, 0], paths=rows[:, 1:-1], lines=rows[:, -1])
 
-def _blocks_of_rows(name: str, tables: Iterator[IntArray], form: LogForm) -> Iterator[Block]:
-    """Yield blocks of whole steps from rows (step, indices, line); InputError for steps out of order or missing."""
     first = 0
     waiting = np.zeros((0, len(form.names) + 2), dtype=np.int64)  # rows of the last step, which may go on
     marked = -1  # the last step that has a row
-    for table in tables:
-        rows = np.concatenate([waiting, table])
+    for start, piece in chain([(number + 1, text)], pieces):
+        rows = np.concatenate([waiting, _csv_rows(name, start, piece.replace(delimiter, ","), expected)])
         if not rows.size:
             continue
-        _check_steps(name, rows, max(marked, 0), form)
-        steps = rows[:, 0]
+        steps, lines = rows[:, 0], rows[:, -1]
+        falls = np.flatnonzero(np.diff(steps, prepend=max(marked, 0)) < 0)
+        if falls.size:
+            row = int(falls[0])
+            got = f"{steps[row]} after {steps[row - 1]}"
+            raise InputError(f"{name}:{lines[row]}: expected the steps in ascending order, got {got}")
+        if steps[-1] >= form.steps:
+            row = int(np.searchsorted(steps, form.steps))
+            raise _count_error(f"{name}:{lines[row]}", form, f"step {steps[row]}; steps count from 0")
         marked = int(steps[-1])
         split = int(np.searchsorted(steps, marked))
         waiting = rows[split:]
         if marked > first:
-            yield _csv_block(rows[:split], first, marked)
+            yield block(rows[:split], marked)
             first = marked
     # The last step must be there, or a log that was cut off would pass for one that ends with empty batches.
     if marked != form.steps - 1:
-        raise _count_error(
-            name,
-            form,
-            f"{marked + 1}; steps count from 0, and a row without indices (`{form.steps - 1},`) is an empty batch",
-        )
-    yield _csv_block(waiting, first, form.steps)
-
-
-def _csv_delimiter(place: str, header: str, form: LogForm) -> str:
-    """Return the delimiter of a header; InputError unless it is step, then the levels or (for one) index."""
-    delimiter = max(DELIMITERS, key=header.count)
-    columns = [unquoted(cell) for cell in header.split(delimiter)]
-    expected = ["step", *form.names]
-    if columns != expected and (len(form.names) > 1 or columns != ["step", "index"]):
-        raise InputError(f"{place}: expected the header {','.join(expected)}, got {short(header) or 'nothing'}")
-    return delimiter
-
-
-def _check_steps(name: str, rows: IntArray, last: int, form: LogForm) -> None:
-    """Raise InputError, with the line, for the first step that is out of order or beyond the run."""
-    steps, lines = rows[:, 0], rows[:, -1]
-    falls = np.flatnonzero(np.diff(steps, prepend=last) < 0)
-    if falls.size:
-        row = int(falls[0])
-        raise InputError(
-            f"{name}:{lines[row]}: expected the steps in ascending order, got {steps[row]} after {steps[row - 1]}"
-        )
-    if steps[-1] >= form.steps:
-        row = int(np.searchsorted(steps, form.steps))
-        raise _count_error(f"{name}:{lines[row]}", form, f"step {steps[row]}; steps count from 0")
-
-
-def _csv_block(rows: IntArray, first: int, end: int) -> Block:
-    """Return the block of the steps from `first` up to `end`; rows hold step, path and line; path -1 is no entry."""
-    rows = rows[rows[:, 1] >= 0]
-    return Block(first=first, end=end, steps=rows[:, 0], paths=rows[:, 1:-1], lines=rows[:, -1])
+        got = f"{marked + 1}; steps count from 0, and a row without indices (`{form.steps - 1},`) is an empty batch"
+        raise _count_error(name, form, got)
+    yield block(waiting, form.steps)
 
 
 def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray[Any] | None:
-    """Return CSV text of plain numbers as an array, read at once; None if it has other cells, or no rows.
-
-    Args:
-        text: lines of cells with commas between them.
-        width: number of columns.
-        characters: those that a cell may hold beside digits.
-        kind: type of the numbers.
-    """
+    """Return CSV text of plain numbers as an array, read at once; None if it has other cells, or no rows."""
     # Most pieces are numbers and delimiters in rows of one length: JSON's parser reads them at once. All others are
     # read row by row, also to find what is wrong and where.
     data = np.frombuffer(text.encode(), dtype=np.uint8)
@@ -331,24 +249,23 @@ def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray
     return values.reshape(-1, width) if values.size and values.size == width * ends.size else None
 
 
-def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> IntArray:
+def _csv_rows(name: str, start: int, text: str, columns: list[str]) -> IntArray:
     """Return the rows (step, index of each level, line) of CSV text; indices are -1 for an empty batch."""
     table = plain_table(text, len(columns), b"", np.int64)
     if table is not None and table.max() < 10**18:
         return np.column_stack([table, np.arange(start, start + len(table))])
-    rows = [_csv_row(name, line, words, columns) for line, words in numbered_lines(start, text)]
+    rows = []
+    for line, words in numbered_lines(start, text):
+        cells = words.split(",")
+        if len(cells) != len(columns):
+            expected = f"expected {len(columns)} columns ({', '.join(columns)})"
+            raise InputError(f"{name}:{line}: {expected}, got {len(cells)}")
+        if not any(cell.strip() for cell in cells[1:]) and _INDEX.fullmatch(cells[0]):
+            rows.append([int(cells[0]), *(-1 for _ in cells[1:]), line])
+            continue
+        for column, cell in zip(columns, cells, strict=True):
+            if not _INDEX.fullmatch(cell):
+                got = short(cell) or "nothing"
+                raise InputError(f"{name}:{line}: expected a whole number >= 0 in column `{column}`, got {got}")
+        rows.append([*map(int, cells), line])
     return np.array(rows, dtype=np.int64).reshape(-1, len(columns) + 1)
-
-
-def _csv_row(name: str, line: int, words: str, columns: tuple[str, ...]) -> list[int]:
-    """Return a row as [step, *indices, line], with indices -1 for an empty batch; InputError for other cells."""
-    cells = words.split(",")
-    if len(cells) != len(columns):
-        raise InputError(f"{name}:{line}: expected {len(columns)} columns ({', '.join(columns)}), got {len(cells)}")
-    if not any(cell.strip() for cell in cells[1:]) and _INDEX.fullmatch(cells[0]):
-        return [int(cells[0]), *(-1 for _ in cells[1:]), line]
-    for column, cell in zip(columns, cells, strict=True):
-        if not _INDEX.fullmatch(cell):
-            got = short(cell) or "nothing"
-            raise InputError(f"{name}:{line}: expected a whole number >= 0 in column `{column}`, got {got}")
-    return [*map(int, cells), line]

@@ -4,7 +4,7 @@ Source: docs/theory.md, Theorem 17.1.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import StrEnum
 
 import numpy as np
@@ -21,17 +21,11 @@ FALSE_ALARM = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """A number of events beside its law: events that are independent or negatively associated.
+    """A number of events beside its law: events that are independent or negatively associated."""
 
-    Attributes:
-        observed: number of events that the log shows.
-        expected: its expectation under the declared law.
-        trials: number of events that could have occurred, >= expected.
-    """
-
-    observed: float
-    expected: float
-    trials: float
+    observed: float  # number of events that the log shows
+    expected: float  # its expectation under the declared law
+    trials: float  # number of events that could have occurred, >= expected
 
 
 class Kind(StrEnum):
@@ -62,42 +56,22 @@ EXTREMES = frozenset({Kind.LARGEST, Kind.SMALLEST, Kind.OFTENEST, Kind.RAREST, K
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
-    """One tested statistic of one level of one phase.
+    """One tested statistic of one level of one phase."""
 
-    Attributes:
-        kind: the statistic.
-        quantity: what is counted, for people.
-        observed: the number in the log.
-        expected: the number that the declared law expects; of several counts that with the smallest p-value.
-        log_p_value: natural logarithm of a bound on the p-value; -inf for what the declared law excludes.
-        sentence: what the log shows, for one that contradicts; "" if the numbers say it.
-    """
-
-    kind: Kind
-    quantity: str
-    observed: float
-    expected: float
-    log_p_value: float
-    sentence: str = ""
+    kind: Kind  # the statistic
+    quantity: str  # what is counted, for people
+    observed: float  # the number in the log
+    expected: float  # the number that the declared law expects; of several counts that with the smallest p-value
+    log_p_value: float  # natural logarithm of a bound on the p-value; -inf for what the declared law excludes
+    sentence: str = ""  # what the log shows, for one that contradicts; "" if the numbers say it
 
     def contradicts(self, tests: int) -> bool:
-        """Return True if the p-value is at most FALSE_ALARM / tests.
-
-        Args:
-            tests: their number in the whole audit, which the log must not decide.
-        """
+        """Return True if the p-value is at most FALSE_ALARM / tests."""
         return self.log_p_value <= math.log(FALSE_ALARM / tests)
 
 
 def log_tail(count: Count) -> float:
-    """Return the log of Chernoff's bound on the tail beyond an observed count; -inf if the count is impossible.
-
-    Args:
-        count: the number of events; the tail is the upper one above its expectation, else the lower one.
-
-    Returns:
-        - trials * KL(observed / trials || expected / trials), Theorem 17.1 of docs/theory.md.
-    """
+    """Return the log of Chernoff's bound on the tail beyond an observed count; -inf if the count is impossible."""
     observed, trials = count.observed, count.trials
     expected = min(max(count.expected, 0.0), trials)
     failures, expected_failures = trials - observed, trials - expected
@@ -110,13 +84,7 @@ def log_tail(count: Count) -> float:
 
 
 def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
-    """Return the test of the least likely of several counts, by a union bound; its p-value is 1 for no counts.
-
-    Args:
-        kind: the statistic.
-        quantity: what is counted.
-        counts: their number must not depend on the log, given the sizes of the draws.
-    """
+    """Return the test of the least likely of several counts, by a union bound; its p-value is 1 for no counts."""
     every = list(counts)
     tails = [log_tail(count) for count in every]
     if not tails:
@@ -133,15 +101,7 @@ def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
 
 
 def certain_test(kind: Kind, quantity: str, *, observed: float, expected: float = 0, sentence: str) -> Statistic:
-    """Return the test of a number that the declaration fixes; any other number contradicts it with certainty.
-
-    Args:
-        kind: the statistic.
-        quantity: what is counted.
-        observed: the number in the log.
-        expected: the only number that is possible.
-        sentence: what the log shows if it is another one.
-    """
+    """Return the test of a number that the declaration fixes; any other number contradicts it with certainty."""
     holds = observed == expected
     return Statistic(
         kind=kind,
@@ -169,15 +129,10 @@ _HALVINGS = 45  # of a range of numbers: to within 1e-11
 
 @dataclass(frozen=True, eq=False)
 class PrivacyCurve:
-    """A privacy profile that holds in both directions, and the trade-off curve that follows from it.
+    """A privacy profile that holds in both directions, and the trade-off curve that follows from it."""
 
-    Attributes:
-        epsilons: increasing, the first is 0, shape (n,).
-        deltas: upper bound on delta at each, shape (n,).
-    """
-
-    epsilons: Array
-    deltas: Array
+    epsilons: Array  # increasing, the first is 0, shape (n,)
+    deltas: Array  # upper bound on delta at each, shape (n,)
 
     @classmethod
     def of(cls, profiles: tuple[Profiles, ...]) -> "PrivacyCurve":
@@ -217,17 +172,11 @@ class PrivacyCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """Guesses about the canaries of one run, or of several runs together.
+    """Guesses about the canaries of one run, or of several runs together."""
 
-    Attributes:
-        canaries: their number, each in with probability 1/2 independently of all others.
-        guessed: number of guesses, fixed before the scores were seen, at most `canaries`.
-        correct: number of right guesses.
-    """
-
-    canaries: int
-    guessed: int
-    correct: int
+    canaries: int  # their number, each in with probability 1/2 independently of all others
+    guessed: int  # number of guesses, fixed before the scores were seen, at most `canaries`
+    correct: int  # number of right guesses
 
     def p_value(self, curve: PrivacyCurve) -> float:
         """Return an upper bound on the p-value of so many right guesses, the smaller of Theorems 18.2 and 18.3."""
@@ -277,13 +226,15 @@ class Guesses:
         return is_possible
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound on epsilon, the largest up to 100 that the guesses contradict; 0 if there is none.
-
-        Args:
-            delta: of the guarantee, in [0, 1).
-            error: probability with which the bound may fail.
-        """
-        return _largest_true(lambda epsilon: self._p_value_of_one_point(epsilon, delta) <= error)
+        """Return a lower bound on epsilon, the largest up to 100 that the guesses contradict; 0 if there is none."""
+        low, high = 0.0, _MAX_EPSILON
+        if self._p_value_of_one_point(low, delta) > error:
+            return 0.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            is_contradicted = self._p_value_of_one_point(middle, delta) <= error
+            low, high = (middle, high) if is_contradicted else (low, middle)
+        return low
 
     def _p_value_of_one_point(self, epsilon: float, delta: float) -> float:
         """Return the p-value against (epsilon, delta) alone, of Steinke, Nasr and Jagielski 2023 (2305.08846)."""
@@ -309,26 +260,15 @@ def _binomial_tail_and_mass(trials: int, count: int | Array, epsilons: Array) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Alarms:
-    """Alarms of a rule that was fixed before the scores were seen, over independent runs with one canary each.
+    """Alarms of a rule that was fixed before the scores were seen, over independent runs with one canary each."""
 
-    Attributes:
-        included: number of runs with the canary.
-        detected: alarms among these.
-        excluded: number of runs without it.
-        false: alarms among these.
-    """
-
-    included: int
-    detected: int
-    excluded: int
-    false: int
+    included: int  # number of runs with the canary
+    detected: int  # alarms among these
+    excluded: int  # number of runs without it
+    false: int  # alarms among these
 
     def rates(self, error: float) -> tuple[float, float]:
-        """Return (lower bound on the true positive rate, upper bound on the false one), by Clopper and Pearson.
-
-        Args:
-            error: probability with which one of both may fail; each has half of it.
-        """
+        """Return (lower bound on the true positive rate, upper bound on the false one), by Clopper and Pearson."""
         # A union bound: either rate may fail with half of the error.
         half = error / 2
         low = betaincinv(self.detected, self.included - self.detected + 1, half) if self.detected else 0.0
@@ -352,25 +292,9 @@ class Alarms:
         return math.exp(high)
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound >= 0 on epsilon from bounds on both rates, of the attack or its complement.
-
-        Args:
-            delta: of the guarantee, in [0, 1).
-            error: probability with which the bound may fail.
-        """
+        """Return a lower bound >= 0 on epsilon from bounds on both rates, of the attack or its complement."""
         low, high = self.rates(error)
         # The attack that raises the alarms, and its complement: either may show the larger epsilon.
         pairs = ((low - delta, high), (1 - high - delta, 1 - low))
         ratios = [above / below for above, below in pairs if above > 0 and below > 0]
         return max(0.0, math.log(max(ratios, default=1.0)))
-
-
-def _largest_true(holds: Callable[[float], bool]) -> float:
-    """Return the largest epsilon in [0, 100] for which `holds` is True, by bisection; 0 if there is none."""
-    low, high = 0.0, _MAX_EPSILON
-    if not holds(low):
-        return 0.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

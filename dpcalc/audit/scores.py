@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from dpcalc.guarantee import Adjacency, Guarantee
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.risk import RISK_WORK, ROUGH_NOTE, Profiles, both_profiles
+from dpcalc.planner.risk import RISK_WORK, ROUGH_NOTE, both_profiles
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
 from dpcalc.work import allowance
@@ -36,27 +35,36 @@ _RUN = re.compile(r"[0-9]{1,15}")  # a float holds it exactly
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """Membership inference scores; a larger score says "in".
+    """Membership inference scores; a larger score says "in"."""
 
-    Attributes:
-        path: name of the file, for messages.
-        included: whether each canary was in, shape (n,).
-        scores: finite, shape (n,).
-        runs: number of the run of each, shape (n,); None if the file does not say.
-    """
-
-    path: str
-    included: NDArray[np.bool_]
-    scores: Array
-    runs: Array | None
+    path: str  # name of the file, for messages
+    included: NDArray[np.bool_]  # whether each canary was in, shape (n,)
+    scores: Array  # finite, shape (n,)
+    runs: Array | None  # number of the run of each, shape (n,); None if the file does not say
 
 
 def read_scores(path: str) -> Scores:
     """Return the scores of canaries in a CSV file, "-" for standard input; InputError, with the line, for a bad one."""
     with opened(path) as (name, stream):
-        columns, table = _header_and_table(name, text_pieces(name, stream))
-    if not len(table):
+        pieces = text_pieces(name, stream)
+        start, text = next(((line, text) for line, text in pieces if text.strip()), (1, ""))
+        blank = len(text) - len(text.lstrip("\n"))
+        header, _, text = text[blank:].partition("\n")
+        delimiter = max(DELIMITERS, key=header.count)
+        columns = [unquoted(cell) for cell in header.split(delimiter)]
+        if sorted(columns) not in (sorted((MEMBER, SCORE)), sorted((MEMBER, SCORE, RUN))):
+            expected = f"expected the columns {MEMBER} and {SCORE}, and {RUN} if there are several runs"
+            raise InputError(f"{name}:{start + blank}: {expected}, got {short(header) or 'nothing'}")
+        blocks, rows = [np.zeros((0, len(columns)))], 0
+        for line, piece in chain([(start + blank + 1, text)], pieces):
+            blocks.append(_rows(name, line, piece.replace(delimiter, ","), columns))
+            if rows + len(blocks[-1]) > MAX_ROWS:
+                place = f"{name}:{line + MAX_ROWS - rows}"
+                raise InputError(f"{place}: expected at most {MAX_ROWS:,} rows, got more; audit some of them")
+            rows += len(blocks[-1])
+    if not rows:
         raise InputError(f"{name}: expected a row for each canary, got none")
+    table = np.concatenate(blocks)
     return Scores(
         path=name,
         included=table[:, columns.index(MEMBER)] == 1,
@@ -65,83 +73,42 @@ def read_scores(path: str) -> Scores:
     )
 
 
-def _header_and_table(name: str, pieces: Iterator[tuple[int, str]]) -> tuple[list[str], Array]:
-    """Return (columns, rows as numbers) of CSV text; InputError for a wrong header or cell, or more than MAX_ROWS."""
-    start, text = next(((line, text) for line, text in pieces if text.strip()), (1, ""))
-    blank = len(text) - len(text.lstrip("\n"))
-    header, _, text = text[blank:].partition("\n")
-    delimiter, columns = _delimiter_and_columns(f"{name}:{start + blank}", header)
-    blocks, rows = [np.zeros((0, len(columns)))], 0
-    for line, piece in chain([(start + blank + 1, text)], pieces):
-        blocks.append(_rows(name, line, piece.replace(delimiter, ","), columns))
-        if rows + len(blocks[-1]) > MAX_ROWS:
-            place = f"{name}:{line + MAX_ROWS - rows}"
-            raise InputError(f"{place}: expected at most {MAX_ROWS:,} rows, got more; audit some of them")
-        rows += len(blocks[-1])
-    return columns, np.concatenate(blocks)
-
-
-def _delimiter_and_columns(place: str, header: str) -> tuple[str, list[str]]:
-    """Return (delimiter, columns) of a header; InputError unless these are member, score and perhaps run."""
-    delimiter = max(DELIMITERS, key=header.count)
-    columns = [unquoted(cell) for cell in header.split(delimiter)]
-    if sorted(columns) not in (sorted((MEMBER, SCORE)), sorted((MEMBER, SCORE, RUN))):
-        expected = f"expected the columns {MEMBER} and {SCORE}, and {RUN} if there are several runs"
-        raise InputError(f"{place}: {expected}, got {short(header) or 'nothing'}")
-    return delimiter, columns
-
-
 def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
     """Return CSV text as numbers (rows, columns), without blank lines; InputError with the line of a bad cell."""
     # The fast way for numbers alone; words such as `true`, quotes and faults are read cell by cell.
     table = plain_table(text, len(columns), b"+-.eE", np.float64)
-    if table is not None and _is_valid(table, columns):
-        return table
-    rows = [_row(name, line, words, columns) for line, words in numbered_lines(start, text)]
+    if table is not None:
+        members, scores = table[:, columns.index(MEMBER)], table[:, columns.index(SCORE)]
+        runs = table[:, columns.index(RUN)] if RUN in columns else np.zeros(1)
+        are_whole = (runs >= 0) & (runs < 1e15) & (runs == np.floor(runs))
+        if np.all((members == 0) | (members == 1)) and np.all(np.isfinite(scores)) and np.all(are_whole):
+            return table
+    rows = []
+    for line, words in numbered_lines(start, text):
+        cells = [unquoted(cell) for cell in words.split(",")]
+        if len(cells) != len(columns):
+            expected = f"expected {len(columns)} columns ({', '.join(columns)})"
+            raise InputError(f"{name}:{line}: {expected}, got {len(cells)}")
+        rows.append([_cell(f"{name}:{line}", column, cell) for column, cell in zip(columns, cells, strict=True)])
     return np.array(rows, dtype=np.float64).reshape(-1, len(columns))
-
-
-def _is_valid(table: Array, columns: list[str]) -> bool:
-    """Return True if all members are 0 or 1, all scores finite, and all runs whole numbers in [0, 1e15)."""
-    members, scores = table[:, columns.index(MEMBER)], table[:, columns.index(SCORE)]
-    runs = table[:, columns.index(RUN)] if RUN in columns else np.zeros(1)
-    are_whole = (runs >= 0) & (runs < 1e15) & (runs == np.floor(runs))
-    return bool(np.all((members == 0) | (members == 1)) and np.all(np.isfinite(scores)) and np.all(are_whole))
-
-
-def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
-    """Return a row as numbers, in the order of the columns; InputError for a wrong cell or number of cells."""
-    cells = [unquoted(cell) for cell in words.split(",")]
-    if len(cells) != len(columns):
-        raise InputError(f"{name}:{line}: expected {len(columns)} columns ({', '.join(columns)}), got {len(cells)}")
-    return [_cell(f"{name}:{line}", column, cell) for column, cell in zip(columns, cells, strict=True)]
 
 
 def _cell(place: str, column: str, cell: str) -> float:
     """Return a cell as a number: member 0 or 1 (false, out, true, in), run whole, score finite; else InputError."""
-    got = short(cell) or "nothing"
-    match column:
-        case "member":
-            if cell.lower() not in _MEMBERSHIPS:
-                raise InputError(f"{place}: expected 0 (out) or 1 (in) in column `{MEMBER}`, got {got}")
-            return _MEMBERSHIPS[cell.lower()]
-        case "run":
-            if not _RUN.fullmatch(cell):
-                raise InputError(f"{place}: expected a whole number in column `{RUN}`, got {got}")
-            return float(cell)
-        case _:
-            value = float(cell) if _NUMBER.fullmatch(cell) else float("nan")
-            if not np.isfinite(value):
-                raise InputError(f"{place}: expected a finite number in column `{SCORE}`, got {got}")
-            return value
+    if column == MEMBER and cell.lower() in _MEMBERSHIPS:
+        return _MEMBERSHIPS[cell.lower()]
+    if column == RUN and _RUN.fullmatch(cell):
+        return float(cell)
+    if column == SCORE and _NUMBER.fullmatch(cell) and math.isfinite(float(cell)):
+        return float(cell)
+    expected = {MEMBER: "0 (out) or 1 (in)", RUN: "a whole number", SCORE: "a finite number"}[column]
+    raise InputError(f"{place}: expected {expected} in column `{column}`, got {short(cell) or 'nothing'}")
 
 
 # Audit membership inference scores of canaries: test them against the trade-off curve that a plan certifies.
 
 _RATES = (1e-4, 1e-2, 0.2)  # false positive rates near which the curve is tight
-_CANARIES_PER_GUESS = (
-    4  # one in so many canaries is guessed unless the user says how many: few are clear, more tell more
-)
+_CANARIES_PER_GUESS = 4  # one in so many is guessed unless the user says how many: few are clear, more tell more
 _HELD_OUT_SEED = 20_26  # of the random halves, fixed so that an audit gives the same answer again
 _CANDIDATES = 200  # thresholds among which the held-out half chooses
 _POINTS = 60  # of the curves of a picture
@@ -150,32 +117,22 @@ _REVERSED_DEVIATIONS = 4.0  # below one half, from which on the scores look reve
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRules:
-    """Rules by which scores become guesses, fixed before the scores were seen.
+    """Rules by which scores become guesses, fixed before the scores were seen."""
 
-    Attributes:
-        guesses: for one run, pairs (number guessed "in", number guessed "out"); () for the default.
-        thresholds: for many runs, smallest scores that raise an alarm; () to choose one by half of the runs.
-        false_alarm: probability with which an honest run may be contradicted, in (0, 1).
-    """
-
+    # for one run, pairs (number guessed "in", number guessed "out"); () for the default
     guesses: tuple[tuple[int, int], ...] = ()
+    # for many runs, smallest scores that raise an alarm; () to choose one by half of the runs
     thresholds: tuple[float, ...] = ()
-    false_alarm: float = 0.05
+    false_alarm: float = 0.05  # probability with which an honest run may be contradicted, in (0, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTest:
-    """One rule with its counts.
+    """One rule with its counts."""
 
-    Attributes:
-        rule: the rule in words.
-        counts: what was counted.
-        p_value: upper bound on the probability of such counts under the config.
-    """
-
-    rule: str
-    counts: Guesses | Alarms
-    p_value: float
+    rule: str  # the rule in words
+    counts: Guesses | Alarms  # what was counted
+    p_value: float  # upper bound on the probability of such counts under the config
 
 
 class RocPoint(NamedTuple):
@@ -188,33 +145,19 @@ class RocPoint(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreAudit:
-    """The result of an audit of scores.
+    """The result of an audit of scores."""
 
-    Attributes:
-        guarantee: of the config, an upper bound on epsilon.
-        has_many_runs: whether every canary has a run of its own.
-        canaries: their number.
-        included: number of those that were in.
-        tests: one for each rule.
-        p_value: of all rules together.
-        false_alarm: p-value from which down the scores contradict the config.
-        epsilon_lower: epsilon that the scores show, at the config's delta, but with probability `false_alarm`.
-        roc: by increasing false positive rate.
-        assumptions: what the audit takes for granted.
-        notes: sentences about the result.
-    """
-
-    guarantee: Guarantee
-    has_many_runs: bool
-    canaries: int
-    included: int
-    tests: tuple[ScoreTest, ...]
-    p_value: float
-    false_alarm: float
-    epsilon_lower: float
-    roc: tuple[RocPoint, ...]
-    assumptions: tuple[str, ...]
-    notes: tuple[str, ...]
+    guarantee: Guarantee  # of the config, an upper bound on epsilon
+    has_many_runs: bool  # whether every canary has a run of its own
+    canaries: int  # their number
+    included: int  # number of those that were in
+    tests: tuple[ScoreTest, ...]  # one for each rule
+    p_value: float  # of all rules together
+    false_alarm: float  # p-value from which down the scores contradict the config
+    epsilon_lower: float  # epsilon that the scores show, at the config's delta, but with probability `false_alarm`
+    roc: tuple[RocPoint, ...]  # by increasing false positive rate
+    assumptions: tuple[str, ...]  # what the audit takes for granted
+    notes: tuple[str, ...]  # sentences about the result
 
     @property
     def agrees(self) -> bool:
@@ -239,12 +182,29 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
     composition = composed(run)
     plan = composition.stated
     has_many_runs = scores.runs is not None and 1 < len(scores.runs) == len(np.unique(scores.runs))
-    _check_rules(rules, has_many_runs=has_many_runs)
+    if has_many_runs and rules.guesses:
+        raise InputError(
+            "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
+            "of an alarm, with --threshold"
+        )
+    if not has_many_runs and rules.thresholds:
+        raise InputError(
+            "--threshold: expected scores of many runs with one canary each, a column `run` that says so, got those "
+            "of one run; fix how many are guessed, with --guesses"
+        )
+    counted: list[tuple[str, Guesses]] | list[tuple[str, Alarms]]
     counted = _alarms(scores, rules, plan.delta) if has_many_runs else _one_run_guesses(scores, rules)
     with allowance(RISK_WORK):
         profiles = () if is_noiseless(composition.plan) else both_profiles(composition, _RATES, (plan.delta,))
     curve = PrivacyCurve.of(profiles)
     tests = tuple(ScoreTest(rule=rule, counts=counts, p_value=counts.p_value(curve)) for rule, counts in counted)
+    notes = []
+    if any(each.is_rough for each in profiles):
+        notes.append(ROUGH_NOTE)
+    if not profiles:
+        notes.append("without noise nothing is certified that scores could contradict")
+    if _is_reversed(scores):
+        notes.append("canaries that were out score higher; a larger score must say `in`")
     # Several rules share the false alarm equally, as a union bound over them demands.
     error = rules.false_alarm / len(tests)
     return ScoreAudit(
@@ -258,77 +218,31 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         epsilon_lower=max(counts.epsilon_lower(delta=plan.delta, error=error) for _, counts in counted),
         roc=_roc(scores, curve),
         assumptions=_assumptions(plan, has_many_runs=has_many_runs, rules=rules),
-        notes=tuple(_notes(scores, profiles)),
+        notes=tuple(notes),
     )
-
-
-def _check_rules(rules: ScoreRules, *, has_many_runs: bool) -> None:
-    """Raise InputError for guesses about many runs, or thresholds for one run."""
-    if has_many_runs and rules.guesses:
-        raise InputError(
-            "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
-            "of an alarm, with --threshold"
-        )
-    if not has_many_runs and rules.thresholds:
-        raise InputError(
-            "--threshold: expected scores of many runs with one canary each, a column `run` that says so, got those "
-            "of one run; fix how many are guessed, with --guesses"
-        )
-
-
-def _notes(scores: Scores, profiles: Sequence[Profiles]) -> Iterator[str]:
-    """Yield notes on rough profiles, on a run without noise and on scores that look reversed."""
-    if any(each.is_rough for each in profiles):
-        yield ROUGH_NOTE
-    if not profiles:
-        yield "without noise nothing is certified that scores could contradict"
-    if _is_reversed(scores):
-        yield "canaries that were out score higher; a larger score must say `in`"
-
-
-# One run
 
 
 def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
     """Return (rule, guesses) for each pair of numbers guessed; InputError for too many guesses or unfair coins."""
-    canaries = len(scores.scores)
-    _check_fair_coins(scores)
-    pairs = _guessed_pairs(rules, canaries)
-    order = np.argsort(scores.scores)
-    ordered, members = scores.scores[order], scores.included[order]
-    return [
-        (
-            f"{high:,} highest in, {low:,} lowest out",
-            Guesses(
-                canaries=canaries,
-                guessed=high + low,
-                correct=_correct(ordered, members, high) + _correct(-ordered[::-1], ~members[::-1], low),
-            ),
-        )
-        for high, low in pairs
-    ]
-
-
-def _check_fair_coins(scores: Scores) -> None:
-    """Raise InputError if fair coins would hardly ever put so many or so few canaries in."""
     canaries, included = len(scores.scores), int(scores.included.sum())
-    # Then guessing "in" (or "out") would often be right by itself.
+    # With unfair coins, guessing "in" (or "out") would often be right by itself.
     if log_tail(Count(observed=included, expected=canaries / 2, trials=canaries)) < math.log(FALSE_ALARM / 2):
         raise InputError(
             f"{scores.path}: expected canaries that are in with probability 1/2 each, got {included:,} in of "
             f"{canaries:,}"
         )
-
-
-def _guessed_pairs(rules: ScoreRules, canaries: int) -> tuple[tuple[int, int], ...]:
-    """Return the (guessed in, guessed out) pairs of the rules, by default a quarter in all; InputError for too many."""
     # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
     default = max(1, canaries // _CANARIES_PER_GUESS)
-    pairs = rules.guesses or ((default - default // 2, default // 2),)
-    for high, low in pairs:
+    order = np.argsort(scores.scores)
+    ordered, members = scores.scores[order], scores.included[order]
+    guesses = []
+    for high, low in rules.guesses or ((default - default // 2, default // 2),):
         if high + low > canaries:
             raise InputError(f"--guesses: expected at most {canaries:,}, the number of canaries, got {high + low:,}")
-    return pairs
+        correct = _correct(ordered, members, high) + _correct(-ordered[::-1], ~members[::-1], low)
+        rule = f"{high:,} highest in, {low:,} lowest out"
+        guesses.append((rule, Guesses(canaries=canaries, guessed=high + low, correct=correct)))
+    return guesses
 
 
 def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
@@ -343,9 +257,6 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
     return int(np.count_nonzero(right[end:])) + max(0, tied - wrong)
 
 
-# Many runs
-
-
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
     """Return (rule, alarms) for each threshold; without any, for one that half of the runs choose, of the others."""
     if rules.thresholds:
@@ -354,22 +265,17 @@ def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, 
     # A threshold that is chosen on the runs that test it profits from their noise: one half chooses, the other tests.
     order = np.random.Generator(np.random.PCG64(_HELD_OUT_SEED)).permutation(len(scores.scores))
     choosing, tested = order[: len(order) // 2], order[len(order) // 2 :]
-    threshold = _chosen_threshold(scores, choosing, delta=delta, error=rules.false_alarm)
-    rule = f"score >= {threshold!r}, chosen by the other half of the runs"
-    return [(rule, _counted_alarms(scores, tested, threshold))]
-
-
-def _chosen_threshold(scores: Scores, choosing: IntArray, *, delta: float, error: float) -> float:
-    """Return the score of these runs that as a threshold shows the largest epsilon, or of equals separates best."""
     values = np.unique(scores.scores[choosing])
     candidates = values[np.linspace(0, len(values) - 1, min(len(values), _CANDIDATES)).astype(int)]
 
-    def strength(threshold: float) -> tuple[float, float]:
+    def strength(threshold: float) -> tuple[float, float]:  # the largest epsilon shown, of equals the best separation
         counts = _counted_alarms(scores, choosing, threshold)
         gain = counts.detected / counts.included - counts.false / counts.excluded
-        return counts.epsilon_lower(delta=delta, error=error), gain
+        return counts.epsilon_lower(delta=delta, error=rules.false_alarm), gain
 
-    return max(map(float, candidates), key=strength)
+    threshold = max(map(float, candidates), key=strength)
+    rule = f"score >= {threshold!r}, chosen by the other half of the runs"
+    return [(rule, _counted_alarms(scores, tested, threshold))]
 
 
 def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarms:
@@ -387,9 +293,6 @@ def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarm
             f"{counts.excluded:,} of {len(places):,}; more runs, or --threshold, which needs no runs to choose it"
         )
     return counts
-
-
-# Pictures, conditions
 
 
 def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[RocPoint, ...]:

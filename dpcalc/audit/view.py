@@ -2,9 +2,9 @@
 
 import math
 
-from dpcalc.audit.audit import Audit, AuditedTest
+from dpcalc.audit.audit import Audit
 from dpcalc.audit.p_values import EXTREMES, FALSE_ALARM, Guesses
-from dpcalc.audit.scores import ScoreAudit, ScoreTest
+from dpcalc.audit.scores import ScoreAudit
 from dpcalc.charts.chart import LOG, Axis, Chart, Series
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
@@ -17,16 +17,32 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
 def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
-    """Return the output of `audit-sampler`: a verdict with findings, and a row for each test.
-
-    Args:
-        result: of the audit.
-        loaded: the config.
-        log: name of the log.
-    """
+    """Return the output of `audit-sampler`, of the log of this name: a verdict with findings, a row for each test."""
     verdict = "the log agrees with the declared sampling"
     if not result.agrees:
         verdict = f"the log contradicts the declared sampling: {'; '.join(map(visible, result.findings))}"
+    tests, lines, rows = [], [], []
+    for each in result.tests:
+        test = each.test
+        tests.append(
+            {
+                "phase": each.phase,
+                "level": each.level,
+                "test": str(test.kind),
+                "quantity": test.quantity,
+                "expected": test.expected,
+                "observed": test.observed,
+                "p_value": math.exp(test.log_p_value),
+                "agrees": not each.contradicts,
+            }
+        )
+        level = f"{f'{visible(each.phase)}: ' if each.phase else ''}{visible(each.level)}"
+        expected = f"{_number(test.expected)}{' (mean)' if test.kind in EXTREMES else ''}"
+        logged, p_value = _number(test.observed), _p_value(test.log_p_value)
+        note = visible(test.sentence) if each.contradicts else ""
+        rows.append((level, test.quantity, expected, logged, p_value, yes_no(not each.contradicts), note))
+        end = f"; CONTRADICTED{f': {note}' if note else ''}" if each.contradicts else ""
+        lines.append(f"{level}: {test.quantity}: expected {expected}, logged {logged}, p-value {p_value}{end}")
     return Output(
         command="audit-sampler",
         fields=(
@@ -37,7 +53,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             Field("steps", result.steps),
             Field("entries", result.entries),
             Field("false_alarm", FALSE_ALARM),
-            Field("tests", [_test_fields(each) for each in result.tests], plain=tuple(map(_test_line, result.tests))),
+            Field("tests", tests, plain=tuple(lines)),
             json_only("notes", list(result.notes)),
             *origin_fields(loaded),
         ),
@@ -45,40 +61,9 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             headline=f"{verdict}\n{counted(result.steps, 'step')}, {result.entries} entries; an honest log is "
             f"contradicted with probability <= {FALSE_ALARM:g}",
             columns=("level", "quantity", "expected", "logged", "p-value", "agrees", "note"),
-            rows=tuple(_test_cells(each) for each in result.tests),
+            rows=tuple(rows),
         ),
     )
-
-
-def _test_fields(each: AuditedTest) -> dict[str, object]:
-    """Return a test with its place and numbers, by their names in JSON."""
-    return {
-        "phase": each.phase,
-        "level": each.level,
-        "test": str(each.test.kind),
-        "quantity": each.test.quantity,
-        "expected": each.test.expected,
-        "observed": each.test.observed,
-        "p_value": math.exp(each.test.log_p_value),
-        "agrees": not each.contradicts,
-    }
-
-
-def _test_cells(each: AuditedTest) -> tuple[str, ...]:
-    """Return a test's row of the table: level, quantity, expected, logged, p-value, agrees, note if contradicted."""
-    phase = f"{visible(each.phase)}: " if each.phase else ""
-    test = each.test
-    mean = " (mean)" if test.kind in EXTREMES else ""
-    numbers = (f"{_number(test.expected)}{mean}", _number(test.observed), _p_value(test.log_p_value))
-    note = visible(test.sentence) if each.contradicts else ""
-    return (phase + visible(each.level), test.quantity, *numbers, yes_no(not each.contradicts), note)
-
-
-def _test_line(each: AuditedTest) -> str:
-    """Return a test in one line, with its note if it is contradicted."""
-    level, quantity, expected, observed, p_value, _, note = _test_cells(each)
-    verdict = f"; CONTRADICTED{f': {note}' if note else ''}" if each.contradicts else ""
-    return f"{level}: {quantity}: expected {expected}, logged {observed}, p-value {p_value}{verdict}"
 
 
 def _number(value: float) -> str:
@@ -96,24 +81,31 @@ def _p_value(log_p_value: float) -> str:
     return f"<= 1e{math.ceil(log_p_value / math.log(10))}"
 
 
-# Scores of canaries
-
-
 def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
-    """Return the output of `audit`: a verdict, p-values, and epsilon by the scores beside that of the config.
-
-    Args:
-        result: of the audit.
-        loaded: the config.
-        path: the file with the scores.
-
-    Returns:
-        P-values rounded up, epsilon of the config up, epsilon that the scores show down.
-    """
+    """Return the output of `audit`: a verdict, p-values, and epsilon by the scores beside that of the config."""
     declared = epsilon_text(result.guarantee.epsilon, Kind.UPPER)
     verdict = "the scores agree with the config" if result.agrees else "the scores contradict the config"
     confidence = f"{1 - result.false_alarm:.12g}"  # 1 - 0.9 is 0.09999999999999998
     shown = f"at least {rounded_down(result.epsilon_lower)} by the scores (confidence {confidence})"
+    rules, lines = [], []
+    for test in result.tests:
+        counts = test.counts
+        if isinstance(counts, Guesses):
+            numbers = {"guesses": counts.guessed, "correct": counts.correct}
+            words = f"{counts.correct:,} of {counts.guessed:,} guesses right"
+        else:
+            numbers = {
+                "included": counts.included,
+                "true_positives": counts.detected,
+                "excluded": counts.excluded,
+                "false_positives": counts.false,
+            }
+            words = (
+                f"alarms in {counts.detected:,} of {counts.included:,} runs with the canary and in {counts.false:,} of "
+                f"{counts.excluded:,} without"
+            )
+        rules.append({"rule": test.rule, **numbers, "p_value": test.p_value})
+        lines.append(f"{test.rule}: {words}, p-value {_bound_text(test.p_value)}")
     return Output(
         command="audit",
         headline=f"{verdict}: p-value {_bound_text(result.p_value)}",
@@ -129,12 +121,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
                 row=f"{result.canaries:,}, of which {result.included:,} were in",
             ),
             Field("included", result.included),
-            Field(
-                "rules",
-                [_rule_fields(test) for test in result.tests],
-                plain=tuple(map(_rule_text, result.tests)),
-                label="rule",
-            ),
+            Field("rules", rules, plain=tuple(lines), label="rule"),
             Field("p_value", result.p_value, rounding=_bound_text),
             Field(
                 "false_alarm",
@@ -161,46 +148,13 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
     )
 
 
-def _rule_fields(test: ScoreTest) -> dict[str, object]:
-    """Return a rule in words, its counts and its p-value, by their names in JSON."""
-    counts = test.counts
-    if isinstance(counts, Guesses):
-        numbers = {"guesses": counts.guessed, "correct": counts.correct}
-    else:
-        numbers = {
-            "included": counts.included,
-            "true_positives": counts.detected,
-            "excluded": counts.excluded,
-            "false_positives": counts.false,
-        }
-    return {"rule": test.rule, **numbers, "p_value": test.p_value}
-
-
-def _rule_text(test: ScoreTest) -> str:
-    """Return a rule with its counts and p-value in one line."""
-    counts = test.counts
-    if isinstance(counts, Guesses):
-        words = f"{counts.correct:,} of {counts.guessed:,} guesses right"
-    else:
-        words = (
-            f"alarms in {counts.detected:,} of {counts.included:,} runs with the canary and in {counts.false:,} of "
-            f"{counts.excluded:,} without"
-        )
-    return f"{test.rule}: {words}, p-value {_bound_text(test.p_value)}"
-
-
 def _bound_text(value: float) -> str:
     """Return "<= P", P rounded up to two significant digits."""
     return f"<= {rounded_up(value, digits=2)}"
 
 
 def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
-    """Return the chart of true over false positive rates: certified, of the scores, and by guessing.
-
-    Args:
-        result: of the audit, with canaries that were in and canaries that were out.
-        loaded: the config.
-    """
+    """Return the chart of true over false positive rates: certified, of the scores, and by guessing."""
     rates, detected, certified = zip(*result.roc, strict=True)
     name = "scores of the runs" if result.has_many_runs else "scores of the canaries"
     return Chart(

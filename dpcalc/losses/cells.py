@@ -33,50 +33,29 @@ _MAX_DOUBLINGS = 13  # between the two lattices of a step; the wide one may not 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """The accuracy to which one step must be cut into cells.
+    """The accuracy to which one step must be cut into cells."""
 
-    Attributes:
-        tilt: t > 0.
-        log_norm: the step's log moment at t, taken out of the tilted masses.
-        copies: how often the step is composed.
-        budget: how much the log of the composed tilted mass may grow when the step is rounded up.
-        truncated_mass: P mass that may be left out at each end of each segment.
-    """
-
-    tilt: float
-    log_norm: float
-    copies: int
-    budget: float
-    truncated_mass: float
+    tilt: float  # t > 0
+    log_norm: float  # the step's log moment at t, taken out of the tilted masses
+    copies: int  # how often the step is composed
+    budget: float  # how much the log of the composed tilted mass may grow when the step is rounded up
+    truncated_mass: float  # P mass that may be left out at each end of each segment
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """One step's loss cut into cells that lie between lattice points, finer where it matters.
+    """One step's loss cut into cells that lie between lattice points, finer where it matters."""
 
-    Attributes:
-        tilt: t.
-        log_norm: log of the factor taken out of the tilted masses.
-        level: lattice spacing is 2.0 ** level.
-        gap: doublings of the spacing beyond 2^14 lattice points from 0.
-        edges: lattice indices between which the cells lie, increasing, shape (n + 1,).
-        mass: tilted mass at the quadrature nodes of each cell, shape (cells, nodes).
-        loss: loss at these nodes, shape (cells, nodes).
-        zero_loss_mass: tilted mass with loss 0.
-        below: P mass, times e^{-log_norm}, of losses so low that they were left out.
-        overshoot: largest distance by which a loss lies outside its lattice points, from inverting the loss.
-    """
-
-    tilt: float
-    log_norm: float
-    level: int
-    gap: int
-    edges: Array
-    mass: Array
-    loss: Array
-    zero_loss_mass: float
-    below: float
-    overshoot: float
+    tilt: float  # t
+    log_norm: float  # log of the factor taken out of the tilted masses
+    level: int  # lattice spacing is 2.0 ** level
+    gap: int  # doublings of the spacing beyond 2^14 lattice points from 0
+    edges: Array  # lattice indices between which the cells lie, increasing, shape (n + 1,)
+    mass: Array  # tilted mass at the quadrature nodes of each cell, shape (cells, nodes)
+    loss: Array  # loss at these nodes, shape (cells, nodes)
+    zero_loss_mass: float  # tilted mass with loss 0
+    below: float  # P mass, times e^{-log_norm}, of losses so low that they were left out
+    overshoot: float  # largest distance by which a loss lies outside its lattice points, from inverting the loss
 
     @property
     def spacing(self) -> float:
@@ -108,14 +87,7 @@ class _TiltedAtoms(NamedTuple):
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Return a step cut into Cells so that rounding costs about `aim.budget`; else ConvergenceError or TooLargeError.
-
-    Args: one step in one direction; tilt, number of copies and budget.
-
-    Raises:
-        ConvergenceError: no mass matters at this tilt, or too many cells would be needed.
-        TooLargeError: too many quadrature nodes would be needed.
-    """
+    """Return a step cut into Cells so that rounding costs about `aim.budget`, or ConvergenceError, TooLargeError."""
     weighted = [piece for segment in curve.segments for piece in _weighted_pieces(segment, aim)]
     atoms = _tilted_atoms(curve, aim)
     if not weighted and not atoms.loss.size:
@@ -318,13 +290,7 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 
 
 def points_with_losses(piece: MonotonePiece, losses: Array, max_miss: float = 0.0) -> tuple[Array, float]:
-    """Find by secants where a piece has those of `losses` that are in its range; return (points, largest miss).
-
-    Args:
-        piece: whose loss is read.
-        losses: increasing, shape (m,).
-        max_miss: miss at which the search ends; 0 for round-off.
-    """
+    """Find by secants where a piece has those of `losses` that are in its range; return (points, largest miss)."""
     # From the sampled table, kept inside the table's interval: the loss is monotone on a piece. The first step takes
     # the table's slope, the next ones that of the last step, so that three leave a miss that is round-off. The miss is
     # returned and counted against the bound.
@@ -369,11 +335,7 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return an upper bound on one step on one lattice or two, each cell's mass split over its two ends.
-
-    Raises:
-        ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
-    """
+    """Return an upper bound on one step on one lattice or two, each cell's mass split over its two ends."""
     spend(8 * ELEMENT * cut.mass.size)
     ends = cut.edges * cut.spacing
     points = _split_over_ends(cut, ends)

@@ -26,17 +26,11 @@ from dpcalc.work import ELEMENT, TURN, spend
 
 
 class CellSums(NamedTuple):
-    """Tilted masses of the wide cells, as if moved to their lower ends; shape (n,) each.
+    """Tilted masses of the wide cells, as if moved to their lower ends; shape (n,) each."""
 
-    Attributes:
-        at_end: what lies at the lower end.
-        inside: what lies above it, within the cell.
-        to_upper: the part of `inside` that has to go to the upper end so that P and Q mass stay.
-    """
-
-    at_end: Array
-    inside: Array
-    to_upper: Array
+    at_end: Array  # what lies at the lower end
+    inside: Array  # what lies above it, within the cell
+    to_upper: Array  # the part of `inside` that has to go to the upper end so that P and Q mass stay
 
 
 Rounding = Callable[[CellSums, float, float], Array]
@@ -52,11 +46,6 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     """Return the loss rounded to a lattice 2^doublings times as wide, negative masses cut and counted in `lost`.
 
     0 doublings leave it unchanged; the bounds on errors grow with the tilt.
-
-    Args:
-        pmf: a loss on a lattice.
-        doublings: of the spacing, >= 0.
-        rounding: `coarsen_pessimistic` for an upper, `coarsen_optimistic` for a lower bound.
     """
     if doublings == 0:
         return pmf
@@ -106,29 +95,14 @@ def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
 
 
 def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
-    """Return factors that move tilted masses at `place` to their cell's lower end, and those times the upper share.
-
-    Args:
-        pmf: the loss.
-        place: points of its lattice above the cell's lower end, shape (n,).
-        doublings: by which a cell is wider than a point.
-    """
+    """Return factors that move tilted masses at `place` to their cell's lower end, and those times the upper share."""
     offset = place * pmf.spacing
     at_low = np.exp(-pmf.tilt * offset)
     return at_low, at_low * (np.expm1(-offset) / math.expm1(-math.ldexp(pmf.spacing, doublings)))
 
 
 def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Split the masses of n cells over their ends, P and Q mass unchanged: an upper bound at n + 2 lattice points.
-
-    Args:
-        sums: tilted masses of the wide cells, shape (n,) each.
-        tilt: t.
-        spacing: of the wide lattice.
-
-    Returns:
-        Tilted masses from one lattice point below the first cell to the end of the last, shape (n + 2,).
-    """
+    """Split the masses of n cells over their ends, P and Q mass unchanged: an upper bound at n + 2 lattice points."""
     points = np.zeros(sums.inside.size + 2, dtype=sums.inside.dtype)
     points[1:-1] = sums.at_end + np.maximum(sums.inside - sums.to_upper, 0.0)
     points[2:] += sums.to_upper * math.exp(tilt * spacing)
@@ -136,10 +110,7 @@ def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Lower the chords below the profile: a lower bound; if masses are < 0 then, take the envelope or merge atoms.
-
-    Args: those of `coarsen_pessimistic`; the result has its shape.
-    """
+    """Lower the chords below the profile: a lower bound; if masses are < 0 then, take the envelope or merge atoms."""
     at_end, mass, to_upper = sums
     above = _merged_loss(sums, spacing)
     chords = coarsen_pessimistic(sums, tilt, spacing)
@@ -164,10 +135,7 @@ def _merged_loss(sums: CellSums, spacing: float) -> Array:
 
 
 def _merged_cells(masses: Array, above: Array, tilt: float, spacing: float) -> Array:
-    """Merge each cell's two atoms, at its lower end and `above` it, onto n + 2 lattice points: a lower bound.
-
-    Args: tilted masses of the atoms, cell by cell, shape (2 n,), tilt and spacing of the wide lattice.
-    """
+    """Merge each cell's two atoms, at its lower end and `above` it, onto n + 2 lattice points: a lower bound."""
     size = above.size
     losses = (np.arange(size)[:, None] * spacing + np.stack([np.zeros(size), above], axis=1)).ravel()
     used = np.flatnonzero(masses)
@@ -196,11 +164,6 @@ def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
     """Remove negative masses by splitting them over their neighbours, P and Q mass unchanged; None if that fails.
 
     It fails if the last mass is negative, or if an exponent exceeds 600.
-
-    Args:
-        points: tilted masses at neighbouring lattice points; a concave corner is a negative one.
-        tilt: t.
-        spacing: of the lattice.
     """
     # The chord over a concave corner splits its negative mass over both neighbours, with its P and Q mass; that may
     # make them concave in turn. Below the first point the profile is a chord from e^epsilon = 0, which keeps P mass.
@@ -247,17 +210,7 @@ def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array)
 
 
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
-    """Merge sorted atoms onto lattice points, or round them down if no partner is near: a lower bound; empty for none.
-
-    Args:
-        mass: tilted masses, by increasing loss.
-        loss: their losses.
-        tilt: t.
-        spacing: of the lattice.
-
-    Returns:
-        (lattice indices, tilted masses).
-    """
+    """Merge sorted atoms onto lattice points, or round them down if no partner is near: a lower bound."""
     # Merging is post-processing, and an atom may be split at random. A sweep from one end groups what it meets before a
     # lattice point with as much of what lies beyond it as keeps both the P and the Q mass. Atoms without a partner near
     # enough are rounded down; so the sweep goes to the end with less mass.
@@ -269,10 +222,7 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 
 
 def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int], list[float]]:
-    """Merge the atoms before each point with later ones near by, else round them down; return (indices, masses).
-
-    Args: tilted masses and losses in the order of the sweep; `step` to its next lattice point is < 0 downwards.
-    """
+    """Merge the atoms before each point with later ones near by, else round them down; return (indices, masses)."""
     end, spacing, masses, losses = int(math.copysign(1, step)), abs(step), mass.tolist(), loss.tolist()
     at, moved_next, moved_excess, moved_last, moved_gain = _moves(loss, tilt, step)
     places, points, i, count = [], [], 0, len(masses)
@@ -311,21 +261,13 @@ def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int
 
 
 class _Moves(NamedTuple):
-    """Lists with an entry for each atom of a sweep: the lattice point at or beyond it, and what moving it changes.
+    """Lists with an entry for each atom of a sweep: the lattice point at or beyond it, and what moving it changes."""
 
-    Attributes:
-        at: steps from 0 to that point.
-        to_next: factor on the tilted mass moved to it.
-        excess: that factor times the error of the Q mass by the move, relative to the Q mass at the point.
-        to_last: factor on the tilted mass moved to the point before.
-        gain: error of the Q mass by that move, the other way, relative to the Q mass at the point before.
-    """
-
-    at: list[int]
-    to_next: list[float]
-    excess: list[float]
-    to_last: list[float]
-    gain: list[float]
+    at: list[int]  # steps from 0 to that point
+    to_next: list[float]  # factor on the tilted mass moved to it
+    excess: list[float]  # that factor times the error of the Q mass by the move, relative to the Q mass at the point
+    to_last: list[float]  # factor on the tilted mass moved to the point before
+    gain: list[float]  # error of the Q mass by that move, the other way, relative to the Q mass at the point before
 
 
 def _moves(loss: Array, tilt: float, step: float) -> _Moves:
@@ -344,25 +286,13 @@ def _moves(loss: Array, tilt: float, step: float) -> _Moves:
 
 
 def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the relative growth of all tilted mass if it is split over the ends of wide cells.
-
-    Args:
-        residues: tilted mass by position within the wide cell, shape (block,).
-        tilt: t.
-        spacing: of the wide lattice.
-    """
+    """Return the relative growth of all tilted mass if it is split over the ends of wide cells."""
     offset: Array = np.arange(residues.size, dtype=np.float64) * (spacing / residues.size)
     return float((residues * growth_by_rounding_up(offset, tilt, spacing)).sum()) / float(residues.sum())
 
 
 def growth_by_rounding_up(offset: Array, tilt: float, width: Array | float) -> Array:
-    """Return the relative growth of a tilted mass `offset` above its cell's lower end if split over both ends.
-
-    Args:
-        offset: of the mass above the lower end of its cell, >= 0.
-        tilt: t.
-        width: of the cell, > 0.
-    """
+    """Return the relative growth of a tilted mass `offset` above its cell's lower end if split over both ends."""
     share = np.expm1(-offset) / np.expm1(-width)
     return (1 - share) * np.expm1(-tilt * offset) + share * np.expm1(np.minimum(tilt * (width - offset), 600.0))
 
@@ -377,15 +307,10 @@ def growth_by_rounding_up(offset: Array, tilt: float, width: Array | float) -> A
 
 @dataclass(frozen=True, kw_only=True)
 class SplitPmf:
-    """A loss whose bulk is on a fine lattice and whose rare large values (jumps) are on a coarse one.
+    """A loss whose bulk is on a fine lattice and whose rare large values (jumps) are on a coarse one."""
 
-    Attributes:
-        bulk: on the finer lattice.
-        jumps: on the coarser lattice, with the same tilt, origin and log_norm; masses of both sum to about 1.
-    """
-
-    bulk: LossPmf
-    jumps: LossPmf
+    bulk: LossPmf  # on the finer lattice
+    jumps: LossPmf  # on the coarser lattice, with the same tilt, origin and log_norm; masses of both sum to about 1
 
     @property
     def gap(self) -> int:
@@ -408,13 +333,7 @@ class SplitPmf:
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return, for each k in counts, normalized bulk^k and, on the coarser lattice, (bulk + jumps)^k - bulk^k.
-
-    Args:
-        split: one loss on two lattices.
-        counts: how many copies, each >= 1.
-        rounding: `coarsen_pessimistic` for an upper, `coarsen_optimistic` for a lower bound.
-    """
+    """Return, for each k in counts, normalized bulk^k and, on the coarser lattice, (bulk + jumps)^k - bulk^k."""
     bulk = powers(split.bulk, counts)
     without = coarsened(split.bulk, split.gap, rounding)
     jumps = powers_beyond(without, split.jumps, counts)

@@ -40,17 +40,11 @@ _ROUNDED = 1e-11  # relative margin on a probability and on a loss, far above th
 
 @dataclass(frozen=True, kw_only=True)
 class CappedTail:
-    """The losses above a limit after capping.
+    """The losses above a limit after capping."""
 
-    Attributes:
-        loss: the one finite value that they become.
-        mass: its P mass.
-        infinity_mass: P mass that becomes an infinite loss.
-    """
-
-    loss: float
-    mass: float
-    infinity_mass: float
+    loss: float  # the one finite value that they become
+    mass: float  # its P mass
+    infinity_mass: float  # P mass that becomes an infinite loss
 
 
 TailCap = Callable[[float, float, float], CappedTail]
@@ -59,11 +53,6 @@ TailCap = Callable[[float, float, float], CappedTail]
 
 def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
     """Cap losses at `limit` as far as their Q mass allows, the remaining P mass infinite: an upper bound on delta.
-
-    Args:
-        p: P mass of the losses above the limit, > 0.
-        log_q: natural log of their Q mass.
-        limit: the limit, > 0.
 
     Source: docs/theory.md, Theorem 9.7.
     """
@@ -76,11 +65,6 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
 
 def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
     """Merge losses above `limit` into one loss with their P and Q mass, rounded down: a lower bound on delta.
-
-    Args:
-        p: P mass of the losses above the limit, > 0.
-        log_q: natural log of their Q mass.
-        limit: the limit, > 0.
 
     Source: docs/theory.md, Theorem 9.7.
     """
@@ -99,17 +83,7 @@ class Capped:
 
 
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
-    """Replace losses above `limit` by `cap`, in each step of a public draw; a step known by RDP is unchanged.
-
-    Args:
-        curve: one step in one direction; one known by RDP is returned as it is.
-        limit: a loss, > 0.
-        cap: `cap_pessimistic` for an upper, `cap_optimistic` for a lower bound on the profile.
-        min_mass: P mass from which capping a segment is worth it, > 0.
-
-    Returns:
-        `curve` itself if no segment can be capped.
-    """
+    """Replace losses above `limit` by `cap`, in each step of a public draw; a step known by RDP is unchanged."""
     if isinstance(curve, RdpCurve):
         return curve
     # A public draw is known before the loss: what it chooses from is capped one by one.
@@ -154,17 +128,11 @@ def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Se
 
 
 class _Tail(NamedTuple):
-    """The half-line of a segment on which losses are above a limit.
+    """The half-line of a segment on which losses are above a limit."""
 
-    Attributes:
-        pair: that of the segment, mirrored if the half-line is at the right end.
-        end: losses of `pair` are above the limit at points below it.
-        is_right: True if it is at the right end of the segment.
-    """
-
-    pair: MixturePair
-    end: float
-    is_right: bool
+    pair: MixturePair  # that of the segment, mirrored if the half-line is at the right end
+    end: float  # losses of `pair` are above the limit at points below it
+    is_right: bool  # True if it is at the right end of the segment
 
 
 def _tail(segment: Segment, limit: float) -> _Tail | None:
@@ -212,14 +180,7 @@ _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no w
 
 
 def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the trimmed composition of two losses, of which the finer one is coarsened within the budget.
-
-    Args:
-        a: one loss on a lattice.
-        b: another one.
-        budget: how much the log of the tilted mass may change.
-        rounding: `coarsen_pessimistic` for an upper, `coarsen_optimistic` for a lower bound.
-    """
+    """Return the trimmed composition of two losses, of which the finer one is coarsened within the budget."""
     # Refining a lattice costs memory and no accuracy, coarsening the other way round: the finer loss is coarsened as
     # far as the budget goes, then the wider one is refined to meet it.
     fine, wide = sorted((a, b), key=lambda part: part.level)
@@ -228,13 +189,7 @@ def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> Lo
 
 
 def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
-    """Compose losses, finest lattices first, and coarsen the sums within the budget; a single loss is unchanged.
-
-    Args:
-        parts: not empty.
-        budget: how much the log of the tilted mass may change in all, about.
-        rounding: `coarsen_pessimistic` for an upper, `coarsen_optimistic` for a lower bound.
-    """
+    """Compose losses, finest lattices first, and coarsen the sums within the budget; a single loss is unchanged."""
     if len(parts) == 1:
         return parts[0]
     # Like Huffman's tree: the two finest lattices are summed first, so that no loss is put on a much finer lattice than
@@ -260,14 +215,7 @@ def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf
 
 
 def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
-    """Compose `count` >= 1 copies onto one lattice, 16 at a time, coarsened within the budget after each round.
-
-    Args:
-        loss: one step.
-        count: >= 1.
-        budget: how much the log of the tilted mass may change in all, about.
-        rounding: `coarsen_pessimistic` for an upper, `coarsen_optimistic` for a lower bound.
-    """
+    """Compose `count` >= 1 copies onto one lattice, 16 at a time, coarsened within the budget after each round."""
     # `count` in base 16, the lowest digit first: loss^16 replaces the loss, loss^digit is set aside and composed last.
     digits: LossPmf | None = None
     rounds = max(1, math.ceil(math.log(count, ROUND)))

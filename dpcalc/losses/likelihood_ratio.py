@@ -60,17 +60,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law of the likelihood ratio dP/dQ under Q, on lattices; TooLargeError if too few ratios are floats.
-
-    Args:
-        curve: loss of the step in the direction (P, Q).
-        estimate: what the result bounds.
-        count: number of ratios in the mean that the law is for: its losses above 11 are less resolved.
-
-    Raises:
-        ConvergenceError: if too many quadrature nodes would be needed.
-        TooLargeError: if the lattice would have too many points.
-    """
+    """Return the law of the likelihood ratio dP/dQ under Q, on lattices; TooLargeError if too few ratios are floats."""
     pieces = _pieces(curve)
     resolution = _resolution_for_step(curve, pieces, estimate, count)
     log_p, losses = _masses_on_panels(curve, pieces, resolution)
@@ -193,13 +183,7 @@ def _panels(piece: MonotonePiece, ends: Array) -> tuple[Array, Array]:
 
 
 def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of `count` independent copies; TooLargeError if a lattice would have too many points.
-
-    Args:
-        law: of one ratio.
-        count: >= 1.
-        estimate: what `law` and the result bound.
-    """
+    """Return the law of the sum of `count` independent copies; TooLargeError if a lattice has too many points."""
     if count & (count - 1) == 0:
         for _ in range(count.bit_length() - 1):
             law = sum_of(law, law, estimate)
@@ -247,11 +231,6 @@ def _cells_of(curve: LossCurve, number: int, log_count: float) -> _Cells:
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
     """Return the `mean_pair` of ratios that are 0 or so large that one decides; None if others have P mass > 1e-18.
-
-    Args:
-        bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
-        estimate: what the result bounds.
-        share: in (0, 1].
 
     Source: docs/theory.md, Theorem 7.9.
     """
@@ -351,15 +330,6 @@ def _with_share(losses: Array, share: float) -> Array:
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
     """Return the pair of 1 - share + share * (mean of the ratios), a bound of the kind that `estimate` says.
 
-    Args:
-        bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
-        estimate: what the result bounds.
-        share: in (0, 1].
-
-    Raises:
-        ConvergenceError: if the loss of one step cannot be put on a lattice.
-        TooLargeError: if a lattice would have too many points, or round-off is too large for a lower bound.
-
     Source: docs/theory.md, Theorem 7.9 and Theorem 9.12.
     """
     if (large := large_ratio_pair(bins, estimate, share=share)) is not None:
@@ -397,18 +367,11 @@ def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
 ) -> Atoms:
-    """Return the pair of ratio 1 - share + share S / count, S distributed as `law`; TooLargeError if round-off decides.
+    """Return the pair of ratio 1 - share + share S / count, S of the law `law`; TooLargeError if round-off decides.
 
-    Args:
-        law: of the sum.
-        count: how many ratios were added, >= 1.
-        estimate: what `law` bounds.
-        share: in (0, 1].
-        rare: (ratios above e^50 count, their Q masses in all terms) that `law` leaves out; None for none.
-
-    Returns:
-        UPPER: a pair that bounds the losses of both directions from above. LOWER: one that bounds delta(D, D') of
-        (P, Q) from below; LOWER_REVERSED: one that bounds delta(D', D) from below, with D' as its first distribution.
+    UPPER: a pair that bounds the losses of both directions from above. LOWER: one that bounds delta(D, D') of (P, Q)
+    from below; LOWER_REVERSED: one that bounds delta(D', D) from below, with D' as its first distribution. `rare` are
+    (ratios above e^50 count, their Q masses in all terms) that `law` leaves out.
     """
     ratios, q = law.points()
     if rare is not None:

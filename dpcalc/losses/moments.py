@@ -20,15 +20,10 @@ _LARGE = 30.0  # log moment above which log(1 - q + q e^K) is taken directly; be
 
 @dataclass(frozen=True, kw_only=True)
 class RevealedSubsample:
-    """Steps that share one public draw: with probability `rate` the losses of all of them, composed adaptively, else 0.
+    """Steps that share one public draw: with probability `rate` their losses, composed adaptively, else 0."""
 
-    Attributes:
-        rate: in (0, 1), the same in D and D'.
-        counts: (loss of one step, how often), not empty.
-    """
-
-    rate: float
-    counts: "tuple[tuple[Curve, int], ...]"
+    rate: float  # in (0, 1), the same in D and D'
+    counts: "tuple[tuple[Curve, int], ...]"  # (loss of one step, how often), not empty
 
 
 class LogMoments(Protocol):
@@ -43,10 +38,7 @@ class LogMoments(Protocol):
         ...
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Protocol method: log E_P[e^{zL}] at z = real + i k step, k = 0, ..., count - 1, shape (count,).
-
-        Args: those of `dpcalc.losses.quadrature.LossMoments.cumulants_on_line`.
-        """
+        """Protocol method: log E_P[e^{zL}] at z = real + i k step, k = 0, ..., count - 1, shape (count,)."""
         ...
 
     @property
@@ -57,13 +49,9 @@ class LogMoments(Protocol):
 
 @dataclass(frozen=True)
 class ComposedMoments:
-    """Log moments of a composition: the sums over its steps.
+    """Log moments of a composition: the sums over its steps."""
 
-    Attributes:
-        parts: (moments of one step, how often it occurs).
-    """
-
-    parts: tuple[tuple[LogMoments, int], ...]
+    parts: tuple[tuple[LogMoments, int], ...]  # (moments of one step, how often it occurs)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """Return the steps' summed log moments K(z) and their derivative K'(z) at orders z > 0."""
@@ -79,10 +67,7 @@ class ComposedMoments:
         return sum(count * variance for variance, _, count in steps), sum(count * fourth for _, fourth, count in steps)
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return the sum over the steps of log E_P[e^{zL}] at z = real + i k step, 0 <= k < count.
-
-        Args: those of `dpcalc.losses.quadrature.LossMoments.cumulants_on_line`.
-        """
+        """Return the sum over the steps of log E_P[e^{zL}] at z = real + i k step, 0 <= k < count."""
         value = np.zeros(count, dtype=np.complex128)
         for moments, copies in self.parts:
             value += copies * moments.cumulants_on_line(real, step=step, count=count)
@@ -96,15 +81,10 @@ class ComposedMoments:
 
 @dataclass(frozen=True)
 class RevealedSubsampleMoments:
-    """Log moments log(1 - rate + rate e^{K(z)}) of steps under one public draw.
+    """Log moments log(1 - rate + rate e^{K(z)}) of steps under one public draw."""
 
-    Attributes:
-        rate: probability that the draw hits, in (0, 1).
-        steps: log moments K of the steps together.
-    """
-
-    rate: float
-    steps: ComposedMoments
+    rate: float  # probability that the draw hits, in (0, 1)
+    steps: ComposedMoments  # log moments K of the steps together
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """Return the log moment of steps under a public draw, log(1 - rate + rate e^{K(z)}), and its derivative."""
@@ -127,10 +107,7 @@ class RevealedSubsampleMoments:
         return spread, drawn * central + (1 - drawn) * (drawn * mean) ** 4 - 3 * spread**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return log(1 - rate + rate e^{K(z)}), K being that of the steps, at `count` orders z = real + i k step.
-
-        Args: those of `dpcalc.losses.quadrature.LossMoments.cumulants_on_line`.
-        """
+        """Return log(1 - rate + rate e^{K(z)}), K being that of the steps, at `count` orders z = real + i k step."""
         # |e^K| is largest on the real axis, at k = 0; above e^30 it is taken out, below it cancels nothing.
         value = self.steps.cumulants_on_line(real, step=step, count=count)
         top = float(value[0].real)
@@ -219,14 +196,7 @@ def _all_segments(counts: Iterable[tuple[Curve, int]]) -> Iterator[Segment]:
 def composed_moments(
     counts: Mapping[Curve, int], *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> ComposedMoments:
-    """Return the log moments of each step with its count, from quadrature that serves orders up to `max_order`.
-
-    Args:
-        counts: steps and how often each occurs.
-        max_order: largest order that they are accurate for.
-        truncated_mass: P mass that a step may leave out at each end of each segment.
-        frequency: largest imaginary part that they are accurate for.
-    """
+    """Return the log moments of each step with its count, from quadrature that serves orders up to `max_order`."""
     steps = (
         (log_moments(curve, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency), count)
         for curve, count in counts.items()
@@ -235,14 +205,7 @@ def composed_moments(
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return the log moments of a step or public draw, accurate up to `max_order`; an RDP curve is returned itself.
-
-    Args:
-        curve: one step in one direction, steps under a public draw, or a step known by RDP.
-        max_order: largest order z that is asked for.
-        truncated_mass: P mass that may be left out at each end of each segment; 0 leaves out nothing that matters.
-        frequency: largest imaginary part of an order that is asked for.
-    """
+    """Return the log moments of a step or public draw, accurate up to `max_order`; an RDP curve is returned itself."""
     if isinstance(curve, RdpCurve):
         return curve
     if not isinstance(curve, RevealedSubsample):

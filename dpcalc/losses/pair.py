@@ -51,30 +51,17 @@ class MixturePair(LossCurve):
 
     The privacy loss at y is log P(y)/Q(y); it is computed from the exact weight differences p_i - q_i,
     so that it keeps its digits where P and Q nearly agree.
-
-    Attributes:
-        centers: c_i, increasing, in clip norms.
-        weights_p: p_i, summing to 1.
-        weights_q: q_i, summing to 1.
-        differences: p_i - q_i, rounded once from the exact values.
-        deviation: sigma > 0, the noise multiplier.
     """
 
-    centers: tuple[float, ...]
-    weights_p: tuple[float, ...]
-    weights_q: tuple[float, ...]
-    differences: tuple[float, ...]
-    deviation: float
+    centers: tuple[float, ...]  # c_i, increasing, in clip norms
+    weights_p: tuple[float, ...]  # p_i, summing to 1
+    weights_q: tuple[float, ...]  # q_i, summing to 1
+    differences: tuple[float, ...]  # p_i - q_i, rounded once from the exact values
+    deviation: float  # sigma > 0, the noise multiplier
 
     @classmethod
     def of(cls, p: dict[int, Fraction], q: dict[int, Fraction], *, deviation: float) -> "MixturePair":
-        """Return the pair with exact weights {center: weight}; raise InputError unless they sum to 1 and sigma > 0.
-
-        Args:
-            p: {center: weight of N(center)} of P; zero weights are dropped.
-            q: the same of Q.
-            deviation: sigma > 0.
-        """
+        """Return the pair with exact weights {center: weight}; InputError if they are none, or sigma is not > 0."""
         weights = (*p.values(), *q.values())
         if sum(p.values()) != 1 or sum(q.values()) != 1 or any(weight < 0 for weight in weights) or not deviation > 0:
             raise InputError(f"mixture: expected weights >= 0 that sum to 1, and sigma > 0, got {p}, {q}, {deviation}")
@@ -141,14 +128,7 @@ class MixturePair(LossCurve):
         return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
-        """Return (log P(y), log P(y)/Q(y)), accurate also where P is near Q; ConvergenceError as in `log_densities`.
-
-        Args:
-            y: points, any shape.
-
-        Returns:
-            (log P(y), log P(y)/Q(y)), natural logarithms, both of the shape of `y`.
-        """
+        """Return (log P(y), log P(y)/Q(y)), accurate also where P is near Q; ConvergenceError as in `log_densities`."""
         if y.size * len(self.centers) > _MAX_EXPONENTS and y.size > 1:
             halves = [self.log_density_and_loss(half) for half in np.array_split(y.ravel(), 2)]
             log_p, loss = (np.concatenate([half[i] for half in halves]).reshape(y.shape) for i in (0, 1))
@@ -170,14 +150,7 @@ class MixturePair(LossCurve):
         return np.where(np.abs(relative) < 0.5, near, log_p - log_q)
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
-        """Return (log densities of the components less a common log_base, that base); ConvergenceError over 1e8 sigma.
-
-        Args:
-            y: points, any shape.
-
-        Raises:
-            ConvergenceError: a center is so far from 0 that the distance of a float from it has too few digits.
-        """
+        """Return (log densities of the components less a common log_base, it); ConvergenceError over 1e8 sigma."""
         farthest = max(-self.centers[0], self.centers[-1]) / self.deviation
         if farthest > _TOO_FAR:
             raise ConvergenceError(f"privacy loss: expected centers within {_TOO_FAR:g} deviations, got {farthest:.3g}")
@@ -222,21 +195,13 @@ def _lower_quantile(pair: MixturePair, mass: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """The part low < y < high of the line, with the loss of one pair.
+    """The part low < y < high of the line, with the loss of one pair."""
 
-    Attributes:
-        pair: the pair whose density P and loss are read.
-        high: right end, inf for no end.
-        max_loss: upper bound on the loss on the segment.
-        weight: > 0, factor on the densities of P and Q: the probability of this pair in a public mixture.
-        low: left end, -inf for no end.
-    """
-
-    pair: MixturePair
-    high: float
-    max_loss: float
-    weight: float = 1.0
-    low: float = -math.inf
+    pair: MixturePair  # the pair whose density P and loss are read
+    high: float  # right end, inf for no end
+    max_loss: float  # upper bound on the loss on the segment
+    weight: float = 1.0  # > 0, factor on the densities of P and Q: the probability of this pair in a public mixture
+    low: float = -math.inf  # left end, -inf for no end
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
         """Return (log of weight * P density, privacy loss) at points y of any shape."""
@@ -254,13 +219,7 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points from low to high, half a sigma apart; if over 100,000, wider ones far from the centers.
-
-    Args:
-        pair: the mixtures.
-        low: first point.
-        high: last point, > low.
-    """
+    """Return rising points from low to high, half a sigma apart; if over 100,000, wider ones far from the centers."""
     number = max(8, math.ceil(2 * (high - low) / pair.deviation))
     spend(ELEMENT * (number if number <= _MAX_ROUGH else len(pair.centers) * 1000))
     return np.linspace(low, high, number + 1) if number <= _MAX_ROUGH else _spreading_points(pair, low, high)
@@ -284,15 +243,8 @@ def _spreading_points(pair: MixturePair, low: float, high: float) -> Array:
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
     """Return, per interval of y, a length <= sigma on which P (P/Q)^z is smooth for z <= `order`; for None, P/Q too.
 
-    Args:
-        pair: the mixtures.
-        y: increasing, shape (n + 1,).
-        order: of the largest power of P/Q that is integrated, > 0; None where the ratio itself must be smooth. Below 1
-            it may change faster than P and Q do. Where P and Q are one component each, every power times P is the
-            density of one normal variable, times a constant.
-
-    Returns:
-        Lengths, at most the deviation, shape (n,).
+    Below 1 it may change faster than P and Q do. Where P and Q are one component each, every power times P is the
+    density of one normal variable, times a constant.
     """
     # The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
     # components that matter there; between two points those that matter at either.
@@ -331,12 +283,7 @@ def _present_centers(
 
 
 def subdivided(y: Array, parts: Array) -> Array:
-    """Cut interval i of y into parts[i] equal parts; ConvergenceError above 2^20 parts in all, or for NaN.
-
-    Args:
-        y: increasing, shape (n + 1,).
-        parts: how many, >= 1, whole numbers, shape (n,).
-    """
+    """Cut interval i of y into parts[i] equal parts; ConvergenceError above 2^20 parts in all, or for NaN."""
     below = np.concatenate([[0.0], np.cumsum(parts)])
     if not below[-1] <= _MAX_POINTS:  # also for NaN, of scales that are no floats
         raise ConvergenceError(f"privacy loss: expected at most {_MAX_POINTS} points, needs {below[-1]:.3g}; use rdp")

@@ -39,27 +39,17 @@ MOST_ENTRIES = 1 << 22  # of a lattice: 34 MB an array; more are refused with ex
 
 @dataclass(frozen=True, kw_only=True)
 class LossPmf:
-    """Tilted masses on a lattice.
+    """Tilted masses on a lattice."""
 
-    Attributes:
-        tilt: t > 0.
-        level: spacing is 2.0 ** level.
-        start: lattice index of the first entry.
-        origin: loss of lattice index 0; where a step's mass sits near one loss, the lattice is laid through it.
-        mass: tilted masses, >= 0, sum about 1, shape (n,).
-        log_norm: log of the factor taken out.
-        lost: bound on the tilted mass missing from, or wrongly in, `mass`.
-        noise: bound on the 2-norm of the error of `mass`.
-    """
-
-    tilt: float
-    level: int
-    start: int
-    mass: Array
-    log_norm: float
+    tilt: float  # t > 0
+    level: int  # spacing is 2.0 ** level
+    start: int  # lattice index of the first entry
+    mass: Array  # tilted masses, >= 0, sum about 1, shape (n,)
+    log_norm: float  # log of the factor taken out
+    # loss of lattice index 0; where a step's mass sits near one loss, the lattice is laid through it
     origin: float = 0.0
-    lost: float = 0.0
-    noise: float = 0.0
+    lost: float = 0.0  # bound on the tilted mass missing from, or wrongly in, `mass`
+    noise: float = 0.0  # bound on the 2-norm of the error of `mass`
 
     @property
     def spacing(self) -> float:
@@ -91,15 +81,7 @@ class LossPmf:
 
 
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return the k-fold composition for each k in counts, by one FFT; TooLargeError above 2^22 entries.
-
-    Args:
-        pmf: a loss on a lattice.
-        counts: how many copies, each >= 1.
-
-    Raises:
-        TooLargeError: if the lattice would not fit in memory.
-    """
+    """Return the k-fold composition for each k in counts, by one FFT; TooLargeError above 2^22 entries."""
     windows = _windows(pmf, counts)
     results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=_transform_size(windows))
     return [
@@ -109,13 +91,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^n - bulk^n for each n in counts, never negative; TooLargeError above 2^22 entries.
-
-    Args:
-        bulk: one part.
-        jumps: the other part, whose precision is used.
-        counts: how many copies, each >= 1.
-    """
+    """Return (bulk + jumps)^n - bulk^n for each n in counts, never negative; TooLargeError above 2^22 entries."""
     whole = add_measures(bulk, jumps)
     windows = _windows(whole, counts)
     size = _transform_size(windows)
@@ -129,12 +105,7 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
 
 
 def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Add two measures in the precision of b, and their errors; tilt, level, origin, log_norm must agree, unchecked.
-
-    Args:
-        a: one measure.
-        b: the other, whose precision is used.
-    """
+    """Add two measures in the precision of b, and their errors; tilt, level, origin, log_norm must agree, unchecked."""
     start = min(a.start, b.start)
     mass = np.zeros(max(a.start + a.mass.size, b.start + b.mass.size) - start, dtype=b.mass.dtype)
     for part in (a, b):
@@ -209,12 +180,7 @@ def _log_sum(exponents: Array) -> Array:
 
 
 def compose(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return the composition of two losses of equal level and tilt (unchecked), with bounds on its errors.
-
-    Args:
-        a: one loss.
-        b: another one, of the same tilt and level.
-    """
+    """Return the composition of two losses of equal level and tilt (unchecked), with bounds on its errors."""
     mass, noise = convolve(a.mass, b.mass)
     return LossPmf(
         tilt=a.tilt,
@@ -229,12 +195,7 @@ def compose(a: LossPmf, b: LossPmf) -> LossPmf:
 
 
 def refine(pmf: LossPmf, doublings: int) -> LossPmf:
-    """Return the measure on a lattice with spacing halved `doublings` times, exactly: zeros between its entries.
-
-    Args:
-        pmf: a loss on a lattice.
-        doublings: how often the spacing is halved, >= 0.
-    """
+    """Return the measure on a lattice with spacing halved `doublings` times, exactly: zeros between its entries."""
     if doublings == 0:
         return pmf
     mass = np.zeros(((pmf.mass.size - 1) << doublings) + 1, dtype=pmf.mass.dtype)
@@ -254,14 +215,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return pmf with probability `rate`, else loss 0 (public draw), rounded by `sign`; TooLargeError if too wide.
-
-    Args:
-        pmf: a tilted loss.
-        rate: in (0, 1).
-        log_norm: the factor to be taken out of the tilted masses.
-        sign: +1 for an upper, -1 for a lower bound.
-    """
+    """Return pmf with probability `rate`, else loss 0 (public draw), rounded by `sign`; TooLargeError if too wide."""
     # The loss 0 of a missed draw may lie between two points: a pessimistic one goes up, an optimistic one down.
     scale = rate * math.exp(pmf.log_norm - log_norm)
     place = sign * math.ceil(-sign * pmf.origin / pmf.spacing)

@@ -56,17 +56,12 @@ class GluedProfile(PrivacyProfile):
     distribution: losses > 0 from `own`, losses < 0 from the swapped `other`, the remaining mass at 0. Both pairs have
     the form eta N(0) + M against eta N(shift) + M with M on centers >= 0, so {P > e^eps Q} is a half-line for eps >= 0.
 
-    Attributes:
-        own: the pair of this direction.
-        other: the pair of the opposite direction.
-        shift: s > 0, in clip norms.
-
     Source: docs/theory.md, Theorem 2.6.
     """
 
-    own: MixturePair
-    other: MixturePair
-    shift: float
+    own: MixturePair  # the pair of this direction
+    other: MixturePair  # the pair of the opposite direction
+    shift: float  # s > 0, in clip norms
 
     @property
     def swapped(self) -> "GluedProfile":
@@ -113,11 +108,6 @@ def _reversed(epsilon: float, opposite: float) -> float:
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
     """Return delta, in [0, 1], at epsilon >= 0 of a pair whose loss exceeds epsilon exactly below one point y.
 
-    Args:
-        pair: with a loss > epsilon exactly where y < t.
-        high: a point where the loss is at most 0.
-        epsilon: >= 0.
-
     Source: docs/theory.md, Theorem 4.5.
     """
     # Written with the differences of weights, so that the common part costs no digits; for (K) that is eta [Phi(t) -
@@ -126,13 +116,7 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), which is delta; [] from max_loss on.
-
-    Args:
-        pair: with a loss > epsilon exactly where y < t.
-        high: a point where the loss is at most 0.
-        epsilon: >= 0.
-    """
+    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), which is delta; [] from max_loss on."""
     if epsilon >= pair.max_loss:
         return []
     spend(60 * TURN * (1 + len(pair.centers)))
@@ -147,13 +131,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the y below which the loss exceeds epsilon, at most `high` and rounded down; -inf if none in 1e9 sigma.
-
-    Args:
-        pair: with a loss that falls below `high`.
-        high: a point where the loss is at most 0, up to round-off; returned for epsilon 0 if it is not.
-        epsilon: >= 0.
-    """
+    """Return the y below which the loss exceeds epsilon, at most `high` and rounded down; -inf if none in 1e9 sigma."""
     if _loss(pair, high) >= epsilon:  # only for epsilon 0, where the loss at `high` is 0 up to round-off
         return high
     # To the left by steps that double until the loss is large enough: 30 of them cover 1e9 deviations.
@@ -188,26 +166,17 @@ class ChordProfile(GluedProfile):
     A profile is convex in e^epsilon, so that chords between upper bounds on it are upper bounds. They are the profile
     of finitely many losses; beyond the last epsilon the half is that of its pair.
 
-    Attributes:
-        nodes: (epsilon, delta), epsilons ascending from 0, deltas convex in e^epsilon; the last delta is the pair's.
-        end: y below which the loss of the pair is above the last epsilon.
-        is_swapped: True if the half of `other` is lowered, False for that of `own`.
-
     Source: docs/theory.md, Lemma 2.5 and Theorem 2.6.
     """
 
+    # (epsilon, delta), epsilons ascending from 0, deltas convex in e^epsilon; the last delta is the pair's
     nodes: tuple[tuple[float, float], ...]
-    end: float
-    is_swapped: bool = False
+    end: float  # y below which the loss of the pair is above the last epsilon
+    is_swapped: bool = False  # True if the half of `other` is lowered, False for that of `own`
 
     @classmethod
     def of(cls, profile: GluedProfile, deltas: Mapping[float, float]) -> "ChordProfile":
-        """Return `profile` with its own half replaced, up to the last epsilon, by the lower hull of {epsilon: delta}.
-
-        Args:
-            profile: the halves as they are.
-            deltas: upper bounds on delta by epsilon, at 0 and at others > 0; the largest epsilon has that of `own`.
-        """
+        """Return `profile` with its own half up to the last epsilon replaced by the lower hull of {epsilon: delta}."""
         hull = _lower_hull(sorted((math.expm1(epsilon), delta) for epsilon, delta in deltas.items()))
         nodes = tuple((math.log1p(x), y) for x, y in hull)
         end = half_line_end(profile.own, profile.shift / 2, nodes[-1][0])
@@ -282,13 +251,10 @@ class MonotonePair(PrivacyProfile):
 
     {P > e^eps Q} is then a half-line y < t for every real eps. That holds for P on centers <= 0 and Q on centers >= 0.
 
-    Attributes:
-        pair: P and Q.
-
     Source: docs/theory.md, Theorem 6.1.
     """
 
-    pair: MixturePair
+    pair: MixturePair  # P and Q
 
     @property
     def swapped(self) -> "MonotonePair":
@@ -313,15 +279,11 @@ class PublicMixture(PrivacyProfile):
 
     The draw has the same law in D and D', so the profile is bounded by the average.
 
-    Attributes:
-        weights: > 0, summing to at most 1.
-        profiles: one for each weight.
-
     Source: docs/theory.md, Theorem 2.7.
     """
 
-    weights: tuple[float, ...]
-    profiles: tuple[PrivacyProfile, ...]
+    weights: tuple[float, ...]  # > 0, summing to at most 1
+    profiles: tuple[PrivacyProfile, ...]  # one for each weight
 
     @property
     def swapped(self) -> "PublicMixture":
@@ -401,10 +363,6 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
     """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E the losses > epsilon; [] for no set.
 
     Each term is good to a few units in the last place of its exponents: what P and Q share costs no digits.
-
-    Args:
-        pair: two mixtures.
-        epsilon: >= 0.
     """
     terms = []
     for low, high in _intervals(pair, epsilon):

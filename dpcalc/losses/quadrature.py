@@ -37,29 +37,19 @@ _LOG_MIN_DIVERGENCE = -230.0
 
 @dataclass(frozen=True)
 class _SortedNodes:
-    """Quadrature nodes in order of increasing |loss|, with sums that serve every order z; arrays of shape (n,).
+    """Quadrature nodes in order of increasing |loss|, with sums that serve every order z; arrays of shape (n,)."""
 
-    Attributes:
-        log_mass: log of the P mass.
-        loss: privacy loss.
-        size: its absolute value.
-        mass: P mass.
-        back: for each i up to the number of losses of size below 0.5, the sum of the P mass times e^-L - 1 over all
-            nodes, plus that of the P mass times L over the first i.
-    """
-
-    log_mass: Array
-    loss: Array
-    size: Array
-    mass: Array
+    log_mass: Array  # log of the P mass
+    loss: Array  # privacy loss
+    size: Array  # its absolute value
+    mass: Array  # P mass
+    # for each i up to the number of losses of size below 0.5, the sum of the P mass times e^-L - 1 over all nodes, plus
+    # that of the P mass times L over the first i
     back: Array
 
     @classmethod
     def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return nodes sorted by |loss|, with the sums `back` that log moments near order 0 need.
-
-        Args: log of the P mass and privacy loss of each node, shape (n,) each, in any order.
-        """
+        """Return nodes sorted by |loss|, with the sums `back` that log moments near order 0 need."""
         # For each order the nodes that need a series, or e^x - 1, are then the first ones.
         by_size = np.argsort(np.abs(loss), kind="stable")
         log_mass, loss = log_mass[by_size], loss[by_size]
@@ -71,14 +61,7 @@ class _SortedNodes:
         return cls(log_mass, loss, size, mass, back)
 
     def sums(self, orders: Array) -> Array:
-        """Return t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)], each divided by e^t.
-
-        Args:
-            orders: z > 0, shape (m,).
-
-        Returns:
-            Shape (4, m); t is the largest z L + log mass, or 0 if that is larger.
-        """
+        """Return t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)], each divided by e^t."""
         # All orders in one call: with the few hundred nodes of a usual step the calls cost more than the arithmetic.
         exponent = orders[:, None] * self.loss
         raised = exponent + self.log_mass
@@ -107,21 +90,13 @@ class _SortedNodes:
 
 @dataclass(frozen=True)
 class LossMoments:
-    """Log moments K(z) = log E_P[e^{zL}; L < inf] of one step, by quadrature nodes of its loss, 0 < z <= max_order.
+    """Log moments K(z) = log E_P[e^{zL}; L < inf] of one step, by quadrature nodes of its loss, 0 < z <= max_order."""
 
-    Attributes:
-        log_mass: log of the P mass of each node, shape (n,).
-        loss: privacy loss at each node, shape (n,).
-        max_order: largest z for which the nodes reach far enough.
-        infinity_mass: P mass where Q has none, which no node has.
-        only_other: Q mass where P has none.
-    """
-
-    log_mass: Array
-    loss: Array
-    max_order: float
-    infinity_mass: float = 0.0
-    only_other: float = 0.0
+    log_mass: Array  # log of the P mass of each node, shape (n,)
+    loss: Array  # privacy loss at each node, shape (n,)
+    max_order: float  # largest z for which the nodes reach far enough
+    infinity_mass: float = 0.0  # P mass where Q has none, which no node has
+    only_other: float = 0.0  # Q mass where P has none
 
     @property
     def size(self) -> int:
@@ -134,14 +109,7 @@ class LossMoments:
         return _SortedNodes.of(self.log_mass, self.loss)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K, K') at orders z, with K(z) = log E_P[e^{zL}; L < inf], accurate also near order 0.
-
-        Args:
-            orders: z, shape (m,), 0 < z <= max_order.
-
-        Returns:
-            (K, K'), natural logarithm, shape (m,) each; accurate to about 1e-12 relative.
-        """
+        """Return (K, K') at orders z, with K(z) = log E_P[e^{zL}; L < inf], accurate also near order 0."""
         spend(1.5 * ELEMENT * (orders.size + 6) * (self.size + 200))
         at_once = max(_ELEMENTS_AT_ONCE // max(self.size, 1), 1)
         blocks = [self._nodes.sums(orders[start : start + at_once]) for start in range(0, orders.size, at_once)]
@@ -166,16 +134,7 @@ class LossMoments:
         return variance, float((weights * gap**4).sum()) - 3 * variance**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return K(z), on any branch, at orders z = real + i k step, 0 <= k < count, from nodes that matter at `real`.
-
-        Args:
-            real: in (0, max_order].
-            step: distance of the orders, > 0.
-            count: number of orders, >= 1.
-
-        Returns:
-            K, shape (count,); the branch of the logarithm is arbitrary, only e^{nK} is used.
-        """
+        """Return K(z), on any branch, at z = real + i k step, 0 <= k < count, from nodes that matter at `real`."""
         top = float((self.log_mass + real * self.loss).max(initial=0.0))
         kept = _log_largest_mass(self.log_mass, self.loss, real) > _LOG_NEGLIGIBLE + top
         log_mass, loss = self.log_mass[kept], self.loss[kept]
@@ -224,14 +183,7 @@ def _exp_remainder(x: Array) -> Array:
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms.
-
-    Args:
-        curve: one step, one direction.
-        max_order: largest z the nodes must serve.
-        truncated_mass: P mass that may be left out at each end of each segment; 0 leaves out nothing that matters.
-        frequency: largest imaginary part of an order the nodes must serve.
-    """
+    """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms."""
     losses, log_masses = (np.array(values) for values in curve.atoms)
     pieces = [_segment_nodes(segment, max_order, truncated_mass, frequency) for segment in curve.segments]
     log_mass, loss = (np.concatenate(parts) for parts in zip(*pieces, (log_masses, losses), strict=True))
@@ -328,17 +280,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return (low, high) beyond which P has no mass that matters, or only `truncated_mass`; low >= high for all of it.
-
-    Args:
-        segment: a piece of the line with its loss.
-        max_order: largest z, > 0.
-        truncated_mass: P mass that may be cut at each end, >= 0, if Q has less there.
-        negligible: log of the mass that is neglected, < 0.
-
-    Returns:
-        Ends on the line; low >= high if nothing is left, as where truncated_mass is at least the segment's weight.
-    """
+    """Return (low, high) beyond which P has no mass that matters, or only `truncated_mass`; low >= high for all."""
     if truncated_mass >= segment.weight:
         return 0.0, 0.0
     low, high = _range_of_moments(segment, max_order, negligible)

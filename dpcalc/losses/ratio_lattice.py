@@ -59,25 +59,16 @@ class Estimate(Enum):
 
 @dataclass(frozen=True)
 class RatioLaw:
-    """Q masses of a ratio on lattices.
+    """Q masses of a ratio on lattices."""
 
-    Attributes:
-        rows: by log2 of the spacing.
-        zero: Q mass at ratio 0.
-        infinite: P mass at an infinite ratio, times the number of ratios that were added.
-        error: bound on the relative error of every mass from round-off.
-        distance: largest distance of a mass from its point, relative to the ratio, also in the laws that were added.
-        count: number of ratios that were added.
-        total: number of ratios in the mean that is wanted.
-    """
-
-    rows: dict[int, Row]
-    zero: float = 0.0
-    infinite: float = 0.0
-    error: float = 0.0
+    rows: dict[int, Row]  # by log2 of the spacing
+    zero: float = 0.0  # Q mass at ratio 0
+    infinite: float = 0.0  # P mass at an infinite ratio, times the number of ratios that were added
+    error: float = 0.0  # bound on the relative error of every mass from round-off
+    # largest distance of a mass from its point, relative to the ratio, also in the laws that were added
     distance: float = 0.0
-    count: int = 1
-    total: int = 1
+    count: int = 1  # number of ratios that were added
+    total: int = 1  # number of ratios in the mean that is wanted
 
     def points(self) -> tuple[Array, Array]:
         """Return (different ratios > 0, increasing; their Q masses > 0), equal ratios of several rows added up."""
@@ -90,12 +81,7 @@ class RatioLaw:
 
 
 def points_of(ratios: Array, masses: Array) -> tuple[Array, Array]:
-    """Return the different ratios of positive mass, increasing, and their masses, those of equal ratios added up.
-
-    Args:
-        ratios: in any order, shape (n,).
-        masses: >= 0, shape (n,).
-    """
+    """Return the different ratios of positive mass, increasing, and their masses, those of equal ratios added up."""
     order = np.flatnonzero(masses)
     order = order[np.argsort(ratios[order], kind="stable")]
     ratios, masses = ratios[order], masses[order]
@@ -105,33 +91,18 @@ def points_of(ratios: Array, masses: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Resolution:
-    """The spacing that is narrow enough at each ratio.
+    """The spacing that is narrow enough at each ratio."""
 
-    Attributes:
-        middle: of the bulk.
-        bulk_level: log2 of the spacing near the middle.
-        steps: log2 of the spacings, increasing.
-        reaches: for each the distance from 0, or from the middle, below which it is wide enough, increasing.
-    """
-
-    middle: float
-    bulk_level: int
-    steps: NDArray[np.int64]
-    reaches: Array
+    middle: float  # of the bulk
+    bulk_level: int  # log2 of the spacing near the middle
+    steps: NDArray[np.int64]  # log2 of the spacings, increasing
+    reaches: Array  # for each the distance from 0, or from the middle, below which it is wide enough, increasing
 
     @classmethod
     def of(
         cls, bulk: tuple[float, float], ends: tuple[float, float], estimate: Estimate, *, count: int, total: int
     ) -> "Resolution":
-        """Choose spacings, about 2^-9 of the distance from 0 or from the bulk; wider in wide ranges and in tails.
-
-        Args:
-            bulk: middle and half-width of its bulk, > 0.
-            ends: smallest and largest ratio, > 0.
-            estimate: what the laws bound.
-            count: number of ratios that it is the sum of.
-            total: number of ratios in the mean that is wanted.
-        """
+        """Choose spacings, about 2^-9 of the distance from 0 or from the bulk; wider in wide ranges and in tails."""
         (middle, width), (low, high) = bulk, ends
         octaves, log_points = _row_size(low, high, estimate)
         steps, reaches = _spacings(_tiers(octaves, log_points, count=count, total=total))
@@ -146,42 +117,22 @@ class Resolution:
         return np.minimum(self._level_at(ratios), around)
 
     def levels_between(self, low: int, high: int) -> list[int]:
-        """Return log2 of the spacings in use between 2^low and 2^high, increasing.
-
-        Args:
-            low: log2 of the smallest.
-            high: log2 of the largest.
-        """
+        """Return log2 of the spacings in use between 2^low and 2^high, increasing."""
         return [int(step) for step in self.steps[(self.steps >= low) & (self.steps <= high)]]
 
     def relative_spacing(self, low: int, high: int) -> float:
-        """Return the largest quotient of a spacing, 2^low to 2^high, and the reach of the next narrower one.
-
-        Args:
-            low: log2 of the smallest spacing.
-            high: log2 of the largest, which is one of these spacings.
-        """
+        """Return the largest quotient of a spacing, 2^low to 2^high, and the reach of the next narrower one."""
         first, last = np.maximum(np.searchsorted(self.steps, [low, high + 1]), 1)
         return float((np.ldexp(1.0, self.steps[first:last]) / self.reaches[first - 1 : last - 1]).max())
 
     def is_wide_enough(self, ratios: Array, level: int) -> NDArray[np.bool_]:
-        """Return True where spacing 2^level is wide enough: near 0 or, from `bulk_level` on, near the middle.
-
-        Args:
-            ratios: >= 0.
-            level: log2 of the spacing.
-        """
+        """Return True where spacing 2^level is wide enough: near 0 or, from `bulk_level` on, near the middle."""
         reach = self._reach(level)
         is_near = ratios < reach
         return is_near | (np.abs(ratios - self.middle) < reach) if level >= self.bulk_level else is_near
 
     def lattice(self, low: float, high: float) -> Array:
-        """Return low, high and all points about between, each a multiple of the spacing at its place; unsorted.
-
-        Args:
-            low: > 0.
-            high: >= low.
-        """
+        """Return low, high and all points about between, each a multiple of the spacing at its place; unsorted."""
         first = min(int(self.levels(np.array(low))), self.bulk_level)
         last = int(self._level_at(np.array(max(high, self.middle))))
         parts = [self._points_on_level(level, low, high) for level in self.levels_between(first, last)]
@@ -243,14 +194,7 @@ def _spacings(tiers: list[_Tier]) -> tuple[NDArray[np.int64], Array]:
 
 
 def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Resolution:
-    """Return the resolution for one ratio in a mean of `total` ratios, from its bulk and its range.
-
-    Args:
-        ratios: values > 0, increasing, shape (n,).
-        masses: their Q masses, > 0, shape (n,).
-        estimate: what its law bounds.
-        total: number of such ratios in the mean that is wanted.
-    """
+    """Return the resolution for one ratio in a mean of `total` ratios, from its bulk and its range."""
     ends = float(ratios[0]), float(ratios[-1])
     return Resolution.of(_bulk(ratios, masses, 0.0), ends, estimate, count=1, total=total)
 
@@ -268,14 +212,7 @@ def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
 
 
 def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:
-    """Return a law on lattices: UPPER splits each mass over two points, else the lower one gets it, with a moment.
-
-    Args:
-        ratios: > 0, in any order, shape (n,).
-        masses: >= 0, shape (n,).
-        resolution: the spacing at each ratio.
-        estimate: what the law bounds.
-    """
+    """Return a law on lattices: UPPER splits each mass over two points, else the lower one gets it, with a moment."""
     levels, rows = resolution.levels(ratios), {}
     for level in np.unique(levels).tolist():
         is_on_level = levels == level
@@ -300,13 +237,7 @@ def _split_by_moments(row: Row) -> Row:
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of two independent ratios, bounded as `estimate` says; TooLargeError for many points.
-
-    Args:
-        a: of one ratio, or of a sum of them.
-        b: of the other.
-        estimate: what both laws and the result bound.
-    """
+    """Return the law of the sum of two independent ratios, bounded as `estimate` says, or TooLargeError."""
     resolution, highest = _resolution_of_sum(a, b, estimate)
     first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(highest)))
     levels = sorted({*a.rows, *b.rows, *resolution.levels_between(first, last)})
@@ -411,12 +342,7 @@ def _split_at_top(rows: dict[int, Row], law: RatioLaw, mass: float) -> float:
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without tails of less than 1e-26 of its mass; `estimate` says how much stays, and where.
-
-    Args:
-        law: any law.
-        estimate: what both laws bound.
-    """
+    """Return the law without tails of less than 1e-26 of its mass; `estimate` says how much stays, and where."""
     ratios, masses = law.flat()
     first, last = _ends_without_tails(ratios, masses)
     low, high = ratios < ratios[first], ratios > ratios[last]
@@ -457,13 +383,7 @@ def _ends_without_tails(ratios: Array, masses: Array) -> tuple[int, int]:
 
 
 def rows_where(law: RatioLaw, is_used: NDArray[np.bool_], growth: Array | float = 1.0) -> dict[int, Row]:
-    """Return the law's rows times `growth`, cut to their used entries; rows without any are left out.
-
-    Args:
-        law: any law.
-        is_used: of each entry, in the order of `flat`.
-        growth: factor on each mass.
-    """
+    """Return the law's rows times `growth`, cut to their used entries; rows without any are left out."""
     ends = np.cumsum([row.cells.shape[1] for row in law.rows.values()])[:-1]
     parts = zip(np.split(is_used, ends), np.split(np.broadcast_to(growth, is_used.shape), ends), strict=True)
     kept = (

@@ -19,15 +19,11 @@ _LEAST_MASS = 1e-280  # Q mass of an entry below which it is left out: products 
 
 @dataclass(frozen=True)
 class Row:
-    """Q masses near neighbouring multiples of a spacing.
+    """Q masses near neighbouring multiples of a spacing."""
 
-    Attributes:
-        start: index of the first point, >= 0; its ratio is the index times the spacing.
-        cells: (masses,) at the points, or (masses, moments): a mass may lie off its point, its moment is the mass times
-            the distance, in spacings. Shape (1 or 2, n).
-    """
-
-    start: int
+    start: int  # index of the first point, >= 0; its ratio is the index times the spacing
+    # (masses,) at the points, or (masses, moments): a mass may lie off its point, its moment is the mass times the
+    # distance, in spacings. Shape (1 or 2, n).
     cells: Array
 
     @property
@@ -65,12 +61,7 @@ def add_rows(*rows: Row | None) -> Row | None:
 
 
 def convolve_rows(a: Row | None, b: Row | None) -> Row | None:
-    """Return the row of the sum of two independent ratios on one spacing, with moments if a has; None if either is.
-
-    Args:
-        a: masses, with moments or without.
-        b: likewise.
-    """
+    """Return the row of the sum of two independent ratios on one spacing, with moments if a has; None if either is."""
     if not a or not b:
         return None
     cells = [_convolved(a.cells[0], b.cells[0])]
@@ -91,12 +82,7 @@ def _convolved(a: Array, b: Array) -> Array:
 
 
 def widen_row(row: Row, octaves: int) -> Row:
-    """Return the row on a spacing 2^octaves times as wide; masses are split or, if they have moments, merged.
-
-    Args:
-        row: on some spacing.
-        octaves: doublings of it, >= 0.
-    """
+    """Return the row on a spacing 2^octaves times as wide; masses are split or, if they have moments, merged."""
     factor, (kinds, size) = 1 << octaves, row.cells.shape
     left = row.start % factor
     blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
@@ -127,12 +113,7 @@ def _merge_blocks(start: int, masses: Array, moments: Array) -> Row:
 
 
 def crop_row(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
-    """Return the row from its first to its last used mass above 1e-280, unused ones set to 0; None if none is left.
-
-    Args:
-        row: any row.
-        is_used: of each point.
-    """
+    """Return the row from its first to its last used mass above 1e-280, unused ones set to 0; None if none is left."""
     is_used = is_used & (row.cells[0] > _LEAST_MASS)
     used = np.flatnonzero(is_used)
     if not used.size:

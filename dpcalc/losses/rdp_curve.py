@@ -37,15 +37,10 @@ _FACTOR = 3.0  # of the Poisson bound if the signs of odd moments are not known
 
 @dataclass(frozen=True, kw_only=True)
 class RdpCurve:
-    """A step of which only Renyi divergences at some orders are known, in nats, the same in both directions.
+    """A step of which only Renyi divergences at some orders are known, in nats, the same in both directions."""
 
-    Attributes:
-        name: identifies the curve; equal names must have equal values.
-        points: (a, rdp(a)), upper bounds at increasing orders a > 1; finite, >= 0.
-    """
-
-    name: str
-    points: tuple[tuple[float, float], ...]
+    name: str  # identifies the curve; equal names must have equal values
+    points: tuple[tuple[float, float], ...]  # (a, rdp(a)), upper bounds at increasing orders a > 1; finite, >= 0
 
     def __post_init__(self) -> None:
         """Raise InputError for orders that do not increase from above 1, and divergences not in [0, inf)."""
@@ -100,24 +95,11 @@ class RdpCurve:
         return np.where(is_unknown, _BEYOND, value), np.where(is_unknown, _BEYOND**1.25, slope)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Raise UnsupportedError: the loss distribution is unknown.
-
-        Raises:
-            UnsupportedError: always.
-        """
+        """Raise UnsupportedError: the loss distribution is unknown."""
         raise UnsupportedError(f"{self.name}: expected a loss distribution, got Renyi divergences at {order}; use rdp")
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Raise UnsupportedError: the loss distribution is unknown.
-
-        Args:
-            real: real part of the orders.
-            step: ignored.
-            count: ignored.
-
-        Raises:
-            UnsupportedError: always.
-        """
+        """Raise UnsupportedError: the loss distribution is unknown."""
         del step, count
         raise UnsupportedError(f"{self.name}: expected a loss distribution, got Renyi divergences at {real}; use rdp")
 
@@ -129,23 +111,13 @@ def _is_below(left: tuple[float, float], middle: tuple[float, float], right: tup
 
 
 def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """Return (order, divergence) at those of the orders at which the divergence is finite.
-
-    Args:
-        rdp: from an order to an upper bound on the divergence, `inf` where none is known.
-        orders: increasing, > 1.
-    """
+    """Return (order, divergence) at those of the orders at which the divergence is finite."""
     points = ((float(order), rdp(order)) for order in orders)
     return tuple((order, value) for order, value in points if value < math.inf)
 
 
 def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
     """Return Wang et al.'s upper bound on the Renyi divergence of whole order >= 2 under a fixed-size draw.
-
-    Args:
-        rdp: of the mechanism on the batch, replace-one; rdp(inf) is its pure epsilon, `inf` if there is none.
-        rate: gamma, share of the records in the batch.
-        order: a >= 2, whole.
 
     References:
         Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Theorem 9.
@@ -169,11 +141,6 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 
     It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
 
-    Args:
-        rdp: of the mechanism on the batch, replace-one, sharp.
-        rate: gamma, share of the records in the batch.
-        order: a >= 2, whole.
-
     References:
         Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Proposition 11.
     """
@@ -186,12 +153,8 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
     """Return Zhu and Wang's upper bound on the Renyi divergence of whole order >= 2 under a Poisson draw.
 
-    Args:
-        rdp: of the mechanism on the batch, add-remove.
-        rate: gamma, probability that a record is drawn.
-        order: a >= 2, whole.
-        factor: 3, or 1 where the odd moments E_Q[(P/Q - 1)^j] of all P, Q on neighbouring batches are known not to be
-            negative, as with Gaussian and Laplace noise; the bound is then exact if some pair attains every rdp(j).
+    `factor` is 3, or 1 where the odd moments E_Q[(P/Q - 1)^j] of all P, Q on neighbouring batches are known not to be
+    negative, as with Gaussian and Laplace noise; the bound is then exact if some pair attains every rdp(j).
 
     References:
         Zhu, Wang 2019, "Poisson subsampled Renyi differential privacy", Theorems 5 and 6.
@@ -245,13 +208,8 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
     """Return upper bounds on log moments (D||D', D'||D) of an epsilon-DP step with an outcome of probability >= 1 - q.
 
-    Args:
-        q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
-        orders: z > 0, shape (m,).
-        epsilon: of one step, > 0.
-
-    Returns:
-        K for both directions, shape (n, m) each; that of randomized response for q from 1/(1 + e^epsilon) on.
+    For q in [0, 1] of shape (n,) and orders z > 0 of shape (m,), shape (n, m) each; those of randomized response for q
+    from 1/(1 + e^epsilon) on.
 
     References:
         Papernot et al. 2017 (1610.05755v4), Theorem 3, lets the certain outcome and the others have their worst
@@ -290,13 +248,8 @@ def _log_moment_of_two_losses(p: Array, q: Array, z: Array, loss: float) -> Arra
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
     """Return upper bounds on log moments (D||D', D'||D) of a Gaussian step with an outcome of probability >= 1 - q.
 
-    Args:
-        q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
-        orders: z > 0, shape (m,).
-        shift: distance of the two means in standard deviations, > 0.
-
-    Returns:
-        K for both directions, shape (n, m) each, at most z (z + 1) shift^2 / 2: the Gaussian step itself.
+    Shapes as of `pure_dp_moments`; `shift` is the distance of the two means in standard deviations. They are at most
+    z (z + 1) shift^2 / 2, the Gaussian step itself.
     """
     # (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
     # which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.

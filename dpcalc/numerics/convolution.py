@@ -15,49 +15,24 @@ UNIT_ROUNDOFF = 2.0**-53
 """Unit round-off of float64: half the distance from 1 to the next larger number."""
 
 
-# Sums on an integer grid.
-
-
 def sum_by_index(indices: NDArray[np.int64], weights: Array, *, size: int) -> Array:
-    """Return the sum of the weights of each index from 0 to size - 1; 0 for an index that does not occur.
-
-    Args:
-        indices: whole numbers in [0, size), shape (n,).
-        weights: shape (n,).
-        size: number of sums.
-    """
+    """Return the sum of the weights of each index from 0 to size - 1; 0 for an index that does not occur."""
     return np.bincount(indices, weights=weights, minlength=size).astype(np.float64)
 
 
 def in_rows(terms: Array, width: int, *, before: int = 0) -> Array:
-    """Return a copy of the terms as rows of `width`, with `before` zeros in front and zeros after to fill the last row.
-
-    Args:
-        terms: shape (n,).
-        width: >= 1.
-        before: number of zeros in front, >= 0.
-    """
+    """Return a copy of the terms as rows of `width`, with `before` zeros in front, and zeros to fill the last row."""
     rows = np.zeros(-(-(before + terms.size) // width) * width, dtype=terms.dtype)
     rows[before : before + terms.size] = terms
     return rows.reshape(-1, width)
 
 
 def sorted_unique(values: Array) -> Array:
-    """Return the different values in ascending order, as np.unique does without its slow import; NaN is not allowed.
-
-    Args:
-        values: numbers, none of them NaN, shape (n,).
-
-    Returns:
-        Strictly increasing numbers, shape (m,), m <= n.
-    """
+    """Return the different values in ascending order, as np.unique does without its slow import; NaN is not allowed."""
     # Does what np.unique does without loading numpy.ma, which takes 15 ms: a fortieth of a whole `dpcalc epsilon`.
     ordered: Array = np.sort(values)
     unique: Array = ordered[np.append(True, ordered[1:] > ordered[:-1])[: ordered.size]]
     return unique
-
-
-# Convolution powers by FFT.
 
 
 def unit_roundoff(x: Array) -> float:
@@ -66,17 +41,7 @@ def unit_roundoff(x: Array) -> float:
 
 
 def fft_relative_error(size: int, unit: float) -> float:
-    """Return an upper bound on the 2-norm error of one FFT, relative to the 2-norm of its input.
-
-    Args:
-        size: length of the transform, >= 1.
-        unit: unit round-off of the floating-point type.
-
-    Returns:
-        An upper bound. Higham 2002, Accuracy and Stability of Numerical Algorithms, Theorem 24.2, proves log2(size)
-        times a small multiple of the unit round-off for radix 2. That 8 covers the mixed radices of numpy is an
-        assumption; tests/numerics/test_convolution.py compares it with exact sums.
-    """
+    """Return an upper bound on the 2-norm error of one FFT, relative to the 2-norm of its input."""
     return 8 * unit * max(1.0, math.log2(size))
 
 
@@ -92,18 +57,7 @@ def fast_fft_size(min_size: int) -> int:
 
 
 def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> tuple[list[Array], Array]:
-    """Return the k-fold cyclic convolution by FFT for each k in counts, and upper bounds on their 2-norm round-off.
-
-    Args:
-        mass: non-negative terms with sum about 1, shape (n,); term i has position start + i on the integers.
-        start: position of the first term, may be negative.
-        counts: exponents, >= 0 each.
-        size: period, even; positions are taken modulo it.
-
-    Returns:
-        (for each exponent the sequence indexed by position modulo `size`, shape (size,); for each exponent an upper
-        bound on the 2-norm of the round-off, shape (len(counts),)).
-    """
+    """Return the k-fold cyclic convolution by FFT for each k in counts, and upper bounds on their 2-norm round-off."""
     spend(_transform_work(mass, size) * (1 + 2 * len(counts)))
     wrapped = _wrap(mass, start, size)
     spectrum = np.fft.rfft(wrapped)
@@ -123,18 +77,7 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
 def cyclic_power_increments(
     base: tuple[Array, int], addend: tuple[Array, int], counts: tuple[int, ...], *, size: int
 ) -> tuple[list[Array], Array]:
-    """Return cyclic (base + addend)^k - base^k by FFT for each k in counts, and upper bounds on their 2-norm round-off.
-
-    Args:
-        base: (non-negative terms, position of the first term) of one sequence.
-        addend: (non-negative terms, position of the first term) of the other; both together have a sum of about 1.
-        counts: exponents, >= 1 each.
-        size: period, even; positions are taken modulo it.
-
-    Returns:
-        (for each exponent the increment indexed by position modulo `size`, shape (size,); for each exponent an upper
-        bound on the 2-norm of the round-off, shape (len(counts),)).
-    """
+    """Return cyclic (base + addend)^k - base^k by FFT for each k in counts, and bounds on their 2-norm round-off."""
     (base_mass, base_start), (addend_mass, addend_start) = base, addend
     spend(_transform_work(addend_mass, size) * (2 + 4 * len(counts)))
     wrapped, wrapped_addend = _wrap(base_mass, base_start, size), _wrap(addend_mass, addend_start, size)
@@ -199,15 +142,7 @@ def _integer_power(base: Complex, exponent: int) -> Complex:
 
 
 def convolve(a: Array, b: Array) -> tuple[Array, float]:
-    """Return the convolution of two arrays >= 0, and an upper bound on the 2-norm of its round-off.
-
-    Args:
-        a: non-negative terms with sum about 1, shape (n,).
-        b: non-negative terms with sum about 1, shape (m,).
-
-    Returns:
-        (convolution, shape (n + m - 1,); upper bound on the 2-norm of its round-off).
-    """
+    """Return the convolution of two arrays >= 0, and an upper bound on the 2-norm of its round-off."""
     length = a.size + b.size - 1
     size = fast_fft_size(length)
     spend(3 * _transform_work(a, size))

@@ -16,16 +16,6 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
     """Return a narrow bracket (left, right) of a sign change of f, by Chandrupatla's method.
 
-    Args:
-        f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).
-        low: left end.
-        high: right end, > low.
-        tolerance: largest width of the result, relative to the larger absolute end.
-
-    Returns:
-        (left end, right end) of a bracket within [low, high]; f has the sign of f(low) at the left end and that of
-        f(high) at the right end, so that the caller takes the end that is safe.
-
     References:
         Chandrupatla 1997, Advances in Engineering Software 28(3), 145-149.
     """
@@ -51,12 +41,7 @@ def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolera
 
 
 def _next_fraction(points: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """Return how far from a to b Chandrupatla's next point lies: by inverse interpolation if that is safe, else 1/2.
-
-    Args:
-        points: (newest point a, opposite end b, point before c).
-        values: of the function at these points.
-    """
+    """Return how far from a to b Chandrupatla's next point lies: by inverse interpolation if that is safe, else 1/2."""
     (a, b, c), (fa, fb, fc) = points, values
     if fa in {fb, fc} or fb == fc or c == b:
         return 0.5
@@ -69,18 +54,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, value_tolerance: float
 ) -> float:
-    """Return an approximate root of a falling function; the end of `ends` nearest to the root if it lies outside.
-
-    Args:
-        f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
-        start: first point, within `ends`.
-        ends: (low, high), the interval of the search.
-        value_tolerance: the search stops at the first |f| <= value_tolerance, > 0, and returns the next interpolated
-            point, where |f| is usually smaller by far.
-
-    Returns:
-        The approximate root; low if f is negative on the whole interval, high if it is positive there.
-    """
+    """Return an approximate root of a falling function; the end of `ends` nearest to the root if it lies outside."""
     low, high = -math.inf, math.inf
     samples: list[Sample] = []
     x = start
@@ -96,7 +70,9 @@ def falling_root(
             return guess if inside else x
         # Interpolation also fails where it no longer halves the value (infinite values, steps).
         if not inside or (len(samples) > 4 and abs(value) > abs(samples[-2].value) / 2):
-            guess = _fallback_point(samples[-1], low, high)
+            # The middle of the bracket or, if an end is infinite, a step towards the root.
+            step = _MAX_STEP_RIGHT if value > 0 else _MAX_STEP_LEFT
+            guess = (low + high) / 2 if math.isfinite(low + high) else x + step
         guess = min(max(guess, x + _MAX_STEP_LEFT), x + _MAX_STEP_RIGHT)
         if guess in {low, high} or x == ends[value > 0]:
             return x
@@ -111,19 +87,8 @@ class Sample(NamedTuple):
     slope: float
 
 
-def _fallback_point(newest: Sample, low: float, high: float) -> float:
-    """Return the middle of the bracket (low, high) of a root or, if an end is infinite, a step towards the root."""
-    if math.isfinite(low + high):
-        return (low + high) / 2
-    return newest.point + (_MAX_STEP_RIGHT if newest.value > 0 else _MAX_STEP_LEFT)
-
-
 def inverse_at_zero(samples: list[Sample]) -> float:
-    """Return the point at which the value is 0, by inverse Hermite interpolation of the samples.
-
-    Args:
-        samples: two or more, or one with a derivative, which is a second node there.
-    """
+    """Return the point at which the value is 0, by inverse Hermite interpolation of the samples."""
     nodes = [sample for sample in samples for _ in range(1 if math.isnan(sample.slope) else 2)]
     values, column = [node.value for node in nodes], [node.point for node in nodes]
     result, product = column[0], 1.0
@@ -153,14 +118,7 @@ class Minimum(NamedTuple):
 
 
 def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, count: int) -> Minimum:
-    """Return the smallest value of f over `points` > 0 and `rounds` - 1 finer grids around the best, with its place.
-
-    Args:
-        f: from points of shape (n,) to values of that shape; NaN counts as infinite.
-        points: increasing, > 0, those of the first round.
-        rounds: number of rounds, >= 1.
-        count: points of each further round, in equal ratios.
-    """
+    """Return the smallest value of f over `points` > 0 and `rounds` - 1 finer grids around the best, with its place."""
     # Each round evaluates some points at once and goes on between the two neighbours of the best one. For bounds that
     # hold at every order: whatever place is found, the value there is a bound.
     smallest, place = math.inf, float(points[0])

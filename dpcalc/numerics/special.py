@@ -41,11 +41,7 @@ def log1m_exp(x: Array) -> Array:
 
 
 def log_sum_exp(terms: Sequence[Array]) -> Array:
-    """Return the elementwise log of the sum of e^x over arrays of one shape; -inf where all terms are -inf.
-
-    Args:
-        terms: at least one array, all of one shape; values below +inf, also -inf.
-    """
+    """Return the elementwise log of the sum of e^x over arrays of one shape; -inf where all terms are -inf."""
     # In place: a stacked copy would double the memory.
     top = terms[0].copy()
     for term in terms[1:]:
@@ -78,13 +74,7 @@ def log_cumsum_exp(x: Array) -> Array:
 
 
 def log_sum_exp_by_index(indices: NDArray[np.intp], x: Array, *, size: int) -> Array:
-    """Return, for each i from 0 to size - 1, the log of the sum of e^x[j] over j with indices[j] = i; -inf for none.
-
-    Args:
-        indices: whole numbers in [0, size), shape (n,).
-        x: logarithms below +inf, shape (n,).
-        size: number of sums.
-    """
+    """Return, for each i from 0 to size - 1, the log of the sum of e^x[j] over j with indices[j] = i; -inf for none."""
     top = np.full(size, -np.inf)
     np.maximum.at(top, indices, x)
     scale = np.where(np.isfinite(top), top, 0.0)
@@ -120,12 +110,6 @@ def normal_log_cdf(x: float) -> float:
 def normal_log_cdf_array(x: Array) -> Array:
     """Return log Phi(x) elementwise, within an absolute LOG_CDF_ERROR for x > -900; loads SciPy.
 
-    Args:
-        x: any shape.
-
-    Returns:
-        Logarithms of probabilities, shape of `x`.
-
     Example:
         >>> [round(float(value), 9) for value in normal_log_cdf_array(np.array([-50.0, -1.0, 0.0]))]
         [-1254.831361139, -1.841021645, -0.693147181]
@@ -136,14 +120,7 @@ def normal_log_cdf_array(x: Array) -> Array:
 
 
 def normal_quantile_array(log_mass: Array) -> Array:
-    """Return x with Phi(x) = e^log_mass elementwise, within a relative LOG_CDF_ERROR of the mass; loads SciPy.
-
-    Args:
-        log_mass: logarithms of probabilities, below 0; any shape.
-
-    Returns:
-        x, shape of `log_mass`.
-    """
+    """Return x with Phi(x) = e^log_mass elementwise, within a relative LOG_CDF_ERROR of the mass; loads SciPy."""
     from scipy.special import ndtri_exp
 
     return np.asarray(ndtri_exp(log_mass), dtype=np.float64)
@@ -151,12 +128,6 @@ def normal_quantile_array(log_mass: Array) -> Array:
 
 def mills_ratio(x: float) -> float:
     """Return Mills' ratio (1 - Phi(x)) / phi(x) for x >= -37.
-
-    Args:
-        x: at least -37; below, the result is no float.
-
-    Returns:
-        The ratio within a relative error of about 1e-15 (1 + x^2) for x below 4, and 1e-15 above.
 
     References:
         Laplace's continued fraction, NIST Digital Library of Mathematical Functions, 7.9.1.
@@ -188,15 +159,7 @@ def _unit_rule(order: int) -> tuple[Array, Array]:
 
 
 def gauss_legendre_panels(edges: Array, *, order: int) -> tuple[Array, Array]:
-    """Return (nodes, log weights) of Gauss-Legendre quadrature with `order` nodes between neighbouring edges.
-
-    Args:
-        edges: increasing, shape (n + 1,).
-        order: nodes of each panel, >= 1.
-
-    Returns:
-        (nodes, ascending; natural logarithms of their weights), shape (n * order,) each.
-    """
+    """Return (nodes, log weights) of Gauss-Legendre quadrature with `order` nodes between neighbouring edges."""
     unit_nodes, log_weights = _unit_rule(order)
     widths = np.diff(edges)
     nodes = edges[:-1, None] + widths[:, None] * unit_nodes

@@ -24,15 +24,6 @@ def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
     [0, 1] with expectation m is at least a >= m with probability at most e^{-trials kl(a, m)}, and at most a <= m
     likewise.
 
-    Args:
-        mean: observed, of numbers in [0, 1]; a frequency where they are 0 or 1.
-        trials: their number, >= 1.
-        miss_probability: that the interval misses the expectation, in (0, 1).
-
-    Returns:
-        (lower, upper) end, rounded outwards; for frequencies about as long as the exact interval of Clopper and
-        Pearson, or longer.
-
     Example:
         >>> mean_interval(0.0, 100, miss_probability=0.02)
         (0.0, 0.045007...)
@@ -68,25 +59,15 @@ def _coin_divergence(mean: float, expectation: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One computed number beside its Monte Carlo estimate.
+    """One computed number beside its Monte Carlo estimate."""
 
-    Attributes:
-        phase: name of the phase, "" for the whole run.
-        quantity: name of the number, for people.
-        computed: (lower, upper) bound that is computed, equal where the number is exact.
-        observed: the estimate.
-        interval: contains the true value but for MISS_PROBABILITY; equal ends where nothing is random.
-        trials: number of independent draws.
-        note: a remark, or "".
-    """
-
-    phase: str
-    quantity: str
-    computed: Ends
-    observed: float
-    interval: Ends
-    trials: int
-    note: str = ""
+    phase: str  # name of the phase, "" for the whole run
+    quantity: str  # name of the number, for people
+    computed: Ends  # (lower, upper) bound that is computed, equal where the number is exact
+    observed: float  # the estimate
+    interval: Ends  # contains the true value but for MISS_PROBABILITY; equal ends where nothing is random
+    trials: int  # number of independent draws
+    note: str = ""  # a remark, or ""
 
     @property
     def agrees(self) -> bool:
@@ -97,38 +78,21 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """Seed and size of a simulation.
+    """Seed and size of a simulation."""
 
-    Attributes:
-        seed: of the random numbers.
-        draws: steps drawn from the sampler of each phase; None for as many as take a second or two.
-        runs: training runs whose privacy loss is drawn; None for as many as take a second or two.
-    """
-
-    seed: int = 1
-    draws: int | None = None
-    runs: int | None = None
+    seed: int = 1  # of the random numbers
+    draws: int | None = None  # steps drawn from the sampler of each phase; None for as many as take a second or two
+    runs: int | None = None  # training runs whose privacy loss is drawn; None for as many as take a second or two
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomSource:
-    """Random numbers, effort and progress callback of one part of the work.
+    """Random numbers, effort and progress callback of one part of the work."""
 
-    Attributes:
-        rng: random numbers.
-        effort: number of draws and runs.
-        on_progress: is called with the share of the part that is done, from 0 to 1.
-    """
-
-    rng: Generator
-    effort: Effort
-    on_progress: Callable[[float], None]
+    rng: Generator  # random numbers
+    effort: Effort  # number of draws and runs
+    on_progress: Callable[[float], None]  # is called with the share of the part that is done, from 0 to 1
 
     def part(self, index: int, parts: int) -> "RandomSource":
-        """Return this source with progress scaled to part `index` (from 0) of `parts`; generator and effort are shared.
-
-        Args:
-            index: of the part, from 0.
-            parts: their number.
-        """
+        """Return this source, with the same generator, and progress scaled to part `index` (from 0) of `parts`."""
         return replace(self, on_progress=lambda share: self.on_progress((index + share) / parts))

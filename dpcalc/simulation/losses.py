@@ -27,13 +27,13 @@ from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.losses.moments import Curve, RevealedSubsample, segment_ends
-from dpcalc.losses.pair import LossCurve, MixturePair, Segment
+from dpcalc.losses.pair import MixturePair, Segment
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
 from dpcalc.planner.composition import Composition, ProtectedUnit
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
-from dpcalc.simulation.checks import MISS_PROBABILITY, Check, Ends, RandomSource, mean_interval
+from dpcalc.simulation.checks import MISS_PROBABILITY, Check, RandomSource, mean_interval
 from dpcalc.work import SECOND, allowance
 
 # Tilted losses of one step.
@@ -51,42 +51,23 @@ _ALMOST_ONE = 1 - 1e-16  # largest probability of which log1p(-p) is taken
 
 @dataclass(frozen=True)
 class TiltedStep:
-    """One step under a tilt, prepared for drawing its losses.
+    """One step under a tilt, prepared for drawing its losses."""
 
-    Attributes:
-        tilt: z.
-        log_norm: K(z) = log E[e^{z L}], of the finite losses that are not truncated.
-        infinity_mass: probability of an infinite loss.
-        truncated_mass: upper bound on the probability of the losses that are not drawn.
-        segments: of the curve, those that are not truncated.
-        owner: index in `segments` of each cell, shape (cells,).
-        low: left end of each cell, shape (cells,).
-        width: of each cell, shape (cells,).
-        ceiling: log of an upper bound on the tilted density in each cell, shape (cells,).
-        atoms: single values of the loss, 0 the last of them, shape (atoms,).
-        cumulative: running sums of the masses of the cells and then of the atoms, over their total, shape (cells +
-            atoms,).
-    """
-
-    tilt: float
-    log_norm: float
-    infinity_mass: float
-    truncated_mass: float
-    segments: tuple[Segment, ...]
-    owner: IntArray
-    low: Array
-    width: Array
-    ceiling: Array
-    atoms: Array
+    tilt: float  # z
+    log_norm: float  # K(z) = log E[e^{z L}], of the finite losses that are not truncated
+    infinity_mass: float  # probability of an infinite loss
+    truncated_mass: float  # upper bound on the probability of the losses that are not drawn
+    segments: tuple[Segment, ...]  # of the curve, those that are not truncated
+    owner: IntArray  # index in `segments` of each cell, shape (cells,)
+    low: Array  # left end of each cell, shape (cells,)
+    width: Array  # of each cell, shape (cells,)
+    ceiling: Array  # log of an upper bound on the tilted density in each cell, shape (cells,)
+    atoms: Array  # single values of the loss, 0 the last of them, shape (atoms,)
+    # running sums of the masses of the cells and then of the atoms, over their total, shape (cells + atoms,)
     cumulative: Array
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Return the sum of copies[i] tilted losses for each run i, drawn by rejection sampling; shape (runs,).
-
-        Args:
-            copies: number of losses of each run, >= 0, shape (runs,).
-            rng: random numbers.
-        """
+        """Return the sum of copies[i] tilted losses for each run i, drawn by rejection sampling; shape (runs,)."""
         sums = np.zeros(copies.size)
         ends = np.cumsum(copies)
         # Losses of all runs are drawn in one row; those that are rejected are drawn again in the next chunk.
@@ -119,29 +100,17 @@ class TiltedStep:
 
 @dataclass(frozen=True)
 class TiltedSubsample:
-    """Steps that share one revealed draw, under a tilt: with a probability all of their losses, else 0.
+    """Steps that share one revealed draw, under a tilt: with a probability all of their losses, else 0."""
 
-    Attributes:
-        log_norm: K(z) of the sum of the losses.
-        infinity_mass: probability that any of the losses is infinite.
-        truncated_mass: upper bound on the probability of the losses that are not drawn.
-        hit_probability: probability of the draw under the tilt.
-        steps: (tilted step, number of times it occurs under one draw).
-    """
-
-    log_norm: float
-    infinity_mass: float
-    truncated_mass: float
-    hit_probability: float
+    log_norm: float  # K(z) of the sum of the losses
+    infinity_mass: float  # probability that any of the losses is infinite
+    truncated_mass: float  # upper bound on the probability of the losses that are not drawn
+    hit_probability: float  # probability of the draw under the tilt
+    # (tilted step, number of times it occurs under one draw)
     steps: "tuple[tuple[TiltedStep | TiltedSubsample, int], ...]"
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Return the sum of tilted losses over copies[i] draws for each run i; a draw that misses adds 0.
-
-        Args:
-            copies: number of draws of each run, >= 0, shape (runs,).
-            rng: random numbers.
-        """
+        """Return the sum of tilted losses over copies[i] draws for each run i; a draw that misses adds 0."""
         hits = rng.binomial(copies, self.hit_probability)
         sums = np.zeros(copies.size)
         for step, count in self.steps:
@@ -153,63 +122,52 @@ Tilted = TiltedStep | TiltedSubsample
 
 
 def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
-    """Return a curve under a tilt, prepared for drawing its losses; UnsupportedError for an RdpCurve.
-
-    Args:
-        curve: the privacy loss of a step, or of the steps that share a revealed draw.
-        tilt: z > 0.
-        truncated_mass: P mass that may be left out at each end of each segment, >= 0.
-
-    Raises:
-        UnsupportedError: for a step of which only Renyi divergences are known.
-    """
+    """Return a curve under a tilt, prepared for drawing its losses; UnsupportedError for an RdpCurve."""
     if isinstance(curve, RdpCurve):
         raise UnsupportedError("losses: expected steps that can be drawn from, got Renyi divergences only")
     if isinstance(curve, RevealedSubsample):
-        return _tilted_subsample(curve, tilt, truncated_mass)
-    return _tilted_step(curve, tilt, truncated_mass)
-
-
-def _tilted_subsample(curve: RevealedSubsample, tilt: float, truncated_mass: float) -> TiltedSubsample:
-    """Return steps that share a revealed draw under a tilt, which also changes the probability of the draw."""
-    steps = tuple((tilt_curve(inner, tilt=tilt, truncated_mass=truncated_mass), count) for inner, count in curve.counts)
-    # E[e^{zL}] = 1 - rate + rate * (product of the steps' moments); the share of the second term is the probability of
-    # the draw under the tilt.
-    log_hit = math.log(curve.rate) + math.fsum(count * step.log_norm for step, count in steps)
-    log_norm = float(np.logaddexp(math.log1p(-curve.rate), log_hit))
-    return TiltedSubsample(
-        log_norm=log_norm,
-        infinity_mass=curve.rate * any_infinite(steps),
-        truncated_mass=curve.rate * math.fsum(count * step.truncated_mass for step, count in steps),
-        hit_probability=math.exp(log_hit - log_norm),
-        steps=steps,
-    )
-
-
-def any_infinite(steps: Iterable[tuple[Tilted, int]]) -> float:
-    """Return the probability that any loss of the steps is infinite; `steps` are (step, count)."""
-    return -math.expm1(math.fsum(count * math.log1p(-min(step.infinity_mass, _ALMOST_ONE)) for step, count in steps))
-
-
-def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> TiltedStep:
-    """Return a step under a tilt as cells with ceilings above its density, and as atoms, for rejection sampling."""
-    segments, edges = _cut_segments(curve, tilt, truncated_mass)
-    atoms, log_masses = _tilted_atoms(curve, tilt)
-    empty = [np.zeros(0)]
-    ceiling = np.concatenate([*empty, *map(_cell_ceilings, segments, edges, [tilt] * len(edges))])
-    width = np.concatenate([*empty, *map(np.diff, edges)])
+        steps = tuple((tilt_curve(x, tilt=tilt, truncated_mass=truncated_mass), count) for x, count in curve.counts)
+        # E[e^{zL}] = 1 - rate + rate * (product of the steps' moments); the share of the second term is the probability
+        # of the draw under the tilt.
+        log_hit = math.log(curve.rate) + math.fsum(count * step.log_norm for step, count in steps)
+        log_norm = float(np.logaddexp(math.log1p(-curve.rate), log_hit))
+        return TiltedSubsample(
+            log_norm=log_norm,
+            infinity_mass=curve.rate * any_infinite(steps),
+            truncated_mass=curve.rate * math.fsum(count * step.truncated_mass for step, count in steps),
+            hit_probability=math.exp(log_hit - log_norm),
+            steps=steps,
+        )
+    # Cells with ceilings above the tilted density, on what is left of each segment, then atoms, of which loss 0 is one.
+    segments, edges, ceilings, integrals = [], [], [np.zeros(0)], []
+    for segment in curve.segments:
+        ends = _cell_edges(segment, tilt, truncated_mass) if segment.weight > truncated_mass else np.zeros(0)
+        if not ends.size:
+            continue
+        # The density in the middle of a cell, and the largest slope times half its width.
+        slope = _max_slope(segment.pair, np.maximum(np.abs(ends[:-1]), np.abs(ends[1:])), tilt)
+        log_density, _ = _tilted_log_density(segment, (ends[:-1] + ends[1:]) / 2, tilt)
+        nodes, log_weights = gauss_legendre_panels(ends, order=6)
+        segments.append(segment)
+        edges.append(ends)
+        ceilings.append(log_density + slope * np.diff(ends) / 2)
+        integrals.append(_log_sum_exp(_tilted_log_density(segment, nodes, tilt)[0] + log_weights))
+    values, logs = curve.atoms
+    atoms = np.array([*values, 0.0])
+    with np.errstate(divide="ignore"):
+        log_masses = np.append(np.array(logs), np.log(curve.zero_loss_mass)) + tilt * atoms
+    ceiling, width = np.concatenate(ceilings), np.concatenate([np.zeros(0), *map(np.diff, edges)])
     # Masses are scaled by the largest, since under a large tilt none of them is a float.
     top = max(float(ceiling.max(initial=0.0)), float(log_masses.max()))
     cumulative = np.cumsum(np.concatenate([np.exp(ceiling - top) * width, np.exp(log_masses - top)]))
-    integrals = [_log_integral(segment, ends, tilt) for segment, ends in zip(segments, edges, strict=True)]
     return TiltedStep(
         tilt=tilt,
         log_norm=_log_sum_exp(np.array([*log_masses, *integrals])),
         infinity_mass=curve.infinity_mass,
         truncated_mass=2 * truncated_mass * len(curve.segments),
-        segments=segments,
+        segments=tuple(segments),
         owner=np.repeat(np.arange(len(edges)), np.array([ends.size - 1 for ends in edges], dtype=np.int64)),
-        low=np.concatenate([*empty, *(ends[:-1] for ends in edges)]),
+        low=np.concatenate([np.zeros(0), *(ends[:-1] for ends in edges)]),
         width=width,
         ceiling=ceiling,
         atoms=atoms,
@@ -217,22 +175,9 @@ def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> Tilted
     )
 
 
-def _cut_segments(curve: LossCurve, tilt: float, truncated_mass: float) -> tuple[tuple[Segment, ...], list[Array]]:
-    """Return (segments of which a part is left after truncation, edges of the cells of each)."""
-    cuts = [
-        (segment, _cell_edges(segment, tilt, truncated_mass))
-        for segment in curve.segments
-        if segment.weight > truncated_mass
-    ]
-    return tuple(segment for segment, ends in cuts if ends.size), [ends for _, ends in cuts if ends.size]
-
-
-def _tilted_atoms(curve: LossCurve, tilt: float) -> tuple[Array, Array]:
-    """Return (losses of the atoms, logs of their tilted masses), each with loss 0 at the end."""
-    values, logs = curve.atoms
-    atoms = np.array([*values, 0.0])
-    with np.errstate(divide="ignore"):
-        return atoms, np.append(np.array(logs), np.log(curve.zero_loss_mass)) + tilt * atoms
+def any_infinite(steps: Iterable[tuple[Tilted, int]]) -> float:
+    """Return the probability that any loss of the steps is infinite; `steps` are (step, count)."""
+    return -math.expm1(math.fsum(count * math.log1p(-min(step.infinity_mass, _ALMOST_ONE)) for step, count in steps))
 
 
 def _tilted_log_density(segment: Segment, y: Array, tilt: float) -> tuple[Array, Array]:
@@ -258,33 +203,21 @@ def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Arr
 def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
     """Return edges of equal cells, narrow enough for close ceilings, on the untruncated part of a segment, if any."""
     pair = segment.pair
-    low, high = _range_to_cover(segment, tilt, truncated_mass)
-    if low >= high:
-        return np.zeros(0)
-    low, high = _dense_part(segment, (low, high), tilt)
-    # A ceiling exceeds the log density by at most slope * width, whose half is on either side of the cell's middle.
-    width = 2 * _MAX_CELL_SLACK / _max_slope(pair, max(abs(low), abs(high)), tilt)
-    return np.linspace(low, high, min(_MAX_CELLS, 2 + int((high - low) / width)))
-
-
-def _dense_part(segment: Segment, ends: Ends, tilt: float) -> Ends:
-    """Return the part of `ends` where the tilted density exceeds e^-50 of its maximum, outwards on a coarse grid."""
-    low, high = ends
-    coarse = np.linspace(low, high, min(_MAX_CELLS, 8 + int(8 * (high - low) / segment.pair.deviation)))
-    log_density, _ = _tilted_log_density(segment, coarse, tilt)
-    near = np.flatnonzero(log_density > log_density.max() - _NEGLIGIBLE_LOG)
-    return float(coarse[max(near[0] - 1, 0)]), float(coarse[min(near[-1] + 1, coarse.size - 1)])
-
-
-def _range_to_cover(segment: Segment, tilt: float, truncated_mass: float) -> Ends:
-    """Return (low, high) beyond which the tilted density is negligible or truncated; low >= high if it all is."""
-    pair = segment.pair
-    reach = tilt * pair.span + 12 * pair.deviation
+    reach = tilt * pair.span + 12 * pair.deviation  # beyond it the tilted density is negligible
     low, high = pair.centers[0] - reach, min(pair.centers[-1] + reach, segment.high)
     if truncated_mass:
         low = max(low, _lower_quantile(pair, truncated_mass / segment.weight))
         high = min(high, -_lower_quantile(pair.mirrored, truncated_mass / segment.weight))
-    return low, high
+    if low >= high:
+        return np.zeros(0)
+    # Where the tilted density exceeds e^-50 of its maximum, outwards on a coarse grid.
+    coarse = np.linspace(low, high, min(_MAX_CELLS, 8 + int(8 * (high - low) / pair.deviation)))
+    log_density, _ = _tilted_log_density(segment, coarse, tilt)
+    near = np.flatnonzero(log_density > log_density.max() - _NEGLIGIBLE_LOG)
+    low, high = float(coarse[max(near[0] - 1, 0)]), float(coarse[min(near[-1] + 1, coarse.size - 1)])
+    # A ceiling exceeds the log density by at most slope * width, whose half is on either side of the cell's middle.
+    width = 2 * _MAX_CELL_SLACK / _max_slope(pair, max(abs(low), abs(high)), tilt)
+    return np.linspace(low, high, min(_MAX_CELLS, 2 + int((high - low) / width)))
 
 
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
@@ -309,19 +242,6 @@ def _max_slope(pair: MixturePair, max_distance: float | Array, tilt: float) -> f
     return (max_distance + max(abs(low), abs(high)) + tilt * (high - low)) / pair.deviation**2
 
 
-def _cell_ceilings(segment: Segment, edges: Array, tilt: float) -> Array:
-    """Return an upper bound on the log tilted density in each cell: its value in the middle plus slope * half width."""
-    middle = (edges[:-1] + edges[1:]) / 2
-    slope = _max_slope(segment.pair, np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])), tilt)
-    return np.asarray(_tilted_log_density(segment, middle, tilt)[0] + slope * np.diff(edges) / 2)
-
-
-def _log_integral(segment: Segment, edges: Array, tilt: float) -> float:
-    """Return the log of the tilted mass of a segment between the first and the last edge."""
-    nodes, log_weights = gauss_legendre_panels(edges, order=6)
-    return _log_sum_exp(_tilted_log_density(segment, nodes, tilt)[0] + log_weights)
-
-
 def _log_sum_exp(x: Array) -> float:
     """Return the log of the sum of e^x over a nonempty array."""
     top = float(x.max())
@@ -341,20 +261,7 @@ _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
 def loss_checks(composition: Composition, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
-    """Return a check of delta by drawn losses for each direction with steps; UnsupportedError where none can be drawn.
-
-    Args:
-        composition: of a plan of Gaussian mechanisms with noise of which some step draws the protected unit.
-        protected: the unit or group with the largest epsilon.
-        source: random numbers, effort and progress.
-
-    Returns:
-        One check for each direction that has steps.
-
-    Raises:
-        ConvergenceError: there is no certified delta to compare with.
-        UnsupportedError: there are no losses to draw.
-    """
+    """Return a check of delta for each direction with steps; UnsupportedError where no losses can be drawn."""
     return tuple(
         _direction_check(name, composition.plan, composition.steps[name], source.part(index, 2))
         for index, name in enumerate(protected.direction_names)
@@ -372,88 +279,41 @@ def _certified_work() -> Iterator[None]:
         raise UnsupportedError("its certified bounds need more work than one answer may take") from error
 
 
-@dataclass(frozen=True)
-class _TiltedRun:
-    """All steps of a run under a tilt, from which delta at an epsilon is estimated by importance sampling.
-
-    Attributes:
-        steps: (tilted step, number of times it occurs).
-        tilt: z > 0.
-        epsilon: finite.
-    """
-
-    steps: tuple[tuple[Tilted, int], ...]
-    tilt: float
-    epsilon: float
-
-    @property
-    def log_norm(self) -> float:
-        """K(z) of the sum of all losses."""
-        return math.fsum(count * step.log_norm for step, count in self.steps)
-
-    @property
-    def log_max_weight(self) -> float:
-        """Log of the largest of the weights e^(K(z) - z L) (1 - e^(epsilon - L))."""
-        tilt = self.tilt
-        return self.log_norm - tilt * self.epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
-
-    def mean_weight(self, runs: int, source: RandomSource) -> float:
-        """Return the mean over drawn sums S of e^(K - z S) (1 - e^(epsilon - S))_+ divided by its largest value.
-
-        Args:
-            runs: number of sums.
-            source: random numbers and progress.
-        """
-        # Divided by their largest possible value the weights lie in [0, 1], as `mean_interval` needs it.
-        log_norm, log_max = self.log_norm, self.log_max_weight
-        total, chunk = 0.0, -(-runs // _PROGRESS_PARTS)
-        for start in range(0, runs, chunk):
-            number = min(chunk, runs - start)
-            sums = sum(
-                (step.draw_sums(np.full(number, count), source.rng) for step, count in self.steps),
-                start=np.zeros(number),
-            )
-            above = sums[sums > self.epsilon]
-            total += float((np.exp(log_norm - self.tilt * above - log_max) * -np.expm1(self.epsilon - above)).sum())
-            source.on_progress((start + number) / runs)
-        return total / runs
-
-    def drawn_delta(self, runs: int, source: RandomSource) -> tuple[float, Ends]:
-        """Return (estimate of delta by drawn sums, its confidence interval); the upper end covers truncated losses.
-
-        Args:
-            runs: number of sums.
-            source: random numbers and progress.
-        """
-        mean = min(self.mean_weight(runs, source), 1.0)
-        max_weight = math.exp(min(self.log_max_weight, 700.0))
-        low, high = mean_interval(mean, runs, miss_probability=MISS_PROBABILITY)
-        infinity_mass = any_infinite(self.steps)
-        truncated_total = math.fsum(count * step.truncated_mass for step, count in self.steps)
-        return mean * max_weight + infinity_mass, (
-            low * max_weight + infinity_mass,
-            min(1.0, high * max_weight + infinity_mass + truncated_total),
-        )
-
-
-def _tilted_run(counts: dict[Curve, int], delta: float, epsilon: float) -> _TiltedRun:
-    """Return the run under the tilt that gives the smallest RDP bound on delta at `epsilon`, its far tails cut."""
-    truncated_mass = _TRUNCATED_SHARE * delta / segment_ends(counts.items())
-    # At the best order z the tilted sum has the mean K'(z) = epsilon + log(1 + 1/z): losses above epsilon are common.
-    tilt = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
-    return _TiltedRun(
-        steps=tuple((tilt_curve(x, tilt=tilt, truncated_mass=truncated_mass), count) for x, count in counts.items()),
-        tilt=tilt,
-        epsilon=epsilon,
-    )
-
-
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
     """Return the check of delta in one direction, at its epsilon, of all steps or of as many as can be drawn."""
-    all_steps = sum(counts.values())
-    counts, runs = _affordable(counts, source.effort.runs)
-    epsilon = _finite_epsilon(counts, plan.delta)
-    observed, interval = _tilted_run(counts, plan.delta, epsilon).drawn_delta(runs, source)
+    all_steps, runs = sum(counts.values()), source.effort.runs
+    if runs is None:
+        run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
+        # Fewer runs than the minimum would say nothing: of a longer run fewer steps are checked, with bounds of their
+        # own. Steps are reduced in proportion, to at least one of each curve.
+        share = min(1.0, _MAX_LOSSES / (_MIN_RUNS * run_cost))
+        counts = {curve: max(1, int(count * share)) for curve, count in counts.items()}
+        runs = int(min(_MAX_RUNS, max(_MIN_RUNS, _MAX_LOSSES / run_cost)))
+    with _certified_work():
+        epsilon = pld(counts, delta=plan.delta).epsilon
+    if not math.isfinite(epsilon):
+        raise UnsupportedError(f"losses: expected a finite epsilon at delta {plan.delta}, got an infinite one")
+
+    # The tilt z gives the smallest RDP bound on delta: at the best order the tilted sum has the mean
+    # K'(z) = epsilon + log(1 + 1/z), so that losses above epsilon are common.
+    truncated_mass = _TRUNCATED_SHARE * plan.delta / segment_ends(counts.items())
+    z = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
+    steps = [(tilt_curve(curve, tilt=z, truncated_mass=truncated_mass), count) for curve, count in counts.items()]
+    log_norm = math.fsum(count * step.log_norm for step, count in steps)
+    # Divided by their largest possible value the weights lie in [0, 1], as `mean_interval` needs it.
+    log_max = log_norm - z * epsilon - z * math.log1p(1 / z) - math.log1p(z)
+    total, chunk = 0.0, -(-runs // _PROGRESS_PARTS)
+    for start in range(0, runs, chunk):
+        number = min(chunk, runs - start)
+        sums = sum((step.draw_sums(np.full(number, count), source.rng) for step, count in steps), np.zeros(number))
+        above = sums[sums > epsilon]
+        total += float((np.exp(log_norm - z * above - log_max) * -np.expm1(epsilon - above)).sum())
+        source.on_progress((start + number) / runs)
+    mean, max_weight = min(total / runs, 1.0), math.exp(min(log_max, 700.0))
+    low, high = mean_interval(mean, runs, miss_probability=MISS_PROBABILITY)
+    infinity_mass = any_infinite(steps)
+    truncated = math.fsum(count * step.truncated_mass for step, count in steps)  # only the upper end covers these
+
     with _certified_work():
         lower, upper = delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
     drawn_steps = sum(counts.values())
@@ -461,32 +321,11 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
         phase="",
         quantity=f"delta at epsilon {epsilon:.6g}, {name}",
         computed=(lower, upper),
-        observed=observed,
-        interval=interval,
+        observed=mean * max_weight + infinity_mass,
+        interval=(low * max_weight + infinity_mass, min(1.0, high * max_weight + infinity_mass + truncated)),
         trials=runs,
         note="" if drawn_steps == all_steps else f"{drawn_steps} of the {all_steps} steps",
     )
-
-
-def _finite_epsilon(counts: dict[Curve, int], delta: float) -> float:
-    """Return the certified upper bound on epsilon; UnsupportedError if it is infinite or takes too much work."""
-    with _certified_work():
-        epsilon = pld(counts, delta=delta).epsilon
-    if not math.isfinite(epsilon):
-        raise UnsupportedError(f"losses: expected a finite epsilon at delta {delta}, got an infinite one")
-    return epsilon
-
-
-def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (steps of each curve, runs) to draw: all of both, or for None so many of both as take some seconds."""
-    if runs is not None:
-        return counts, runs
-    run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
-    # Fewer runs than the minimum would say nothing: of a longer run fewer steps are checked, with bounds of their own.
-    # Steps are reduced in proportion, to at least one of each curve.
-    share = min(1.0, _MAX_LOSSES / (_MIN_RUNS * run_cost))
-    shorter = {curve: max(1, int(count * share)) for curve, count in counts.items()}
-    return shorter, int(min(_MAX_RUNS, max(_MIN_RUNS, _MAX_LOSSES / run_cost)))
 
 
 def _loss_cost(curve: Curve) -> float:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from itertools import chain, cycle, islice, repeat
+from itertools import chain, count, cycle, islice, repeat
 
 import numpy as np
 import pytest
@@ -440,3 +440,88 @@ def test_other_nested_loaders_are_contradicted(audited, name):
     assert not result.agrees
     (finding,) = result.findings
     assert all(sentence in finding for sentence in sentences), finding
+
+
+def summed(batches, parts):
+    """Steps of several batches each, as accumulated gradients take them."""
+    return ([unit for batch in islice(batches, parts) for unit in batch] for _ in count())
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("declared", ["poisson", "fixed", "shuffle", "{scheme: poisson, max_batch_size: 90}"])
+def test_accumulated_poisson_batches_are_named(audited, declared, parts):
+    """Their sizes vary, as those of draws with replacement do not, and two entries are equal less often."""
+    rng = np.random.default_rng(parts)
+    log = summed(loaders.poisson(rng, rate=BATCH / UNITS / parts), parts)
+    (finding,) = audited(flat_config(declared), log).findings
+    assert "with-replacement" not in finding
+    if "repeats within a pass" in finding:  # what a declared pass excludes first
+        return
+    few, most = re.search(r"(\d+)(?: to (\d+)| or more)? `poisson` batches are added up in each step", finding).groups()
+    assert int(few) <= parts <= int(most or (few if " or more" not in finding else parts))
+
+
+def test_accumulated_batches_of_one_size_are_no_draws_with_replacement(audited):
+    log = summed(loaders.fixed(np.random.default_rng(3), size=25), 2)
+    (finding,) = audited(flat_config("fixed"), log).findings
+    assert "2 batches of one size are added up in each step" in finding
+
+
+@pytest.mark.parametrize(
+    ("declared", "batch", "loader", "pass_length"),
+    [
+        ("poisson", 200, lambda rng: loaders.shuffled(rng, units=5000, size=50), 100),
+        ("fixed", 200, lambda rng: loaders.shuffled(rng, units=5000, size=50), 100),
+        ("poisson", 150, lambda rng: loaders.shuffled(rng, units=5000, size=50), 100),
+        ("with-replacement", 100, lambda rng: loaders.shuffled(rng, units=5000, size=50), 100),
+    ],
+)
+def test_a_log_of_loader_batches_where_the_config_has_steps(audited, declared, batch, loader, pass_length):
+    config = flat_config(declared, units=5000, batch=batch, steps=1000)
+    (finding,) = audited(config, loader(np.random.default_rng(2))).findings
+    assert f"once per pass of about {pass_length} batches: this is `shuffle`, not `{declared}`" in finding
+    if declared != "with-replacement":
+        assert f"they hold 50 units, and {batch} are declared: are {batch // 50} of them one step?" in finding
+
+
+def bucketed(rng):
+    """Random batches of 20 to 80, as batches by length are."""
+    while True:
+        yield rng.choice(UNITS, rng.integers(20, 81), replace=False).tolist()
+
+
+UNNAMED = {
+    "a pass of other batches": ("shuffle", lambda rng: loaders.shuffled(rng, size=200)),
+    "a pass of batches that vary": (
+        "poisson",
+        lambda rng: (batch for order in repeat(None) for batch in np.split(rng.permutation(UNITS), cuts(rng))),
+    ),
+    "sizes that vary more than Poisson": ("fixed", bucketed),
+    "sizes that vary more than Poisson, declared a pass": ("shuffle", bucketed),
+    "entries of two workers, in part the same": (
+        "poisson",
+        lambda rng: (batch + batch[: len(batch) // 2] for batch in loaders.poisson(rng)),
+    ),
+}
+
+
+def cuts(rng):
+    return np.unique(rng.integers(1, UNITS // 10, 60)) * 10
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_no_scheme_is_named_that_the_log_does_not_show(audited, name):
+    scheme, loader = UNNAMED[name]
+    log = (list(map(int, batch)) for batch in loader(np.random.default_rng(11)))
+    (finding,) = audited(flat_config(scheme), log).findings
+    assert "this is `" not in finding, finding
+    assert "excludes that" in finding
+
+
+def test_weighted_units_are_no_blocks(audited):
+    rng = np.random.default_rng(8)
+    weights = np.repeat(0.4 + rng.exponential(size=UNITS // 2), 2)  # neighbours of one class have one weight
+    log = (rng.choice(UNITS, BATCH, p=weights / weights.sum()).tolist() for _ in count())
+    (finding,) = audited(flat_config("with-replacement"), log).findings
+    assert "drawn with unequal probabilities, example" in finding
+    assert "are they weighted?" in finding

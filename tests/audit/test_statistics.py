@@ -10,9 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from dpcalc.audit.draws import DeclaredLevel, LevelCounts, LoggedLevel, add_entries
-from dpcalc.audit.laws import statistics_of
+from dpcalc.audit.laws import ShownSizes, statistics_of, window_counts
 from dpcalc.audit.p_values import Count, Kind, log_tail
-from dpcalc.audit.subsets import SizeLaw, window_counts
 from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
 
 
@@ -129,10 +128,7 @@ def test_counts_are_those_of_plain_loops():
 @pytest.mark.parametrize(("frame", "rate", "nonempty"), [(5, 0.3, False), (5, 0.3, True), (8, 0.9, True)])
 def test_sizes_of_draws(frame, rate, nonempty):
     """Beside all subsets of a frame, weighted."""
-    law = SizeLaw(trials=lambda frame: frame, probability=rate)
-    declared = level(Poisson(probability=Fraction(rate)), units=frame, draws=1, window=2, shown=0.5)
-    object.__setattr__(declared, "is_every", not nonempty)
-    shown = law.of_shown(declared)
+    shown = ShownSizes(trials=lambda frame: frame, probability=rate / 2, is_nonempty=nonempty)
     weights = {
         size: math.comb(frame, size) * (rate / 2) ** size * (1 - rate / 2) ** (frame - size)
         for size in range(frame + 1)
