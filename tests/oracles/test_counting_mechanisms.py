@@ -392,7 +392,11 @@ def test_the_number_of_answers_tells_how_many_tasks_were_drawn():
         assert (allowed < 0.9 * revealed) == is_hidden
 
 
-@pytest.mark.parametrize("mechanism", [Exponential(epsilon=0.3, relation="any"), Zcdp(rho=0.01, relation="any")], ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize(
+    "mechanism",
+    [Exponential(epsilon=0.3, relation="any"), Zcdp(rho=0.01, relation="any")],
+    ids=lambda mechanism: mechanism.name,
+)
 def test_hidden_draws_lower_divergences(mechanism):
     problem = replace(fixed_over_fixed(REPLACE_ONE), tree=(Draw(40, "fixed", 1), Draw(4, "fixed", 2)))
     steps = [
