@@ -555,8 +555,8 @@ def black_box_refusal(
         return ""
     return (
         "expected a guarantee for a unit that is added or removed, `relation: add-remove` or `any`: with adjacency "
-        f"add-remove a batch may lack a {hierarchy.level(unit).name} in whose place there is no other, got relation "
-        "replace-one"
+        f"add-remove a batch may lack a unit ({hierarchy.level(unit).name}) in whose place there is no other, got "
+        "relation replace-one"
     )
 
 

@@ -341,8 +341,8 @@ class RdpTable(RdpOnly, Promise):
     odd_moments: OddMoments = key(
         Word(("unknown", "nonnegative")),
         "For type rdp-curve with poisson draws: nonnegative drops the factor 3 from the bound on the sampled curve. It "
-        "may be said where E_Q[(P/Q - 1)^j] is never negative for odd j and neighbouring batches, as with Gaussian and "
-        "Laplace noise.",
+        "may be said where E_Q[(P/Q - 1)^j] is never negative for odd j and any two batches of `relation`, as with "
+        "Gaussian and Laplace noise.",
         default="unknown",
     )
 

@@ -9,6 +9,7 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Bound
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.kinds import Promise, change_of
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import flat_poisson_row
@@ -66,7 +67,23 @@ def _other_notes(
         yield from _tool_notes(composition, uncut, epsilon)
         yield from _change_notes(composition, epsilon, cost)
     else:
+        yield from _exchange_notes(composition.plan)
         yield from _odd_moments_notes(composition, epsilon, cost)
+
+
+def _exchange_notes(plan: Plan) -> Iterator[Note]:
+    """Yield a note where draws exchange units and a promise that is stated for a missing one is charged twice."""
+    for phase in plan.phases:
+        mechanism, levels = phase.mechanism, phase.hierarchy.levels[: plan.unit]
+        exchanges = plan.adjacency is Adjacency.REPLACE_ONE or phase.hierarchy.episodes is not None
+        exchanges = exchanges or any(isinstance(level.scheme, Fixed | WithReplacement | Shuffle) for level in levels)
+        if isinstance(mechanism, Promise) and exchanges and change_of(mechanism, plan.adjacency).exchange > 1:
+            yield Note(
+                text=f"the guarantee of {mechanism.name} is stated for {mechanism.relation or plan.adjacency}, and a "
+                "unit in the place of another is two changes of it; only if it is proved for replaced units at the "
+                "same cost, `relation: any` may be said"
+            )
+            return
 
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:

@@ -16,6 +16,7 @@ from dpcalc.accountants.pld import auto, worst_direction
 from dpcalc.accountants.rdp import rdp
 from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.bound import StepBound, bound_mixtures
+from dpcalc.amplification.divergences import group_divergence
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
@@ -31,7 +32,7 @@ from dpcalc.losses.rdp_curve import (
 from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
+from dpcalc.mechanisms.kinds import Change, Mechanism, Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
@@ -363,9 +364,13 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
     if phase is None:
         return ()
     theorems = _theorems(phase, plan.adjacency)
-    if isinstance(phase.mechanism, RdpOnly):  # known from above only
-        theorems = [theorem for theorem in theorems if theorem.kind is not Kind.LOWER]
-    bounds = (_published(phase, theorem) for theorem in theorems)
+    change = change_of(phase.mechanism, plan.adjacency)
+    if isinstance(phase.mechanism, Promise):
+        if isinstance(phase.hierarchy.level(1).scheme, Poisson) and not change.covers_missing:
+            return ()
+        if isinstance(phase.mechanism, RdpOnly):  # known from above only
+            theorems = [theorem for theorem in theorems if theorem.kind is not Kind.LOWER]
+    bounds = (_published(phase, theorem, change) for theorem in theorems)
     return tuple(bound for bound in bounds if bound is not None)
 
 
@@ -423,11 +428,14 @@ def _signs_known(mechanism: Mechanism) -> bool:
     return isinstance(mechanism, (Gaussian, Laplace))
 
 
-def _published(phase: Phase, theorem: _Theorem) -> PublishedRdpBound | None:
+def _published(phase: Phase, theorem: _Theorem, change: Change) -> PublishedRdpBound | None:
     """Return the Renyi bound by a published theorem on a phase; None if the mechanism's divergences are not known."""
     rate, base = float(phase.hierarchy.level(1).rate), phase.mechanism.batch_rdp(theorem.shift)
     if base is None:
         return None
+    is_exchanged = isinstance(phase.hierarchy.level(1).scheme, Fixed) and theorem.kind is not Kind.LOWER
+    if isinstance(phase.mechanism, Promise) and is_exchanged:
+        base = partial(group_divergence, base, change.exchange)
 
     def step(order: int) -> float:
         whole = base(float(order))

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from dpcalc.amplification.phase import black_box_refusal
+from dpcalc.config.difference import differences, with_difference
 from dpcalc.config.load import load_text
+from dpcalc.config.normal import fingerprint, normal_form
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import composed_moments
@@ -401,6 +403,40 @@ def test_a_refusal_names_the_way_out():
     text += "mechanism: {type: zcdp, rho: 0.1, relation: replace-one}\nprivacy: {delta: 1e-6}\n"
     with pytest.raises(InputError, match="expected a guarantee for a unit that is added or removed"):
         load_text(text, path="a").accepted()
+
+
+PROMISED = """version: 1
+data: {examples: 1000}
+sampling: {scheme: fixed, size: 50}
+mechanism: {type: pure-dp, epsilon: 0.1, relation: add-remove}
+training: {steps: 10}
+privacy: {delta: 1e-6}
+"""
+
+
+@pytest.mark.parametrize("other", [", relation: any", ", relation: replace-one", ""])
+def test_another_relation_is_a_claim_that_a_report_shows(other):
+    old, new = load_text(PROMISED, path="a"), load_text(PROMISED.replace(", relation: add-remove", other), path="a")
+    (one,) = differences(old.accepted(), new.accepted())
+    assert (one.key, one.is_claim) == ("mechanism.relation", True)
+    assert guarantee(one_change(old, new)).epsilon == guarantee(new.accepted().plan).epsilon
+
+
+def one_change(old, new):
+    (one,) = differences(old.accepted(), new.accepted())
+    return with_difference(old.accepted(), new.accepted(), one)
+
+
+def test_a_relation_counts_in_the_hash_where_it_is_not_that_of_the_run():
+    texts = [
+        PROMISED.replace(", relation: add-remove", other) for other in ("", ", relation: add-remove", ", relation: any")
+    ]
+    plans = [load_text(text, path="a").accepted().plan for text in texts]
+    hashes = [fingerprint(plan) for plan in plans]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert "relation" not in normal_form(plans[0])
+    for plan in plans:
+        assert load_text(normal_form(plan), path="b").accepted().plan == plan
 
 
 WORDS = {
