@@ -214,20 +214,32 @@ def sweep(
     Values are estimates (`inversion`) or certified bounds (`upper`): bounds within 1% of a budget and where no estimate
     is fast. `dpcalc epsilon --set KEY=VALUE` certifies one point.
     """
-    from dpcalc.sweep.points import InterruptedSweep, parse_axis
+    from dpcalc.charts.plot import chart_picture
+    from dpcalc.sweep.points import InterruptedSweep, dask, in_process, parse_axis, processes, read_config, subtitle
     from dpcalc.sweep.points import sweep as swept
-    from dpcalc.sweep.view import summary
+    from dpcalc.sweep.view import heat_picture, summary, sweep_chart
 
     text_format = _text_format(as_csv=as_csv, as_json=as_json)
     if scheduler and executor is not Executor.DASK:
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
     axes = tuple(map(parse_axis, over))
     if plot:
-        _check_plot(plot, axes)
-    workers = options.whole_number("--jobs", jobs, min_value=1)
-    base = _swept_config(context, axes)
+        check_picture(plot)
+        if len(axes) > 2:
+            raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
+        if len(axes) == 1 and axes[0].numbers is None:
+            raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
+    workers, memory = options.whole_number("--jobs", jobs, min_value=1), options.memory(memory_limit)
+    path, key, overrides = named_config(context)
+    if path is None:
+        loaded_plan(context, assumed=[f"{axis.key}={axis.values[0]}" for axis in axes])  # are there enough flags?
+    base = read_config(path, key=key, overrides=overrides)
     count = math.prod(len(axis.values) for axis in axes)
-    pool = _pool(executor, scheduler, workers, memory=options.memory(memory_limit), points=count)
+    pool: Pool = in_process  # where a few points take less time than the start of worker processes
+    if executor is Executor.DASK:
+        pool = partial(dask, scheduler=scheduler, memory_per_process=memory)
+    elif count > FEW:
+        pool = partial(processes, jobs=workers, memory_per_process=memory)
     announce("sweep", total=count)
     try:
         outcomes = swept(base, axes, pool, report_progress)
@@ -239,90 +251,49 @@ def sweep(
         text = _sweep_text(base, axes, finished, text_format, is_complete=False) if finished else ""
         return CommandResult(text=text, code=INTERRUPTED, asides=tuple(notes))
     text = _sweep_text(base, axes, outcomes, text_format, is_complete=True)
-    pictures = (_write_sweep_plot(plot, base, axes, outcomes),) if plot else ()
-    asides = (f"note: {summary(outcomes)}", *pictures)
+    notes = [f"note: {summary(outcomes)}"]
+    if plot:
+        facts = subtitle(base, axes, outcomes)
+
+        def picture(ending: str) -> bytes:
+            if len(axes) == 1:
+                return chart_picture(sweep_chart(axes[0], outcomes, subtitle=facts), ending)
+            return heat_picture((axes[0], axes[1]), outcomes, ending, subtitle=facts)
+
+        notes.append(write_picture(plot, picture))
     # The worst point decides, as the worst file does in a gate.
     code = max(outcome.code for outcome in outcomes)
-    return CommandResult(text=text, code=code, asides=asides, changed=(plot,) if plot else ())
-
-
-def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
-    """Raise InputError if `--plot` cannot be written or cannot show these axes."""
-    check_picture(plot)
-    if len(axes) > 2:
-        raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
-    if len(axes) == 1 and axes[0].numbers is None:
-        raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
-
-
-def _swept_config(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
-    """Return the config to sweep; without a file, InputError unless the flags and the swept keys make one."""
-    from dpcalc.sweep.points import read_config
-
-    path, key, overrides = named_config(context)
-    if path is None:
-        loaded_plan(context, assumed=[f"{axis.key}={axis.values[0]}" for axis in axes])  # are there enough flags?
-    return read_config(path, key=key, overrides=overrides)
-
-
-def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory: int, points: int) -> Pool:
-    """Return the function that computes the points: by Dask, in this process if they are few, or by workers."""
-    from dpcalc.sweep.points import dask, in_process, processes
-
-    if executor is Executor.DASK:
-        return partial(dask, scheduler=scheduler, memory_per_process=memory)
-    return in_process if points <= FEW else partial(processes, jobs=jobs, memory_per_process=memory)
-
-
-def _write_sweep_plot(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Write the picture of a sweep, over an old file if there is one, and return a note on it."""
-    from dpcalc.charts.plot import chart_picture
-    from dpcalc.sweep.points import subtitle
-    from dpcalc.sweep.view import heat_picture, sweep_chart
-
-    facts = subtitle(base, axes, outcomes)
-    if len(axes) == 1:
-        return write_picture(plot, lambda ending: chart_picture(sweep_chart(axes[0], outcomes, subtitle=facts), ending))
-    return write_picture(plot, lambda ending: heat_picture((axes[0], axes[1]), outcomes, ending, subtitle=facts))
+    return CommandResult(text=text, code=code, asides=tuple(notes), changed=(plot,) if plot else ())
 
 
 def _sweep_text(
     base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...], text_format: str, *, is_complete: bool
 ) -> str:
-    """Return a sweep as "json", "csv" or "text": a table, on a terminal with a drawing unless the sweep is partial."""
-    from dpcalc.sweep.view import sweep_csv, sweep_lines, sweep_output
+    """Return a sweep as "json", "csv" or "text": a table, on a terminal below a drawing unless the sweep is partial.
+
+    A line over one key with numbers, or a map over two keys; below it a hint at `--csv` stands for a long table.
+    """
+    from dpcalc.charts.plot import chart_text
+    from dpcalc.sweep.points import subtitle
+    from dpcalc.sweep.view import heat_text, sweep_chart, sweep_csv, sweep_lines, sweep_output
 
     if text_format == "json":
         return sweep_output(axes, outcomes, path=base.name, is_complete=is_complete).json_text()
     if text_format == "csv":
         return sweep_csv(axes, outcomes)
-    is_drawn = is_complete and on_terminal()
-    return _drawing_and_table(base, axes, outcomes) if is_drawn else sweep_lines(axes, outcomes)
-
-
-def _drawing_and_table(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Return the drawing of a sweep, if it has one, above its table; above a hint at `--csv` if over MAX_ROWS rows."""
-    from dpcalc.sweep.view import sweep_lines
-
-    drawing = _drawing(base, axes, outcomes)
+    if not is_complete or not on_terminal():
+        return sweep_lines(axes, outcomes)
+    drawing = ""
+    if len(axes) == 1 and axes[0].numbers is not None:
+        facts = subtitle(base, axes, outcomes)
+        drawing = chart_text(sweep_chart(axes[0], outcomes, subtitle=facts), width=width()) + "\n"
+    elif len(axes) == 2:
+        facts = subtitle(base, axes, outcomes)
+        shown = (axes[0], axes[1])
+        drawing = heat_text(shown, outcomes, width=width(), styled=has_styles(), subtitle=facts) + "\n"
     if drawing and len(outcomes) > MAX_ROWS:
-        return f"{drawing}\n--csv prints all {len(outcomes):,} rows\n"
-    table = sweep_lines(axes, outcomes, width=width())
-    return f"{drawing}\n{table}" if drawing else table
-
-
-def _drawing(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Return a line over one key with numbers, or a map over two keys, for a terminal; "" for any other axes."""
-    from dpcalc.charts.plot import chart_text
-    from dpcalc.sweep.points import subtitle
-    from dpcalc.sweep.view import heat_text, sweep_chart
-
-    if len(axes) > 2 or (len(axes) == 1 and axes[0].numbers is None):
-        return ""
-    facts = subtitle(base, axes, outcomes)
-    if len(axes) == 1:
-        return chart_text(sweep_chart(axes[0], outcomes, subtitle=facts), width=width())
-    return heat_text((axes[0], axes[1]), outcomes, width=width(), styled=has_styles(), subtitle=facts)
+        return f"{drawing}--csv prints all {len(outcomes):,} rows\n"
+    return drawing + sweep_lines(axes, outcomes, width=width())
 
 
 # `dpcalc audit`, `audit-sampler`, `simulate`: scores, logged batches and random draws beside what the config says.

@@ -11,10 +11,7 @@ from dpcalc.cli.output import CommandResult, output_text, refuse_existing, write
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from dpcalc.mechanisms.pate import Aggregation, Votes
-    from dpcalc.pate.answer import PateAnswer
+    from dpcalc.mechanisms.pate import Aggregation
 
 PATE_EXAMPLE = "Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2"
 
@@ -74,19 +71,26 @@ def pate(
     """
     from dpcalc.mechanisms.pate import VOTES
     from dpcalc.pate.answer import PateQuestion, evaluate_pate
-    from dpcalc.pate.view import pate_output
+    from dpcalc.pate.view import DRAWN, WARNING, pate_output, query_csv
 
     noise = {"--gamma": gamma, "--sigma": sigma, "--threshold": threshold, "--threshold-sigma": threshold_sigma}
     aggregation = _aggregation({option: value for option, value in noise.items() if value is not None})
-    delta_value = _required_delta(delta)
+    delta_value = options.number("--delta", delta)
+    if delta_value is None:
+        raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
     query_count = options.whole_number("--queries", queries, min_value=1)
-    votes_read = _votes_or_queries(
-        votes,
-        options.whole_number("--teachers", teachers, min_value=1),
-        options.whole_number("--classes", classes, min_value=2),
-        query_count,
-    )
-    if votes_read is None and (sanitise or csv is not None):
+    teacher_count = options.whole_number("--teachers", teachers, min_value=1)
+    class_count = options.whole_number("--classes", classes, min_value=2)
+    votes_read = None
+    if votes is not None:
+        from dpcalc.pate.votes_file import read_votes
+
+        votes_read = read_votes(votes, teachers=teacher_count, classes=class_count, queries=query_count)
+    elif query_count is None:
+        raise InputError(
+            "VOTES: expected a .npy or .csv file, or --queries N for the bound that holds without votes, got neither"
+        )
+    elif sanitise or csv is not None:
         raise InputError("VOTES: expected a file for --sanitise and --csv, got none")
     if csv is not None:
         refuse_existing("--csv", csv, force=force)  # before a sanitised epsilon is drawn: each draw costs
@@ -97,28 +101,21 @@ def pate(
         delta=delta_value,
         target=options.number("--target-eps", target_eps),
     )
-    answer = evaluate_pate(question, rng=_secret_noise() if sanitise else None)
-    written = _write_queries(answer, csv, force=force)
-    notes = _privacy_notes(answer)
+    rng = None
+    if sanitise:
+        import numpy as np
+
+        rng = np.random.default_rng()  # seeded by the operating system: the seed must stay secret
+    answer = evaluate_pate(question, rng=rng)
+    notes = [] if answer.by_votes is None else [WARNING]
+    notes += [] if answer.sanitised is None else [DRAWN]
+    asides = [] if quiet else [f"warning: {note}" for note in notes]
+    if csv is not None:
+        write_file("--csv", csv, query_csv(answer).encode(), force=force)
+        asides.append(f"note: wrote {csv}")
     output = pate_output(answer, assumptions=VOTES, notes=notes, verbose=verbose)
-    asides = written if quiet else (*(f"warning: {note}" for note in notes), *written)
     text = output_text(output, as_json=as_json, quiet=quiet)
-    return CommandResult(text=text, asides=asides, changed=(csv,) if csv else ())
-
-
-def _required_delta(text: str | None) -> float:
-    """Return the number of `--delta`; InputError if it is absent, not finite, or below 0."""
-    value = options.number("--delta", text)
-    if value is None:
-        raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
-    return value
-
-
-def _privacy_notes(answer: PateAnswer) -> tuple[str, ...]:
-    """Return a warning if the answer has private values, then a note if it has sanitised ones; () for neither."""
-    from dpcalc.pate.view import DRAWN, WARNING
-
-    return (*(() if answer.by_votes is None else (WARNING,)), *(() if answer.sanitised is None else (DRAWN,)))
+    return CommandResult(text=text, asides=tuple(asides), changed=(csv,) if csv else ())
 
 
 def _aggregation(given: dict[str, str]) -> Aggregation:
@@ -138,34 +135,3 @@ def _aggregation(given: dict[str, str]) -> Aggregation:
         "noise: expected --gamma (LNMax), --sigma (GNMax), or --sigma with --threshold and --threshold-sigma "
         f"(Confident-GNMax), got {got}"
     )
-
-
-def _votes_or_queries(path: str | None, teachers: int | None, classes: int | None, queries: int | None) -> Votes | None:
-    """Return the votes in a file; None without a file, InputError if `queries` is missing too."""
-    if path is not None:
-        from dpcalc.pate.votes_file import read_votes
-
-        return read_votes(path, teachers=teachers, classes=classes, queries=queries)
-    if queries is None:
-        raise InputError(
-            "VOTES: expected a .npy or .csv file, or --queries N for the bound that holds without votes, got neither"
-        )
-    return None
-
-
-def _secret_noise() -> np.random.Generator:
-    """Return NumPy's generator of random numbers, seeded by the operating system."""
-    import numpy as np
-
-    return np.random.default_rng()
-
-
-def _write_queries(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
-    """Write a CSV table of the queries and return a note, () for None; InputError if it exists without `force`."""
-    if csv is None:
-        return ()
-
-    from dpcalc.pate.view import query_csv
-
-    write_file("--csv", csv, query_csv(answer).encode(), force=force)
-    return (f"note: wrote {csv}",)

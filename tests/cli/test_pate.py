@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from dpcalc.cli import pate as command
 from dpcalc.mechanisms.pate import GNMax, LNMax, Votes
 from dpcalc.planner.pate import data_dependent_guarantee, data_independent_guarantee
 from tests.cli.solving import facts
@@ -142,7 +141,8 @@ def test_a_public_epsilon(real, ballots, monkeypatch):
         key: second[key] for key in ("delta", "order", "smoothness", "noise")
     }
     assert "is drawn once" in ended[0].err
-    monkeypatch.setattr(command, "_secret_noise", lambda: np.random.default_rng(1))
+    seeded = np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda: seeded(1))
     same = [real("pate", ballots, *NOISE, "--sanitize").out for _ in range(2)]
     assert same[0] == same[1]
     assert "sanitised: epsilon <= " in same[0]
@@ -153,7 +153,7 @@ def test_a_file_in_the_way_is_refused_before_an_epsilon_is_drawn(real, ballots, 
     def drawn():
         raise AssertionError("an epsilon that nobody sees was paid for")
 
-    monkeypatch.setattr(command, "_secret_noise", drawn)
+    monkeypatch.setattr(np.random, "default_rng", drawn)
     (tmp_path / "queries.csv").write_text("")
     ended = real("pate", ballots, *NOISE, "--sanitise", "--csv", "queries.csv")
     assert (ended.code, "--csv: queries.csv already exists" in ended.err) == (2, True)
