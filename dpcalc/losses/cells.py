@@ -92,13 +92,49 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     atoms = _tilted_atoms(curve, aim)
     if not weighted and not atoms.loss.size:
         raise ConvergenceError("privacy loss cells: expected some mass at the best order, found none; try --method rdp")
-    rough, pieces = _rough_edges(weighted, aim), [each.piece for each in weighted]
+
+    # Edges of cells in y. Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number
+    # of cells the sum is least for widths proportional to (density * slope^2)^(-1/3).
+    area = max(sum((float(np.trapezoid(weight, piece.y)) for piece, weight, _ in weighted), start=0.0), 1e-300)
+    count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
+    rough = []
+    for piece, weight, widest in weighted:
+        rate = weight * (min(max(count, 96.0), 1e5) / area) + 1 / widest
+        below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
+        if below[-1] > _MAX_CELLS:
+            raise ConvergenceError(f"privacy loss cells: expected at most {_MAX_CELLS}, needs more; try --method rdp")
+        rough.append(np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, piece.y))
+    if NODES * sum(edges.size for edges in rough) > _MAX_NODES:
+        raise TooLargeError(f"privacy loss cells: expected at most {_MAX_NODES} nodes, needs more; try --method rdp")
+
+    # Edges as lattice indices: ends of pieces, neighbours of atoms, +-2^14 if that is in range, rounded to whole
+    # numbers, beyond 2^14 from 0 away from 0 to multiples of `wide`. Each piece lies between two of its own.
+    pieces = [each.piece for each in weighted]
     nodes = [_tilted_nodes(piece.segment, edges, aim) for piece, edges in zip(pieces, rough, strict=True)]
     level, gap = _choose_lattices([*nodes, atoms], aim)
-    spacing = math.ldexp(1.0, level)
+    spacing, wide = math.ldexp(1.0, level), 1 << gap
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
-    edges = _edges_on_lattices(ends, atoms.loss, spacing, gap)
-    mass, loss, overshoot = _cell_nodes(pieces, rough, edges * spacing, atoms, aim)
+    ends += [np.floor(atoms.loss / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit)]
+    around = [rounded for end in ends if end.size for rounded in (math.floor(end.min()), math.ceil(end.max()))]
+    edges = np.concatenate([*ends, around, [-_NEAR_POINTS, _NEAR_POINTS]])
+    outwards = np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide
+    edges = np.where(np.abs(edges) <= _NEAR_POINTS, np.rint(edges), outwards)
+    edges = sorted_unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
+
+    # Three nodes for each cell and each atom, and the largest miss of the ends of cells.
+    masses, losses, overshoot, max_miss = [], [], 0.0, _MISS * aim.budget / (aim.copies * aim.tilt)
+    for piece, fine in zip(pieces, rough, strict=True):
+        inner, miss = points_with_losses(piece, edges * spacing, max_miss=max_miss)
+        mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
+        masses.append(np.maximum(mass, 1e-300))
+        losses.append(loss)
+        overshoot = max(overshoot, miss)
+    mass = np.concatenate([*masses, np.repeat(atoms.mass / NODES, NODES)]).reshape(-1, NODES)
+    loss = np.concatenate([*losses, np.repeat(atoms.loss, NODES)]).reshape(-1, NODES)
+    # What is left out: a very negative loss may hold next to no tilted mass, or the least a node may have; no node has
+    # more P mass than 1.
+    plain = float(np.exp(np.minimum(aim.log_norm - aim.tilt * loss + np.log(mass), 0.0)).sum())
+    left_out = max(0.0, 1 - curve.zero_loss_mass - curve.infinity_mass - plain)
     return Cells(
         tilt=aim.tilt,
         log_norm=aim.log_norm,
@@ -108,59 +144,9 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         mass=mass,
         loss=loss,
         zero_loss_mass=curve.zero_loss_mass * math.exp(-aim.log_norm),
-        below=_left_out(curve, mass, loss, aim),
+        below=left_out * math.exp(-aim.log_norm),
         overshoot=overshoot,
     )
-
-
-def _left_out(curve: LossCurve, mass: Array, loss: Array, aim: Resolution) -> float:
-    """Return the P mass, times e^-log_norm, that quadrature nodes with these tilted masses and losses leave out."""
-    # A very negative loss may hold next to no tilted mass, or the least a node may have; no node has more mass than 1.
-    plain = float(np.exp(np.minimum(aim.log_norm - aim.tilt * loss + np.log(mass), 0.0)).sum())
-    return max(0.0, 1 - curve.zero_loss_mass - curve.infinity_mass - plain) * math.exp(-aim.log_norm)
-
-
-def _rough_edges(pieces: list[_WeightedPiece], aim: Resolution) -> list[Array]:
-    """Return each piece's cell edges in y so that rounding costs about the budget; TooLargeError for too many nodes."""
-    # Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells the sum is
-    # least for widths proportional to (density * slope^2)^(-1/3).
-    area = max(sum((float(np.trapezoid(weight, piece.y)) for piece, weight, _ in pieces), start=0.0), 1e-300)
-    count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
-    rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
-    if NODES * sum(edges.size for edges in rough) > _MAX_NODES:
-        raise TooLargeError(f"privacy loss cells: expected at most {_MAX_NODES} nodes, needs more; try --method rdp")
-    return rough
-
-
-def _edges_on_lattices(piece_ends: list[Array], atom_losses: Array, spacing: float, gap: int) -> Array:
-    """Return lattice indices of cell edges, rising: ends of pieces, neighbours of atoms, +-2^14 if that is in range."""
-    wide = 1 << gap
-    around_atoms = (np.floor(atom_losses / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit))
-    ends = [*piece_ends, *around_atoms]
-    around = [rounded for end in ends if end.size for rounded in (math.floor(end.min()), math.ceil(end.max()))]
-    # Each piece lies between two lattice points of its own.
-    edges = _rounded(np.concatenate([*ends, around, [-_NEAR_POINTS, _NEAR_POINTS]]), wide)
-    return sorted_unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
-
-
-def _rounded(edges: Array, wide: int) -> Array:
-    """Return lattice indices rounded to whole numbers up to 2^14 from 0, beyond away from 0 to multiples of `wide`."""
-    outwards = np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide
-    return np.where(np.abs(edges) <= _NEAR_POINTS, np.rint(edges), outwards)
-
-
-def _cell_nodes(
-    pieces: list[MonotonePiece], edges: list[Array], losses: Array, atoms: _TiltedAtoms, aim: Resolution
-) -> tuple[Array, Array, float]:
-    """Return (tilted masses, losses) at 3 nodes per cell and atom, and the largest miss of the cell ends `losses`."""
-    parts, max_miss = [], _MISS * aim.budget / (aim.copies * aim.tilt)
-    for piece, fine in zip(pieces, edges, strict=True):
-        inner, overshoot = points_with_losses(piece, losses, max_miss=max_miss)
-        mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
-        parts.append((np.maximum(mass, 1e-300), loss, overshoot))
-    parts.append((np.repeat(atoms.mass / NODES, NODES), np.repeat(atoms.loss, NODES), 0.0))
-    mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, NODES) for i in (0, 1))
-    return mass, loss, max(part[2] for part in parts)
 
 
 def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
@@ -173,7 +159,14 @@ def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
 
 def _weighted_pieces(segment: Segment, aim: Resolution) -> list[_WeightedPiece]:
     """Cut a segment, where its tilted density counts, into pieces of monotone loss with the cell widths they need."""
-    sampled = _sample_tilted_density(segment, aim)
+    low, high = reach(segment, aim.tilt, aim.truncated_mass)
+    rough = _non_negligible(segment, rough_points(segment.pair, low, high), aim) if low < high else None
+    if rough is None:
+        return []
+    y = rough.y
+    min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400  # points or more
+    y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)), np.ceil(min_parts)))
+    sampled = _non_negligible(segment, y, aim)
     if sampled is None:
         return []
     y, density, loss = sampled
@@ -191,18 +184,6 @@ class _Sampled(NamedTuple):
     y: Array
     density: Array
     loss: Array
-
-
-def _sample_tilted_density(segment: Segment, aim: Resolution) -> _Sampled | None:
-    """Sample the tilted density at 400 points or more over the range where it is not negligible; None if nowhere."""
-    low, high = reach(segment, aim.tilt, aim.truncated_mass)
-    rough = _non_negligible(segment, rough_points(segment.pair, low, high), aim) if low < high else None
-    if rough is None:
-        return None
-    y = rough.y
-    min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
-    y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)), np.ceil(min_parts)))
-    return _non_negligible(segment, y, aim)
 
 
 def _non_negligible(segment: Segment, y: Array, aim: Resolution) -> _Sampled | None:
@@ -225,28 +206,11 @@ def monotone_runs(loss: Array) -> list[slice]:
     return [slice(i, j + 1) for i, j in pairwise([0, *turns, loss.size - 1]) if j > i]
 
 
-def _edges(weighted: _WeightedPiece, per_area: float) -> Array:
-    """Return at least 3 cell edges in y, denser where the weight is larger; ConvergenceError for over 200,000 cells."""
-    rate, y = weighted.weight * per_area + 1 / weighted.widest, weighted.piece.y
-    below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(y))])
-    if below[-1] > _MAX_CELLS:
-        raise ConvergenceError(f"privacy loss cells: expected at most {_MAX_CELLS}, needs more; try --method rdp")
-    return np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, y)
-
-
 def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
     """Return log2 of the widest affordable spacing, and its further doublings for losses beyond 2^14 points from 0."""
     mass, loss = (np.concatenate(parts) for parts in zip(*nodes, strict=True))
-    level = _widest_level(mass, loss, aim)
-    is_near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
-    return level, _affordable_gap(mass, loss, ~is_near, level, aim)
 
-
-def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
-    """Return log2 (>= -300) of the widest spacing on which losses within 2^14 points of 0 cost <= budget / 4."""
-
-    def costs_too_much(level: int) -> bool:
-        """Return True if rounding up the losses near 0 to this level's lattice takes over a quarter of the budget."""
+    def costs_too_much(level: int) -> bool:  # rounding up the losses near 0 takes over a quarter of the budget
         near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
         return _growth_by_rounding(mass, loss, near, level, aim) > aim.budget / 4
 
@@ -258,12 +222,8 @@ def _widest_level(mass: Array, loss: Array, aim: Resolution) -> int:
     while top - level > 1:
         middle = (top + level) // 2
         top, level = (middle, level) if costs_too_much(middle) else (top, middle)
-    return level
-
-
-def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: int, aim: Resolution) -> int:
-    """Return how often, at most 13 times, far losses' spacing can double within budget / 8 and 1 / (16 (1 + tilt))."""
-    # When in every round each of the ROUND losses that meet a far loss is rounded like it.
+    # Far losses may cost an eighth, when in every round each of the ROUND losses that meet a far loss is rounded too.
+    is_far = ~(np.abs(loss) <= math.ldexp(_NEAR_POINTS, level))
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
     while gap < _MAX_DOUBLINGS and is_far.any():
         wider = level + gap + 1
@@ -271,7 +231,7 @@ def _affordable_gap(mass: Array, loss: Array, is_far: NDArray[np.bool_], level: 
         if is_too_wide or ROUND * rounds * _growth_by_rounding(mass, loss, is_far, wider, aim) > aim.budget / 8:
             break
         gap += 1
-    return gap
+    return level, gap
 
 
 def _growth_by_rounding(mass: Array, loss: Array, inside: NDArray[np.bool_], level: int, aim: Resolution) -> float:
@@ -313,15 +273,10 @@ def points_with_losses(piece: MonotonePiece, losses: Array, max_miss: float = 0.
         step = np.clip(roots - miss / slope, low, high) - roots
         roots = roots + step
         before, miss = miss, segment.log_density_and_loss(roots)[1] - goals
-        slope = _slope_of_step(slope, step, before, miss)
+        secant = (miss - before) / np.where(step == 0, 1.0, step)
+        is_telling = (np.abs(miss - before) > np.abs(before) / 2) & (secant > slope / 2) & (secant < 2 * slope)
+        slope = np.where(is_telling, secant, slope)
     return roots, float(np.abs(miss).max())
-
-
-def _slope_of_step(slope: Array, step: Array, before: Array, miss: Array) -> Array:
-    """Return the slope of the last step, (miss - before) / step, or `slope` where that step is too short to tell."""
-    secant = (miss - before) / np.where(step == 0, 1.0, step)
-    is_telling = (np.abs(miss - before) > np.abs(before) / 2) & (secant > slope / 2) & (secant < 2 * slope)
-    return np.where(is_telling, secant, slope)
 
 
 # Discretization of one step: from its cells to its first grid.
@@ -338,13 +293,6 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
     """Return an upper bound on one step on one lattice or two, each cell's mass split over its two ends."""
     spend(8 * ELEMENT * cut.mass.size)
     ends = cut.edges * cut.spacing
-    points = _split_over_ends(cut, ends)
-    points[0] += cut.below * math.exp(min(cut.tilt * ends[0], 690.0))  # moved up to the lowest loss that was kept
-    return _on_lattices(cut, cut.edges.astype(np.int64), points, 0.0)
-
-
-def _split_over_ends(cut: Cells, ends: Array) -> Array:
-    """Return tilted masses at `ends` after each node is split over its cell's ends; ConvergenceError above e^600."""
     # Each cell lies around its middle node; the slack of the composition counts the overshoot of its ends.
     place = np.clip(np.searchsorted(ends, cut.loss[:, NODES // 2], side="right") - 1, 0, ends.size - 2)
     widths = np.diff(ends)
@@ -358,64 +306,46 @@ def _split_over_ends(cut: Cells, ends: Array) -> Array:
         )
     up = (np.maximum(part, 0.0) * np.exp(raised)).sum(axis=1)
     points = sum_by_index(place, np.maximum((at_low * (1 - part)).sum(axis=1), 0.0), size=ends.size)
-    return points + sum_by_index(place + 1, up, size=ends.size)
+    points = points + sum_by_index(place + 1, up, size=ends.size)
+    points[0] += cut.below * math.exp(min(cut.tilt * ends[0], 690.0))  # moved up to the lowest loss that was kept
+    return _on_lattices(cut, cut.edges.astype(np.int64), points, 0.0)
 
 
 def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
     """Return a lower bound on one step by merging its cells onto one lattice or two through its heaviest loss."""
     spend(8 * ELEMENT * cut.mass.size)
-    mass, loss = _merge_cells(cut)
-    cut, mass, loss, origin = _choose_origin(cut, np.append(mass, cut.zero_loss_mass), np.append(loss, 0.0))
-    order = np.argsort(loss)
-    mass, loss = mass[order], loss[order] - origin
-    loss[np.abs(loss) <= 4 * UNIT_ROUNDOFF * abs(origin)] = 0.0
-    places, points = _merge_onto_lattices(cut, mass, loss)
-    return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
-
-
-def _merge_cells(cut: Cells) -> tuple[Array, Array]:
-    """Return (tilted mass, loss) of each cell merged into one atom with its P and Q mass, shape (cells,) each."""
+    # Each cell as one atom with its P and Q mass, and the mass at 0.
     top = cut.loss.max(axis=1)[:, None]
     plain = cut.mass * np.exp(-cut.tilt * (cut.loss - top))  # P masses times e^{t top - log_norm}
-    total = plain.sum(axis=1)
     low = cut.loss.min(axis=1)
+    total = plain.sum(axis=1)
     loss = low - np.log1p((plain * np.expm1(low[:, None] - cut.loss)).sum(axis=1) / total)
-    return total * np.exp(cut.tilt * (loss - top[:, 0])), loss
-
-
-def _merge_onto_lattices(cut: Cells, mass: Array, loss: Array) -> tuple[list[int], list[float]]:
-    """Merge sorted atoms onto lattice points, wider apart beyond 2^14 from 0; return (indices, tilted masses)."""
-    limit, wide = _NEAR_POINTS * cut.spacing, 1 << cut.gap
-    places: list[int] = []
-    points: list[float] = []
-    for inside, factor in ((loss < -limit, wide), (np.abs(loss) <= limit, 1), (loss > limit, wide)):
-        indices, merged = merged_onto_lattice(mass[inside], loss[inside], cut.tilt, cut.spacing * factor)
-        places += [factor * place for place in indices]
-        points += merged
-    return places, points
-
-
-class _Centered(NamedTuple):
-    """Merged atoms of cells, shape (n,), with the loss `origin` through which the lattice is laid."""
-
-    cut: Cells  # with the mass exactly at `origin` as its zero_loss_mass
-    mass: Array
-    loss: Array
-    origin: float
-
-
-def _choose_origin(cut: Cells, mass: Array, loss: Array) -> _Centered:
-    """Merge the heaviest lattice cell into one loss, the origin; on a single lattice it becomes zero_loss_mass."""
+    mass = np.append(total * np.exp(cut.tilt * (loss - top[:, 0])), cut.zero_loss_mass)
+    loss = np.append(loss, 0.0)
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
-    # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
+    # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice, which is laid
+    # through it, it costs nothing, and on a single lattice it is the mass at loss 0.
     is_split = bool((np.abs(loss) > _NEAR_POINTS * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
     place = np.rint(loss / math.ldexp(cut.spacing, cut.gap if is_split else 0)).astype(np.int64)
     sums = sum_by_index(place - place.min(), mass, size=int(np.ptp(place)) + 1)
     inside = place == place.min() + int(np.argmax(sums))
     zero_loss_mass, origin = _merge_atoms(mass[inside], loss[inside], cut.tilt)
     if is_split:
-        return _Centered(replace(cut, zero_loss_mass=0.0), mass, loss, origin)
-    return _Centered(replace(cut, zero_loss_mass=zero_loss_mass), mass[~inside], loss[~inside], origin)
+        cut = replace(cut, zero_loss_mass=0.0)
+    else:
+        cut, mass, loss = replace(cut, zero_loss_mass=zero_loss_mass), mass[~inside], loss[~inside]
+    order = np.argsort(loss)
+    mass, loss = mass[order], loss[order] - origin
+    loss[np.abs(loss) <= 4 * UNIT_ROUNDOFF * abs(origin)] = 0.0
+    # Onto lattice points, wider apart beyond 2^14 from 0.
+    limit, wide = _NEAR_POINTS * cut.spacing, 1 << cut.gap
+    places: list[int] = []
+    points: list[float] = []
+    for part, factor in ((loss < -limit, wide), (np.abs(loss) <= limit, 1), (loss > limit, wide)):
+        indices, merged = merged_onto_lattice(mass[part], loss[part], cut.tilt, cut.spacing * factor)
+        places += [factor * index for index in indices]
+        points += merged
+    return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
 
 
 def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:

@@ -8,13 +8,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
 
-from dpcalc.arrays import Array
 from dpcalc.losses.cells import ROUND
 from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, mean_growth_by_rounding_up, split_powers
 from dpcalc.losses.moments import Curve, RevealedSubsample
-from dpcalc.losses.pair import LossCurve, MixturePair, Segment
+from dpcalc.losses.pair import MixturePair, Segment
 from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, trim
 from dpcalc.losses.profile import half_line_end
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -90,19 +88,27 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
     if isinstance(curve, RevealedSubsample):
         counts = tuple((capped(step, limit, cap, min_mass=min_mass), count) for step, count in curve.counts)
         return replace(curve, counts=counts)
-    return _with_capped_segments(curve, limit, cap, min_mass)
-
-
-def _with_capped_segments(curve: LossCurve, limit: float, cap: TailCap, min_mass: float) -> LossCurve:
-    """Cut segments at `limit` and replace their tails by what `cap` returns; `curve` itself if there is no tail."""
-    pieces = [_split_off_tail(segment, limit, min_mass) for segment in curve.segments]
-    tails = [cap(p, log_q, limit) for _, p, log_q in pieces if p]
+    segments, tails = [], []
+    for segment in curve.segments:
+        kept, is_right = segment, _is_right_tail(segment.pair, limit)
+        if segment.max_loss > limit and is_right is not None and not (is_right and segment.high < math.inf):
+            # The half-line of losses above the limit, mirrored to the left, unless it is far out or has no mass.
+            pair = segment.pair.mirrored if is_right else segment.pair
+            near = pair.centers[-1] + _FAR * pair.deviation
+            end = half_line_end(pair, near, limit)
+            p = segment.weight * pair.mass_below(end) if pair.centers[0] - _FAR * pair.deviation < end < near else -1.0
+            if p >= min_mass:
+                kept = replace(segment, max_loss=limit)
+                kept = replace(kept, high=min(kept.high, -end)) if is_right else replace(kept, low=max(kept.low, end))
+                if p:
+                    tails.append(cap(p, math.log(segment.weight) + _log_q_below(pair, end), limit))
+        segments.append(kept)
     if not tails:
         return curve
     finite = [tail for tail in tails if tail.mass > 0]
     losses, log_masses = curve.atoms
     return Capped(
-        segments=tuple(segment for segment, _, _ in pieces),
+        segments=tuple(segments),
         zero_loss_mass=curve.zero_loss_mass,
         atoms=(
             (*losses, *(tail.loss for tail in finite)),
@@ -110,40 +116,6 @@ def _with_capped_segments(curve: LossCurve, limit: float, cap: TailCap, min_mass
         ),
         infinity_mass=curve.infinity_mass + math.fsum(tail.infinity_mass for tail in tails),
     )
-
-
-def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, float, float]:
-    """Split off a segment's tail; return (part up to the limit, P mass above, log Q mass above), or (segment, 0, 0)."""
-    tail = _tail(segment, limit)
-    if tail is None:
-        return segment, 0.0, 0.0
-    pair, end, is_right = tail
-    p = segment.weight * pair.mass_below(end)
-    if p < min_mass:
-        return segment, 0.0, 0.0
-    remaining = (
-        replace(segment, high=min(segment.high, -end)) if is_right else replace(segment, low=max(segment.low, end))
-    )
-    return replace(remaining, max_loss=limit), p, math.log(segment.weight) + _log_q_below(pair, end)
-
-
-class _Tail(NamedTuple):
-    """The half-line of a segment on which losses are above a limit."""
-
-    pair: MixturePair  # that of the segment, mirrored if the half-line is at the right end
-    end: float  # losses of `pair` are above the limit at points below it
-    is_right: bool  # True if it is at the right end of the segment
-
-
-def _tail(segment: Segment, limit: float) -> _Tail | None:
-    """Return the half-line of losses above `limit`, mirrored to the left; None unless it is certain and not far out."""
-    is_right = _is_right_tail(segment.pair, limit)
-    if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
-        return None
-    pair = segment.pair.mirrored if is_right else segment.pair
-    near = pair.centers[-1] + _FAR * pair.deviation
-    end = half_line_end(pair, near, limit)
-    return _Tail(pair, end, is_right) if pair.centers[0] - _FAR * pair.deviation < end < near else None
 
 
 def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
@@ -277,7 +249,20 @@ def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
     """Coarsen a loss as far as the budget affords, less far if that loses too much mass and leaves <= 2^17 entries."""
-    doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
+    # Sums by residue, by index modulo 2, 4, 8, ..., give the growth for every width from one pass over the entries:
+    # each is folded from the next. Up to 1 / tilt: what was lost or rounded would swell with the tilt.
+    mass = float(loss.mass.sum())
+    largest = min(max_doublings, loss.mass.size.bit_length() - 1)
+    residues = [in_rows(loss.mass, 1 << largest).sum(axis=0)] if largest > 0 else []
+    while residues and residues[-1].size > 2:
+        half = residues[-1].size // 2
+        residues.append(residues[-1][:half] + residues[-1][half:])
+    doublings = 0
+    for folded in reversed(residues):
+        width = loss.spacing * folded.size
+        if loss.tilt * width > 1 or copies * mean_growth_by_rounding_up(folded, loss.tilt, width) > budget:
+            break
+        doublings += 1
     while doublings:
         wide = coarsened(loss, doublings, rounding)
         is_cheap = copies * (mass - float(wide.mass.sum())) < _OPTIMISTIC_FACTOR * budget * mass
@@ -285,27 +270,3 @@ def _coarsen_within_budget(
             return wide
         doublings -= 1
     return loss
-
-
-def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return how many doublings of the spacing the budget affords, up to 1 / tilt and to one cell for all entries."""
-    # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
-    for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
-        block = residues.size
-        if loss.tilt * loss.spacing * block > 1:  # what was lost or rounded would swell with the tilt
-            return doublings
-        if copies * mean_growth_by_rounding_up(residues, loss.tilt, loss.spacing * block) > budget:
-            return doublings
-    return min(max_doublings, loss.mass.size.bit_length() - 1)
-
-
-def _mass_by_residue(mass: Array, max_doublings: int) -> list[Array]:
-    """Return the mass summed by index modulo 2, 4, 8, ... up to 2^max_doublings and the size; [] if that is 1."""
-    largest = 1 << min(max_doublings, mass.size.bit_length() - 1)
-    if largest == 1:
-        return []
-    residues = [in_rows(mass, largest).sum(axis=0)]
-    while residues[-1].size > 2:
-        half = residues[-1].size // 2
-        residues.append(residues[-1][:half] + residues[-1][half:])
-    return residues[::-1]

@@ -16,7 +16,6 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
@@ -27,7 +26,6 @@ from dpcalc.losses.quadrature import reach
 from dpcalc.losses.ratio_lattice import (
     Estimate,
     RatioLaw,
-    Resolution,
     law_of,
     points_of,
     resolution_for,
@@ -60,33 +58,25 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law of the likelihood ratio dP/dQ under Q, on lattices; TooLargeError if too few ratios are floats."""
+    """Return the law of the likelihood ratio dP/dQ under Q, on lattices; TooLargeError if too few ratios are floats.
+
+    The resolution is that for a mean of `count` ratios.
+    """
     pieces = _pieces(curve)
-    resolution = _resolution_for_step(curve, pieces, estimate, count)
-    log_p, losses = _masses_on_panels(curve, pieces, resolution)
-    ratios, q, zero, infinite, error = _separate_floats(log_p, losses, curve.infinity_mass, estimate)
-    # Next to a ratio of 0 the sum to 1 says nothing about what is left.
-    law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
-    return trimmed(replace(law, zero=zero, infinite=infinite, error=error, total=count), estimate)
-
-
-def _resolution_for_step(curve: LossCurve, pieces: list[MonotonePiece], estimate: Estimate, count: int) -> Resolution:
-    """Return the resolution for a step's ratios in a mean of `count`; TooLargeError if no loss is within +-560."""
     log_p, losses = _some_losses(curve, pieces)
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     if not used.any():
         raise TooLargeError(f"expected some losses between -{_LARGEST:.0f} and {_LARGEST:.0f}, got none")
-    return resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
-
-
-def _masses_on_panels(curve: LossCurve, pieces: list[MonotonePiece], resolution: Resolution) -> tuple[Array, Array]:
-    """Return (log P masses, losses), by rising loss, of atoms and of panels that do not cross a lattice point."""
+    resolution = resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
     parts = [_atoms(curve)]
     for piece in pieces:
         low, high = np.exp(np.clip([piece.loss.min(), piece.loss.max()], -_LARGEST, _LARGEST)).tolist()
         # A panel lies between two lattice points, so that its mass may be moved as one mass at its mean.
         parts.append(_panels(piece, np.log(resolution.lattice(low, high))))
-    return _sorted_by_loss(parts)
+    ratios, q, zero, infinite, error = _separate_floats(*_sorted_by_loss(parts), curve.infinity_mass, estimate)
+    # Next to a ratio of 0 the sum to 1 says nothing about what is left.
+    law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
+    return trimmed(replace(law, zero=zero, infinite=infinite, error=error, total=count), estimate)
 
 
 def _sorted_by_loss(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
@@ -113,7 +103,7 @@ def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate
         losses = np.minimum(losses, _LARGEST - 1)
     finite = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     # A ratio that is no float after a sum is called infinite or 0, which raises both profiles. A lower bound has none
-    # of the former, and rounds the latter up where 0 would raise it (`_without_zero`).
+    # of the former, and rounds the latter up where 0 would raise it.
     large, small = ~finite & (losses > 0), ~finite & (losses <= 0)
     infinite = infinity_mass + (float(np.exp(log_p[large]).sum()) if estimate is Estimate.UPPER else 0.0)
     if infinite > _MOST_INFINITE:
@@ -123,19 +113,13 @@ def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate
     missing = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
     zero = missing if missing > _NO_MASS else rounded_to_zero
     error = max(_QUADRATURE, missing if missing < _DOUBTFUL_MASS else 0.0)
-    kept = _FloatRatios(np.exp(losses[finite]), q, zero, infinite, error)
-    return _without_zero(kept, rounded_to_zero) if estimate is Estimate.LOWER_REVERSED else kept
-
-
-def _without_zero(kept: _FloatRatios, small_mass: float) -> _FloatRatios:
-    """Move Q mass `small_mass` from ratio 0 to ratio e^-560; what remains at 0 is dropped unless it is over 1e-9."""
-    # Mass at 0 would be an infinite loss in the other direction: it is told from what the quadrature missed.
-    remaining = kept.zero - small_mass
-    return kept._replace(
-        ratios=np.append(math.exp(-_LARGEST), kept.ratios),
-        q=np.append(small_mass, kept.q),
-        zero=remaining if remaining > _DOUBTFUL_MASS else 0.0,
-    )
+    ratios = np.exp(losses[finite])
+    if estimate is Estimate.LOWER_REVERSED:
+        # Mass at 0 would be an infinite loss in the other direction: what was rounded to it goes to ratio e^-560, and
+        # what remains is told from what the quadrature missed.
+        ratios, q, zero = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q), zero - rounded_to_zero
+        zero = zero if zero > _DOUBTFUL_MASS else 0.0
+    return _FloatRatios(ratios, q, zero, infinite, error)
 
 
 def _pieces(curve: LossCurve) -> list[MonotonePiece]:
@@ -235,21 +219,17 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
     Source: docs/theory.md, Theorem 7.9.
     """
     log_count = math.log(sum(number for _, number in bins))
-    if not all(_are_large(curve, log_count) for curve, _ in bins):
-        return None
+    for curve, _ in bins:
+        log_p, losses = _some_losses(curve, _pieces(curve))
+        small_mass = float(np.exp(log_p[losses < log_count + _RARE]).sum())
+        if curve.infinity_mass > _MOST_INFINITE or small_mass > _NO_SMALL:
+            return None
     cells = [_cells_of(curve, number, log_count) for curve, number in bins]
     infinite = share * math.fsum(curve.infinity_mass * number for curve, number in bins) / math.exp(log_count)
     if estimate is Estimate.UPPER:
         return _large_ratios_above(cells, log_count, share=share, infinite=infinite)
     mean = _large_ratios_below(cells, log_count, share=share, infinite=infinite)
     return _lower_bound(mean, 4 * _TOLERANCE * (1 + np.abs(mean.losses)), estimate)
-
-
-def _are_large(curve: LossCurve, log_count: float) -> bool:
-    """Return True if, roughly, losses below log_count + 50 have P mass <= 1e-18 and infinite ones at most 1/2."""
-    log_p, losses = _some_losses(curve, _pieces(curve))
-    is_small = losses < log_count + _RARE
-    return not (curve.infinity_mass > _MOST_INFINITE or float(np.exp(log_p[is_small]).sum()) > _NO_SMALL)
 
 
 class _MeanLosses(NamedTuple):
@@ -280,8 +260,16 @@ def _large_ratios_above(cells: list[_Cells], log_count: float, *, share: float, 
     """Return an upper bound: each cell's P mass at a loss of >= 50, and the largest ratio's law for losses < 0."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
     log_q, losses = np.concatenate([each.log_p for each in cells]) - losses, _with_share(losses, share)
-    # The other direction is bounded by the largest ratio alone.
-    points, log_max, log_zero = _largest_ratio_law(cells)
+    # The other direction is bounded by the largest ratio alone, which is at most that of a cell if all are.
+    points = sorted_unique(np.concatenate([each.low for each in cells]))
+    log_below, log_zero = np.zeros(points.size), 0.0
+    for each in cells:
+        below, zero = _log_q_up_to(each, points)
+        log_below += each.number * below
+        log_zero += each.number * zero
+    with np.errstate(divide="ignore", invalid="ignore"):
+        before = np.append(log_zero, log_below[:-1])
+        log_max = np.where(log_below > before, log_below + np.log(-np.expm1(before - log_below)), -np.inf)
     points = _with_share(points - log_count, share)
     is_used = (points < 0) & (log_max > -np.inf)
     raised = 4 * _QUADRATURE
@@ -292,21 +280,6 @@ def _large_ratios_above(cells: list[_Cells], log_count: float, *, share: float, 
         only_other=(math.exp(log_zero) if share == 1 else 0.0) + _LEFT_OUT,
         max_losses=_MAX_LOSSES,
     )
-
-
-def _largest_ratio_law(cells: list[_Cells]) -> tuple[Array, Array, float]:
-    """Return the largest ratio's law: (lower ends of cells, log Q mass in each, log Q mass of all ratios being 0)."""
-    points = sorted_unique(np.concatenate([each.low for each in cells]))
-    log_below = np.zeros(points.size)
-    nothing = 0.0
-    for each in cells:
-        below, zero = _log_q_up_to(each, points)  # the largest ratio is at most that of a cell if all are
-        log_below += each.number * below
-        nothing += each.number * zero
-    with np.errstate(divide="ignore", invalid="ignore"):
-        before = np.append(nothing, log_below[:-1])
-        log_max = np.where(log_below > before, log_below + np.log(-np.expm1(before - log_below)), -np.inf)
-    return points, log_max, nothing
 
 
 def _log_q_up_to(cells: _Cells, points: Array) -> tuple[Array, float]:
@@ -335,33 +308,24 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
     if (large := large_ratio_pair(bins, estimate, share=share)) is not None:
         return large
     count = sum(number for _, number in bins)
-    law, rare = _sum_without_rare(bins, count, estimate)
-    # From below, delta(D', D) asks for the small ratios: mass that is left out covers the rare ones.
-    is_used = rare[0].size > 0 and estimate is not Estimate.LOWER_REVERSED
-    return pair_of(law, count, estimate, share=share, rare=rare if is_used else None)
-
-
-def _sum_without_rare(
-    bins: Sequence[tuple[LossCurve, int]], count: int, estimate: Estimate
-) -> tuple[RatioLaw, tuple[Array, Array]]:
-    """Return the law of the sum of the ratios <= e^50 count, and the larger ones: (ratios, Q masses in all terms)."""
-    laws, rare = [], []
+    laws, rare_ratios, rare_masses = [], [], []
     for curve, number in bins:
-        # Sums of ratios that are rare in the mean need not be resolved: at most one of them comes.
-        law, (ratios, masses) = _split_off_large(ratio_law(curve, estimate, count), count * math.exp(_RARE))
+        # Sums of ratios that are rare in the mean, those above e^50 count, need not be resolved: at most one of them
+        # comes. They are taken out, unless all are.
+        law = ratio_law(curve, estimate, count)
+        ratios, masses = law.flat()
+        is_large = ratios > count * math.exp(_RARE)
+        if is_large.any() and (masses[~is_large] > 0).any():
+            law = replace(law, rows=rows_where(law, ~is_large))
+            rare_ratios.append(ratios[is_large])
+            rare_masses.append(masses[is_large] * number)
         laws.append(sum_of_copies(law, number, estimate))
-        rare.append((ratios, masses * number))
-    large_ratios, large_masses = (np.concatenate(parts) for parts in zip(*rare, strict=True))
-    return reduce(lambda a, b: sum_of(a, b, estimate), laws), (large_ratios, large_masses)
-
-
-def _split_off_large(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
-    """Take the ratios above `limit` out of a law, unless all are; return (law of less Q mass, (ratios, Q masses))."""
-    ratios, masses = law.flat()
-    is_large = ratios > limit
-    if not is_large.any() or not (masses[~is_large] > 0).any():
-        return law, (ratios[:0], masses[:0])
-    return replace(law, rows=rows_where(law, ~is_large)), (ratios[is_large], masses[is_large])
+    total = reduce(lambda a, b: sum_of(a, b, estimate), laws)
+    # From below, delta(D', D) asks for the small ratios: mass that is left out covers the rare ones.
+    rare = None
+    if rare_ratios and estimate is not Estimate.LOWER_REVERSED:
+        rare = np.concatenate(rare_ratios), np.concatenate(rare_masses)
+    return pair_of(total, count, estimate, share=share, rare=rare)
 
 
 def pair_of(
@@ -376,45 +340,49 @@ def pair_of(
     ratios, q = law.points()
     if rare is not None:
         ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
-    losses, q = _losses_of_mean(*_fewer(ratios, q, estimate), law.zero, count, share)
-    zero, infinite = (law.zero if share == 1 else 0.0), share * law.infinite / count
-    margin = _error_of_losses(law, losses, estimate)
-    raised = math.log1p(2 * law.error + 1e-14)
-    log_q, log_p = np.log(q), np.log(q) + losses
-    if estimate is Estimate.UPPER:
-        missed = 0.0 if rare is None else math.exp(-_RARE)
-        mean = _MeanLosses(losses, log_p + raised, log_q + raised, infinite + 2 * missed, zero + missed)
-        return _upper_bound(mean, margin)
-    # With a small probability nothing is released: that covers masses that are too large by round-off.
-    lowered = math.exp(-raised)
-    mean = _MeanLosses(losses, log_p - raised, log_q - raised, infinite * lowered, zero * lowered)
-    return _lower_bound(mean, margin, estimate)
-
-
-def _losses_of_mean(ratios: Array, q: Array, zero: float, count: int, share: float) -> tuple[Array, Array]:
-    """Return (losses log(1 - share + share * ratio / count), Q masses), with that of ratio 0 if it is finite."""
+    ratios, q = _fewer(ratios, q, estimate)
     losses = np.log(1 - share + share * (ratios / count))
-    if share < 1 and zero:
-        return np.append(math.log1p(-share), losses), np.append(zero, q)
-    return losses, q
-
-
-def _error_of_losses(law: RatioLaw, losses: Array, estimate: Estimate) -> Array:
-    """Return a bound on each loss's error by round-off and, unless UPPER, by merging; TooLargeError above 5e-6."""
+    zero, infinite = law.zero, share * law.infinite / count
+    if share < 1:  # then the loss of ratio 0 is finite
+        if zero:
+            losses, q = np.append(math.log1p(-share), losses), np.append(zero, q)
+        zero = 0.0
     # From below a ratio is a mean, whose error is at most that of its weights times the range of what is merged.
     quotient = 0.0 if estimate is Estimate.UPPER else 8 * law.error * law.distance
     if quotient > _MAX_QUOTIENT:
         raise TooLargeError(
             "likelihood ratios: expected fewer of them for a lower bound, got more than round-off allows"
         )
-    return _TOLERANCE + _MARGIN * (1 + np.abs(losses)) + quotient
+    margin = _TOLERANCE + _MARGIN * (1 + np.abs(losses)) + quotient
+    raised = math.log1p(2 * law.error + 1e-14)
+    log_q, log_p = np.log(q), np.log(q) + losses
+    if estimate is Estimate.UPPER:
+        missed = 0.0 if rare is None else math.exp(-_RARE)
+        above = losses > 0  # losses are moved away from 0
+        return glued(
+            ((log_p + raised)[above], (losses + margin)[above]),
+            ((log_q + raised)[~above], (losses - margin)[~above]),
+            infinity_mass=infinite + 2 * missed,
+            only_other=zero + missed,
+            max_losses=_MAX_LOSSES,
+        )
+    # With a small probability nothing is released: that covers masses that are too large by round-off.
+    lowered = math.exp(-raised)
+    mean = _MeanLosses(losses, log_p - raised, log_q - raised, infinite * lowered, zero * lowered)
+    return _lower_bound(mean, margin, estimate)
 
 
 def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
     """Reduce ratios to at most 16,000: others are split over neighbours (UPPER) or merged into means (LOWER)."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
-    kept = _places_to_keep(ratios, masses)
+    # Three quarters of the places by mass and width: the error of a cell of width w and mass m is near m w^2, in sum
+    # least for widths near the cube root. A quarter evenly in loss: a small delta, or composing, raises what is rare.
+    width = np.gradient(np.log(ratios))
+    weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
+    below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
+    places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
+    kept = sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
     if estimate is not Estimate.UPPER:
         mass = np.add.reduceat(masses, kept)
         return np.add.reduceat(masses * ratios, kept) / mass, mass
@@ -424,29 +392,6 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     fewer = np.zeros(kept.size)
     fewer += np.bincount(right, masses * share, kept.size) + np.bincount(right - 1, masses * (1 - share), kept.size)
     return ends[fewer > 0], fewer[fewer > 0]
-
-
-def _places_to_keep(ratios: Array, masses: Array) -> NDArray[np.int64]:
-    """Choose at most 16,000 indices, rising from 0: three quarters by mass and width, a quarter evenly in loss."""
-    # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
-    width = np.gradient(np.log(ratios))
-    weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
-    # The even quarter: a small delta, or composing, raises what is rare.
-    below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
-    places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
-    return sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
-
-
-def _upper_bound(mean: _MeanLosses, margin: Array) -> Atoms:
-    """Return the pair that bounds both directions from above, losses moved away from 0 by `margin`."""
-    above = mean.losses > 0
-    return glued(
-        (mean.log_p[above], (mean.losses + margin)[above]),
-        (mean.log_q[~above], (mean.losses - margin)[~above]),
-        infinity_mass=mean.infinite,
-        only_other=mean.zero,
-        max_losses=_MAX_LOSSES,
-    )
 
 
 def _lower_bound(mean: _MeanLosses, margin: Array, estimate: Estimate) -> OneWayAtoms:

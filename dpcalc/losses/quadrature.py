@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.arrays import Array, Complex
 from dpcalc.errors import ConvergenceError, TooLargeError
@@ -189,22 +188,33 @@ def loss_moments(
     log_mass, loss = (np.concatenate(parts) for parts in zip(*pieces, (log_masses, losses), strict=True))
     if not losses.size:
         return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
-    only_other = _mass_of_other_alone(log_mass, loss, curve.infinity_mass)
+    # Q mass where P has none: infinity_mass + P mass - Q mass of all nodes.
+    only_other = curve.infinity_mass - float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())
+    if only_other <= _ROUND_OFF:
+        only_other = 0.0
     return LossMoments(log_mass, loss, max_order, infinity_mass=curve.infinity_mass, only_other=only_other)
 
 
-def _mass_of_other_alone(log_mass: Array, loss: Array, infinity_mass: float) -> float:
-    """Return the Q mass where P has none: infinity_mass + P mass - Q mass of all nodes; 0 if at most 1e-15."""
-    covered = float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())  # of Q less of P
-    return infinity_mass - covered if infinity_mass - covered > _ROUND_OFF else 0.0
-
-
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
-    """Return (log P mass, loss) at the quadrature nodes that matter; TooLargeError above 2^24 densities."""
+    """Return (log P mass, loss) at the quadrature nodes that matter; TooLargeError above 2^24 densities.
+
+    L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it.
+    """
     smooth = _smooth_panels(segment, max_order, truncated_mass)
     if not smooth.runs:
         return np.zeros(0), np.zeros(0)
-    panels = [gauss_legendre_panels(_refine_for_frequency(segment, run, frequency), order=8) for run in smooth.runs]
+    panels = []
+    for run in smooth.runs:
+        edges = run
+        if frequency:
+            _, loss = segment.log_density_and_loss(edges)
+            # Eight nodes integrate e^{ix} over 4 radians to round-off.
+            turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
+            below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
+            if below[-1] > _MAX_PANELS:
+                raise ConvergenceError(f"quadrature: expected at most {_MAX_PANELS} panels, needs more; use pld")
+            edges = np.interp(np.arange(below[-1] + 1), below, edges)
+        panels.append(gauss_legendre_panels(edges, order=8))
     y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
     if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
         raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
@@ -223,17 +233,7 @@ class _Runs(NamedTuple):
 
 @cached_with_cost(4)
 def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> _Runs:
-    """Return the runs that matter, cut into panels on which moments are smooth, or 50,000 wider ones; cached."""
-    runs, log_negligible = _runs_that_matter(segment, max_order, truncated_mass)
-    parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
-    total = sum(float(part.sum()) for part in parts)
-    if total > _MAX_PANELS / 4:
-        parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
-    return _Runs(tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), log_negligible)
-
-
-def _runs_that_matter(segment: Segment, max_order: float, truncated_mass: float) -> _Runs:
-    """Return runs of rough points whose mass is not negligible beside the divergence of P from Q; perhaps none."""
+    """Return the runs whose mass matters, cut into panels on which moments are smooth, or 50,000 wider ones; cached."""
     low, high = reach(segment, max_order, truncated_mass)
     if low >= high:
         return _Runs((), _LOG_NEGLIGIBLE)
@@ -244,16 +244,16 @@ def _runs_that_matter(segment: Segment, max_order: float, truncated_mass: float)
     y = rough_points(segment.pair, *reach(segment, max_order, truncated_mass, negligible=log_negligible))
     log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + math.log(segment.pair.deviation)
-    is_used = _log_largest_mass(log_mass, loss, max_order) > _LOG_NEGLIGIBLE + log_negligible
-    return _Runs(_runs_of_used(y, is_used), log_negligible)
-
-
-def _runs_of_used(y: Array, is_used: NDArray[np.bool_]) -> tuple[Array, ...]:
-    """Return runs of used points, each with its neighbours; over 3 unused points in a row part two runs."""
-    # With little noise, mass sits in a few places far apart: each run of points that matter has panels of its own.
-    used = np.flatnonzero(is_used)
-    runs = np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)
-    return tuple(y[max(run[0] - 1, 0) : run[-1] + 2] for run in runs if run.size)
+    used = np.flatnonzero(_log_largest_mass(log_mass, loss, max_order) > _LOG_NEGLIGIBLE + log_negligible)
+    # With little noise, mass sits in a few places far apart: each run of points that matter, with its neighbours, has
+    # panels of its own.
+    places = np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)
+    runs = [y[max(run[0] - 1, 0) : run[-1] + 2] for run in places if run.size]
+    parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
+    total = sum(float(part.sum()) for part in parts)
+    if total > _MAX_PANELS / 4:
+        parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
+    return _Runs(tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), log_negligible)
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
@@ -264,40 +264,22 @@ def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
     return min(0.0, max(math.log(divergence), _LOG_MIN_DIVERGENCE)) if divergence > 0 else _LOG_MIN_DIVERGENCE
 
 
-def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Cut panels into parts (<= 1000) so that L * frequency grows <= 4 in each; ConvergenceError above 200,000."""
-    if not frequency:
-        return edges
-    _, loss = segment.log_density_and_loss(edges)
-    # Eight nodes integrate e^{ix} over 4 radians to round-off.
-    turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
-    below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
-    if below[-1] > _MAX_PANELS:
-        raise ConvergenceError(f"quadrature: expected at most {_MAX_PANELS} panels, needs more; use pld")
-    return np.interp(np.arange(below[-1] + 1), below, edges)
-
-
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
     """Return (low, high) beyond which P has no mass that matters, or only `truncated_mass`; low >= high for all."""
     if truncated_mass >= segment.weight:
         return 0.0, 0.0
-    low, high = _range_of_moments(segment, max_order, negligible)
+    # The tilt e^{zL}, 0 <= z <= order, moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss)
+    # where the loss is bounded; beyond that its mass falls like the normal tail.
+    pair = segment.pair
+    moved = min(max_order * pair.span, pair.deviation * math.sqrt(2 * max_order * max(0.0, segment.max_loss)))
+    slack = moved + pair.deviation * math.sqrt(-2 * negligible)
+    low, high = max(pair.centers[0] - slack, segment.low), min(pair.centers[-1] + slack, segment.high)
     if truncated_mass and segment.max_loss > 0:
         cut_low, cut_high = _tail_cuts(segment, truncated_mass / segment.weight)
         low, high = max(low, cut_low), min(high, cut_high)
     return low, high
-
-
-def _range_of_moments(segment: Segment, order: float, log_negligible: float) -> tuple[float, float]:
-    """Return the part (low, high) of the segment beyond which P e^{zL}, 0 <= z <= order, has only negligible mass."""
-    # The tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where the loss is
-    # bounded; beyond that its mass falls like the normal tail.
-    pair = segment.pair
-    moved = min(order * pair.span, pair.deviation * math.sqrt(2 * order * max(0.0, segment.max_loss)))
-    slack = moved + pair.deviation * math.sqrt(-2 * log_negligible)
-    return max(pair.centers[0] - slack, segment.low), min(pair.centers[-1] + slack, segment.high)
 
 
 @cached_with_cost(256)
