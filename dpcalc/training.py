@@ -402,6 +402,7 @@ class Accountant:
             position = self._position_after(self._steps)
             if (
                 place != position.place
+                or isinstance(noise, bool)
                 or isinstance(count, bool)
                 or not 1 <= operator.index(count) <= position.steps_left
             ):
