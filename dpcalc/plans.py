@@ -332,10 +332,9 @@ def _as_json(value: object) -> object:
         return f"{value.numerator}/{value.denominator}"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    # NumPy's numbers among them, which are no Rational.
     try:
-        return float(value)  # type: ignore[arg-type]  # what is no number is refused
-    except (TypeError, ValueError):
+        return real_number(value, "config")  # NumPy's numbers among them, which are no Rational
+    except InputError:
         raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
 
 
@@ -358,8 +357,8 @@ def _option_text(value: Number, name: str) -> str:
     """Return a text unchanged and unchecked, a number as exact decimal or fraction; InputError for any other value."""
     if isinstance(value, str):
         return value
-    # A float means the decimal that it prints as: 0.1 is 1/10, not the nearest binary fraction.
-    if not isinstance(value, Rational):
+    # A float means the decimal that it prints as: 0.1 is 1/10, not the nearest binary fraction. True is a Rational.
+    if not isinstance(value, Rational) or isinstance(value, bool):
         return repr(real_number(value, _with_argument_names(name)))
     exact = Fraction(value)
     return decimal_text(exact) or f"{exact.numerator}/{exact.denominator}"
@@ -380,14 +379,15 @@ def exact_number(value: Number, name: str) -> Fraction:
 
 
 def real_number(value: object, name: str) -> float:
-    """Return a number of any type, also NumPy's, True or NaN, as float; InputError for a text or any other value.
+    """Return a number of any type, also NumPy's, or NaN, as float; InputError for a text, a truth value, any other one.
 
     Args:
         value: that was given.
         name: of the argument.
     """
+    is_truth = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"  # NumPy's, too
     try:
-        if not isinstance(value, str | bytes):
+        if not isinstance(value, str | bytes) and not is_truth:
             return float(value)  # type: ignore[arg-type]  # what is no number is refused
     except (TypeError, ValueError, OverflowError):
         pass

@@ -383,7 +383,8 @@ class Accountant:
                     raise ValueError(f"the rate {rate:.40}")
                 setting = _Setting(place, noise, None if rate is None else Fraction(rate))
                 expected, left = taken_up._position_after(taken_up._steps)
-                if place != expected or isinstance(count, bool) or not 1 <= operator.index(count) <= left:
+                is_bool = isinstance(noise, bool) or isinstance(count, bool)
+                if place != expected or is_bool or not 1 <= operator.index(count) <= left:
                     raise ValueError("steps that the plan does not have")
                 taken_up._phase(setting)
                 taken_up._add(setting, count)

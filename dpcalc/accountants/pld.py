@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
+from dpcalc.accountants.basic import advanced, basic, optimal
 from dpcalc.accountants.composed_loss import (
     UPPER,
     BoundSide,
@@ -32,7 +33,7 @@ from dpcalc.accountants.composed_loss import (
 )
 from dpcalc.accountants.gaussian import closed_form_delta, closed_form_epsilon
 from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, delta_of_finite_losses, find_rare_events, refine_epsilon
-from dpcalc.accountants.rdp import MomentBound, best_delta, best_epsilon, rdp, trimmed_epsilon
+from dpcalc.accountants.rdp import MomentBound, best_delta, best_epsilon, rdp, rdp_classic, trimmed_epsilon
 from dpcalc.accountants.result import Accountant, AccountantResult, Ceiling, StepCounts, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
@@ -285,11 +286,14 @@ def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     return AccountantResult(epsilon=epsilon_bounds(counts, delta=delta, sides=(UPPER,))[0])
 
 
-# The default accountant: pld where it answers, else rdp.
+# The default accountant: pld where it answers, else rdp, or another one where that is smaller.
+
+_OTHERS: tuple[Accountant, ...] = (rdp, rdp_classic, optimal, advanced, basic)
+_NAMED = 1e-6  # relative gain over pld from which the accountant that has it is named; less is pld's own rounding
 
 
 def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the upper bound on epsilon of `pld`, or of `rdp` if that fails; WorkExceededError if work runs out.
+    """Return the smallest bound of all accountants, where pld is not surely it, else that of `pld`.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -301,12 +305,24 @@ def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     Raises:
         WorkExceededError: the allowance of work is used up (`dpcalc.work`).
     """
+    best, name = math.inf, "rdp"
     try:
-        return AccountantResult(epsilon=pld(counts, delta=delta).epsilon, note="pld")
+        best, name = pld(counts, delta=delta).epsilon, "pld"
     except WorkExceededError:
         raise
     except (ArithmeticError, UnsupportedError):  # of the first ConvergenceError is one
-        return AccountantResult(epsilon=rdp(counts, delta=delta).epsilon, note="rdp")
+        best = rdp(counts, delta=delta).epsilon
+    if best in {0.0, math.inf} or (name == "pld" and segment_ends(counts.items()) > sum(counts.values())):
+        return AccountantResult(epsilon=best, note=name)
+    # Steps that are noise on no line, few losses or divergences alone: there the other accountants take no time, and
+    # pure steps, or next to no delta, may leave one of them below.
+    for other in _OTHERS:
+        with suppress(ArithmeticError, UnsupportedError):  # also where the work is used up: there is an answer
+            epsilon = other(counts, delta=delta).epsilon
+            if epsilon < best * (1 - (_NAMED if name == "pld" else 0.0)):
+                name = other.__name__.replace("_", "-")
+            best = min(best, epsilon)
+    return AccountantResult(epsilon=best, note=name)
 
 
 # The direction, D||D' or D'||D, that costs most.

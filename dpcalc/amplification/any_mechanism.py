@@ -49,7 +49,7 @@ from dpcalc.amplification.schedule import (
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import Atoms, chain_of, chained, composed
+from dpcalc.losses.atoms import ALL_INFINITE, Atoms, chain_of, chained, composed
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Change, PairOnly, RdpOnly
@@ -342,7 +342,7 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
     total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
     if total >= 1:
-        return Atoms(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0)
+        return ALL_INFINITE
     return ApproximateDp(epsilon=changes * epsilon * (1 + _ROUNDED), delta=total).pair()
 
 

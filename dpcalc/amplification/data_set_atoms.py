@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.amplification.data_sets import Mixture
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.atoms import OneWayAtoms
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
 from dpcalc.work import ELEMENT, TURN, spend
@@ -22,8 +22,8 @@ _KEPT_SHARE = 1 - 1e-12  # factor on the masses, so that no round-off makes them
 _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms whose difference it is
 
 
-def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
-    """Return Atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
+def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAtoms:
+    """Return atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
 
     Args:
         mechanism: noise on a sum.
@@ -45,8 +45,8 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
     return _atoms_below(log_p, log_q)
 
 
-def _atoms_below(log_p: NDArray[np.float64], log_q: NDArray[np.float64]) -> Atoms:
-    """Return Atoms with a lower bound on the loss P||Q, given each cell's log mass under P and Q; at least one loss."""
+def _atoms_below(log_p: NDArray[np.float64], log_q: NDArray[np.float64]) -> OneWayAtoms:
+    """Return atoms with a lower bound on the loss P||Q, given each cell's log mass under P and Q; at least one loss."""
     # Losses lowered by their round-off, and masses by a share of 1e-12, are those of a profile nowhere above.
     both = (log_p > -np.inf) & (log_q > -np.inf)
     losses = log_p[both] - log_q[both]
@@ -55,5 +55,5 @@ def _atoms_below(log_p: NDArray[np.float64], log_q: NDArray[np.float64]) -> Atom
     logs = log_sum_exp_by_index(place, log_p[both], size=values.size) + math.log(_KEPT_SHARE)
     alone = float(np.exp(log_p[log_q == -np.inf]).sum()) * _KEPT_SHARE
     if not values.size:  # accountants look at losses
-        return Atoms.of_masses((0.0,), (_MIN_MASS,), infinity_mass=alone)
-    return Atoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)
+        return OneWayAtoms(losses=(0.0,), log_masses=(math.log(_MIN_MASS),), infinity_mass=alone)
+    return OneWayAtoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)

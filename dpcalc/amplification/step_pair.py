@@ -18,7 +18,15 @@ import numpy as np
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, Bound, CountPair
 from dpcalc.arrays import Array
-from dpcalc.losses.atoms import Atoms, comonotone_coupling, from_first, from_second, glued, public_mixture
+from dpcalc.losses.atoms import (
+    Atoms,
+    comonotone_coupling,
+    from_first,
+    from_second,
+    glued,
+    public_mixture,
+    with_near_losses,
+)
 from dpcalc.numerics.special import log_fraction, log_sum_exp
 from dpcalc.work import ELEMENT, spend
 
@@ -51,19 +59,23 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
 
     Source: docs/theory.md, Theorem 8.1 and Theorem 2.6.
     """
+
+    def near(changes: int) -> Atoms:
+        return with_near_losses(pairs(changes))
+
     match bound:
         case StepBound(inclusion=1):
             return pairs(bound.shift)
         case StepBound():
-            side = _missed_side(bound, bound.distances, pairs)
-            return _join_directions(side, _missed_side(bound, bound.distances_swapped, lambda d: pairs(d).swapped))
+            side = _missed_side(bound, bound.distances, near)
+            return _join_directions(side, _missed_side(bound, bound.distances_swapped, lambda d: near(d).swapped))
         case CountPair(law=((h, Fraction(numerator=1, denominator=1)),)):
             return pairs(bound.shift * h)
         case CountPair(both_ways=True):
-            side = _replaced_side(bound, pairs)
+            side = _replaced_side(bound, near)
             return _join_directions(side, side)
         case CountPair():
-            return _join_directions(_present_side(bound, pairs), _absent_side(bound, pairs))
+            return _join_directions(_present_side(bound, near), _absent_side(bound, near))
         case Average(parts=parts):
             return public_mixture([(float(chance), step_pair(part, pairs)) for chance, part in parts])
 

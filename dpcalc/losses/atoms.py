@@ -19,8 +19,13 @@ from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 _ROUNDOFF = 1e-15  # relative error of delta for each loss that is summed
+_UNIT = 2.0**-52  # relative spacing of floats
 _ROUNDED = 8e-16  # relative error of a loss that was computed by a few operations
 _MAX_EXCESS = 1e-5  # by which masses may exceed 1: more is a defect, not a bound on the round-off of many sums
+FAR = 1e9
+"""Largest loss of which Q masses, the P masses times e^-loss, keep enough digits: at a loss of 1e9 seven, at one of
+1e16 none, and no bound could be read from them in the reverse direction. Pairs are `symmetric_pair`s of losses up to
+FAR, or an `approximate_pair`, exact at any loss; where pairs are coupled or mixed, losses beyond FAR are infinite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +40,14 @@ class Atoms(PrivacyProfile):
         log_masses: finite, log P mass of each; with `infinity_mass` the masses sum to at most 1.
         infinity_mass: P mass where Q has none.
         other_infinite: Q mass where P has none; None to compute it as the Q mass missing to 1, round-off included.
+        is_symmetric: whether (Q, P) is the same pair, so that the Q mass at each loss is the P mass at its negative.
     """
 
     losses: tuple[float, ...]
     log_masses: tuple[float, ...]
     infinity_mass: float = 0.0
     other_infinite: float | None = None
+    is_symmetric: bool = False
 
     @classmethod
     def of_masses(
@@ -75,12 +82,13 @@ class Atoms(PrivacyProfile):
     def __post_init__(self) -> None:
         """Raise InputError if a log mass is not finite, infinity_mass < 0, or P or Q exceeds 1 by over 1e-5."""
         losses, logs = np.array(self.losses), np.array(self.log_masses)
-        total = float(np.exp(logs).sum()) + self.infinity_mass
-        other = float(np.exp(np.minimum(logs - losses, 1.0)).sum()) + self.zero_loss_mass
-        largest = max((abs(loss) for loss in self.losses[:1] + self.losses[-1:]), default=0.0)
-        limit = 1 + _MAX_EXCESS + 10 * _ROUNDED * largest
-        if not np.isfinite(logs).all() or self.infinity_mass < 0 or max(total, other) > limit:
-            raise InputError(f"losses: expected masses > 0 of two distributions, got {total} and {other} in all")
+        if not np.isfinite(logs).all() or self.infinity_mass < 0:
+            raise InputError("losses: expected masses > 0 of two distributions")
+        total = other = float(np.exp(np.minimum(logs, 1.0)).sum()) + self.infinity_mass
+        if not self.is_symmetric:
+            other = float(np.exp(np.minimum(logs - losses, 1.0)).sum()) + self.zero_loss_mass
+        if max(total, 0.0 if isinstance(self, OneWayAtoms) else other) > 1 + _MAX_EXCESS:
+            raise InputError(f"losses: expected masses of two distributions, got {total} and {other} in all")
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -113,6 +121,8 @@ class Atoms(PrivacyProfile):
     @cached_property
     def swapped(self) -> "Atoms":
         """The pair (Q, P): losses negated and reversed, masses of Q, the two infinity masses exchanged."""
+        if self.is_symmetric:
+            return self
         losses, logs = np.array(self.losses)[::-1], np.array(self.log_masses)[::-1]
         return Atoms(
             losses=tuple((-losses).tolist()),
@@ -168,8 +178,53 @@ class Atoms(PrivacyProfile):
         return tails[::-1]
 
 
+def symmetric_pair(losses: Array, log_masses: Array, *, infinity_mass: float = 0.0) -> Atoms:
+    """Return the pair (P, Q) that is also (Q, P), with P masses rounded up; those of log -inf are left out.
+
+    Args:
+        losses: increasing, each with its negative; at most FAR.
+        log_masses: log P mass of each, right to a few roundings.
+        infinity_mass: P mass where Q has none, and Q mass where P has none.
+    """
+    has_mass = log_masses > -np.inf
+    losses, logs = losses[has_mass], log_masses[has_mass]
+    return Atoms(
+        losses=tuple(losses.tolist()),
+        log_masses=tuple((logs + 4 * _UNIT * np.abs(logs)).tolist()),
+        infinity_mass=infinity_mass,
+        other_infinite=infinity_mass,
+        is_symmetric=True,
+    )
+
+
+def approximate_pair(epsilon: float, delta: float = 0.0) -> Atoms:
+    """Return the pair of every (epsilon, delta)-DP mechanism: infinite loss with mass delta, else +-epsilon.
+
+    References:
+        Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1.
+    """
+    if epsilon == 0:
+        return symmetric_pair(np.zeros(0), np.zeros(0), infinity_mass=delta)
+    # Every such step is post-processing of: tell everything with probability delta, else answer a bit by randomized
+    # response. In log space, since e^-epsilon may be smaller than any float.
+    log_true = (log_answers(epsilon)[0] + math.log1p(-delta)) * (1 - 4 * _UNIT)  # rounded up
+    return Atoms(
+        losses=(-epsilon, epsilon),
+        log_masses=(-epsilon + log_true, log_true),
+        infinity_mass=delta,
+        other_infinite=delta,
+        is_symmetric=True,
+    )
+
+
+def log_answers(epsilon: float) -> tuple[float, float]:
+    """Return log probabilities of (the true answer, the false answer) of one bit of epsilon-DP randomized response."""
+    log_total = math.log1p(math.exp(-epsilon))
+    return -log_total, -epsilon - log_total
+
+
 class OneWayAtoms(Atoms):
-    """Atoms that bound one direction from below, whose Q masses may exceed 1 by round-off: `swapped` raises TypeError.
+    """Atoms that bound one direction from below; Q masses may exceed 1, as losses are lowered: no `swapped`.
 
     Source: docs/theory.md, Theorem 9.12.
     """
@@ -200,7 +255,6 @@ _LOG_MIN = math.log(1e-300)
 _TOLERATED_EXCESS = 1e-10  # of masses over 1 that is round-off and its margins; a larger one is a corner to bridge
 _SMALL_SHARE = 1e-3  # of a mass, below which a difference has lost three digits
 _MIN_POSITIVE = 5e-324  # the smallest positive float
-_UNIT = 2.0**-52  # relative spacing of floats
 
 
 def from_first(pair: Atoms) -> Column:
@@ -211,6 +265,9 @@ def from_first(pair: Atoms) -> Column:
 
 def from_second(pair: Atoms) -> Column:
     """Return Q of a pair (P, Q) as a column (log Q masses, losses), from the largest loss down to -inf."""
+    if pair.is_symmetric:
+        logs, losses = from_first(pair)
+        return logs[::-1], -losses[::-1]
     losses, logs = _with_zero_loss(pair)
     return np.append((logs - losses)[::-1], _log_or_minus_inf(pair.only_other)), np.append(losses[::-1], -np.inf)
 
@@ -296,7 +353,7 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return Atoms of unsorted cells, those at loss inf as infinity_mass, thinned to `max_losses`: an upper bound.
+    """Return Atoms of unsorted cells, losses beyond +-FAR as infinite ones, thinned to `max_losses`: an upper bound.
 
     Masses of equal losses are added up; cells at loss -inf are left out. Without a finite loss, loss 0 is listed.
 
@@ -308,7 +365,9 @@ def of_cells(
         max_losses: number of different losses that are kept at most.
     """
     spend(8 * ELEMENT * losses.size)
-    from_cells = float(np.exp(logs[losses == np.inf]).sum())
+    from_cells = float(np.exp(logs[losses > FAR]).sum())
+    beyond = (losses < -FAR) & (losses > -np.inf)
+    only_other += float(np.exp(logs[beyond] - losses[beyond]).sum())
     values, total = _add_equal_losses(losses, logs)
     if values.size > max_losses:
         values, total = _thin(values, total, max_losses)
@@ -324,8 +383,8 @@ def of_cells(
 
 
 def _add_equal_losses(losses: Array, logs: Array) -> tuple[Array, Array]:
-    """Return (the different finite losses of positive mass, increasing; log of the total mass of each)."""
-    kept = (logs > -np.inf) & np.isfinite(losses)
+    """Return (the different losses within +-FAR of positive mass, increasing; log of the total mass of each)."""
+    kept = (logs > -np.inf) & (np.abs(losses) <= FAR)
     values, place = np.unique(losses[kept], return_inverse=True)
     return values, log_sum_exp_by_index(place, logs[kept], size=values.size)
 
@@ -361,6 +420,10 @@ def glued(
 
     Source: docs/theory.md, Theorem 2.6.
     """
+    far_above, far_below = above[1] > FAR, below[1] < -FAR
+    infinity_mass += float(np.exp(above[0][far_above]).sum())
+    only_other += float(np.exp(below[0][far_below]).sum())
+    above, below = (above[0][~far_above], above[1][~far_above]), (below[0][~far_below], below[1][~far_below])
     losses, logs = np.append(below[1], above[1]), np.append(below[0] + below[1], above[0])
     return _of_raised_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other, max_losses=max_losses)
 
@@ -374,14 +437,15 @@ def _of_raised_cells(
     losses, logs = losses[order], logs[order]
     excess = float(np.exp(logs).sum()) + infinity_mass - 1
     if excess > _TOLERATED_EXCESS:
-        losses, logs = _bridge_corner(losses, logs, excess, int(np.searchsorted(losses, 0.0)))
+        excess_q = float(np.exp(logs - losses).sum()) + only_other - 1  # the same, but for round-off of large losses
+        losses, logs = _bridge_corner(losses, logs, (excess, excess_q), int(np.searchsorted(losses, 0.0)))
     return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other, max_losses=max_losses)
 
 
-def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Replace losses around `zero` by two with their P and Q mass less `excess`; return (losses, logs), unsorted.
+def _bridge_corner(losses: Array, logs: Array, excess: tuple[float, float], zero: int) -> tuple[Array, Array]:
+    """Replace losses around `zero` by two with their P and Q mass less the excess; return (losses, logs), unsorted.
 
-    Args: increasing losses, log P masses, P mass above 1, index of the first loss >= 0.
+    Args: increasing losses, log P masses, (P mass above 1, Q mass above 1), index of the first loss >= 0.
     """
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
     # the corner; the range doubles until both masses are positive.
@@ -389,8 +453,8 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
     while True:
         first, last = max(0, zero - reach), min(losses.size - 1, zero + reach - 1)
         inside, (low, high) = slice(first, last + 1), (losses[first], losses[last])
-        p = float(np.exp(logs[inside]).sum()) - excess
-        q = float(np.exp(logs[inside] - losses[inside]).sum()) - excess
+        p = float(np.exp(logs[inside]).sum()) - excess[0]
+        q = float(np.exp(logs[inside] - losses[inside]).sum()) - excess[1]
         if min(p - q * math.exp(low), q - p * math.exp(-high)) > 0 or last - first + 1 == losses.size:
             others, other_logs = (np.append(values[:first], values[last + 1 :]) for values in (losses, logs))
             two = _log_masses_at_two_losses(p, q, low, high)
@@ -406,7 +470,9 @@ def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Ar
     Args: P mass > 0 and Q mass in all, two losses low <= high.
     """
     # P mass x at the low end and y at the high one solve x + y = p and x e^-low + y e^-high = q.
-    up, down, apart = p - q * math.exp(low), q - p * math.exp(-high), -math.expm1(low - high)
+    # Both are rounded up: the mass at `high` decides one direction, that at `low` the other.
+    up, down = p - q * math.exp(low) + 8 * _UNIT * p, q - p * math.exp(-high) + 8 * _UNIT * q
+    apart = -math.expm1(low - high)
     y = min(max(up / apart if apart else p, 0.0), p)
     logs: Array = np.log(np.maximum([p - y, y], _MIN_POSITIVE))
     # The difference keeps the sum where losses are close to each other; next to nothing, x has its own formula.
@@ -421,6 +487,7 @@ def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
     Args:
         parts: (probability, pair); probabilities sum to at most 1.
     """
+    parts = [(chance, with_near_losses(pair)) for chance, pair in parts]
     losses = np.concatenate([np.array(pair.losses, dtype=np.float64) for _, pair in parts])
     logs = np.concatenate(
         [_log_or_minus_inf(chance) + np.array(pair.log_masses, dtype=np.float64) for chance, pair in parts]
@@ -448,6 +515,7 @@ def composed(a: Atoms, b: Atoms) -> Atoms:
 
 def _thin_for_product(pair: Atoms) -> Atoms:
     """Return the pair with at most 501 losses, an upper bound."""
+    pair = with_near_losses(pair)
     losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
     return of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=pair.only_other, max_losses=_FACTORS)
 
@@ -473,6 +541,8 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
 
     Source: docs/theory.md, Theorem 11.5; Dong, Roth, Su 2022 (1905.02383v3), Theorem 2.14.
     """
+    if len(pairs) > 1:
+        pairs = [with_near_losses(pair) for pair in pairs]
     *first, chain = pairs or (Atoms(losses=(), log_masses=()),)
     for pair in reversed(first):
         chain = _linked(pair, chain)
@@ -488,3 +558,12 @@ def _linked(pair: Atoms, chain: Atoms) -> Atoms:
     missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
     losses, logs = _raise_by_roundoff(losses, logs)
     return of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=chain.only_other + missed)
+
+
+ALL_INFINITE = Atoms(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
+"""The pair of what tells everything."""
+
+
+def with_near_losses(pair: Atoms) -> Atoms:
+    """Return the pair, or ALL_INFINITE if some loss is beyond +-FAR: an upper bound whose Q masses can be read."""
+    return pair if max(map(abs, (*pair.losses[:1], *pair.losses[-1:])), default=0.0) <= FAR else ALL_INFINITE

@@ -14,7 +14,7 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import Key, exact, key
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.atoms import FAR, Atoms, approximate_pair, symmetric_pair
 from dpcalc.losses.rdp_curve import Renyi
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING
 from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise
@@ -97,7 +97,7 @@ def laplace_pair(pure: float) -> Atoms:
     that differs by as much. Change one coordinate after the other, then powers of tests compose (as in
     `losses.atoms.chained`), and those of two shifts on one line compose to that of their sum.
     """
-    return _laplace_chords(_laplace_losses(pure))
+    return _laplace_chords(_laplace_losses(pure)) if pure <= FAR else approximate_pair(pure)
 
 
 def _laplace_chords(losses: Array) -> Atoms:
@@ -116,8 +116,7 @@ def _laplace_chords(losses: Array) -> Atoms:
     # Masses are kept as logarithms: of large losses no float holds them, and they decide the reverse direction.
     half_shares = np.tanh(np.diff(losses) / 4) / 2
     shares = np.append(0.5, half_shares) + np.append(half_shares, 0.5)
-    logs = np.log(shares) + (losses - losses[-1]) / 2
-    return Atoms(losses=tuple(losses.tolist()), log_masses=tuple(logs.tolist()), other_infinite=0.0)
+    return symmetric_pair(losses, np.log(shares) + (losses - losses[-1]) / 2)
 
 
 def _laplace_losses(pure: float) -> Array:
@@ -234,14 +233,11 @@ def _log_cell_masses(cells: Array) -> Array:
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
     """Return the pair of discrete Gaussians around 0 and `shift`, noise beyond 39 sigma as infinite loss; cached."""
-    losses, logs = _discrete_gaussian_losses(sigma, shift)
-    has_mass = logs > -np.inf
-    return Atoms(
-        losses=tuple(losses[has_mass].tolist()),
-        log_masses=tuple(logs[has_mass].tolist()),
-        infinity_mass=_SMALLEST_FLOAT,  # more than the noise that is left out has
-        other_infinite=_SMALLEST_FLOAT,
-    )
+    # The infinity mass is more than the noise that is left out has.
+    largest = (shift / sigma) * ((shift / sigma) / 2 + math.ceil(_TAIL_DEVIATIONS * sigma) / sigma)
+    if largest > FAR:
+        return approximate_pair(largest, _SMALLEST_FLOAT)
+    return symmetric_pair(*_discrete_gaussian_losses(sigma, shift), infinity_mass=_SMALLEST_FLOAT)
 
 
 def _discrete_gaussian_losses(sigma: float, shift: int) -> tuple[Array, Array]:
@@ -345,6 +341,8 @@ class DiscreteLaplace(AdditiveNoise):
 @lru_cache(maxsize=256)
 def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
     """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else an upper bound."""
+    if shift / scale > FAR:
+        return approximate_pair(shift / scale)
     is_exact = shift < _MAX_EXACT_LOSSES
     x = np.arange(shift + 1, dtype=np.float64) if is_exact else _whole_chord_ends(scale, shift)
     return _laplace_chords((2.0 * x - shift) / scale)

@@ -16,7 +16,7 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, KeyedInputError, require_nonnegative, require_positive
 from dpcalc.keys import CHANCE, DATA_FILE, Structure, WholeNumber, Word, exact, key
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.atoms import Atoms, approximate_pair, log_answers, symmetric_pair
 from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve, Renyi
 from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly
 from dpcalc.records import dataclass
@@ -72,18 +72,7 @@ class ApproximateDp(PairOnly, Promise):
         References:
             Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1.
         """
-        if self.epsilon == 0:
-            return Atoms(losses=(), log_masses=(), infinity_mass=self.delta, other_infinite=self.delta)
-        # Every (epsilon, delta)-DP step is post-processing of: tell everything with probability delta, else answer a
-        # bit by randomized response. In log space, since e^-epsilon may be smaller than any float.
-        log_finite = math.log1p(-self.delta)
-        log_true, log_false = _log_answers(self.epsilon)
-        return Atoms(
-            losses=(-self.epsilon, self.epsilon),
-            log_masses=(log_finite + log_false, log_finite + log_true),
-            infinity_mass=self.delta,
-            other_infinite=self.delta,
-        )
+        return approximate_pair(self.epsilon, self.delta)
 
     def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  no sum is shifted
         """Return a function: order > 1 -> divergence of epsilon-DP, `shift` ignored; None if delta > 0."""
@@ -113,12 +102,6 @@ class PureDp(PairOnly, Promise):
         return ApproximateDp(epsilon=self.epsilon).pair()
 
 
-def _log_answers(epsilon: float) -> tuple[float, float]:
-    """Return log probabilities of (the true answer, the false answer) of one bit of epsilon-DP randomized response."""
-    log_total = math.log1p(math.exp(-epsilon))
-    return -log_total, -epsilon - log_total
-
-
 def pure_dp_rdp(epsilon: float, order: float) -> float:
     """Return the largest Renyi divergence of order > 1 of an epsilon-DP mechanism; epsilon at order inf.
 
@@ -131,7 +114,7 @@ def pure_dp_rdp(epsilon: float, order: float) -> float:
     """
     if math.isinf(order) or epsilon == 0:
         return epsilon
-    log_true, log_false = _log_answers(epsilon)
+    log_true, log_false = log_answers(epsilon)
     # log E_Q[(P/Q)^order] over the two answers, on the scale of the larger term.
     first = order * log_true + (1 - order) * log_false
     second = order * log_false + (1 - order) * log_true
@@ -193,11 +176,8 @@ class RandomizedResponse(PairOnly):
         if loss <= 0:
             return Atoms(losses=(), log_masses=())
         logs = _log_convolution_power(self._log_outcomes(), answers)
-        losses = loss * np.arange(-answers, answers + 1)
-        has_mass = logs > -np.inf
-        return Atoms(
-            losses=tuple(losses[has_mass].tolist()), log_masses=tuple(logs[has_mass].tolist()), other_infinite=0.0
-        )
+        losses: Array = loss * np.arange(-answers, answers + 1, dtype=np.float64)
+        return symmetric_pair(losses, logs)
 
     def _log_outcomes(self) -> Array:
         """Return log probabilities of answers: the category that a record is exchanged for, all third ones, its own."""

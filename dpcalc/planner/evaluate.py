@@ -133,7 +133,7 @@ def _accountant_and_note(bound: "WorkBound", name: str, *, knows_losses: bool) -
     if name != "auto":
         return name, ""
     accountant = bound.result.note or "pld"
-    return accountant, LOOSER_NOTE if accountant != "pld" and knows_losses else ""
+    return accountant, LOOSER_NOTE if accountant == "rdp" and knows_losses else ""
 
 
 def _with_rough_note(composition: Composition, *notes: str) -> tuple[str, ...]:

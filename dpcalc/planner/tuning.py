@@ -124,9 +124,9 @@ class TruncatedNegativeBinomial:
         alone = max(renyi.epsilon(counts, delta / self.mean) for counts in runs)
         log_inverse_gamma = -math.log(self.gamma)
         grown = math.log1p(_infinity_mass(runs) / self.gamma)
-        return max(0.0, alone) + (1 + self.shape) * (
-            grown + _min_over_orders(runs, renyi, lambda z, k, _: sum_rounded_up(k, log_inverse_gamma) / (z + 1))
-        )
+        # Of finite losses alone K(z) may be negative, as their mass is below 1: repeating a run never makes it cheaper.
+        penalty = _min_over_orders(runs, renyi, lambda z, k, _: sum_rounded_up(k, log_inverse_gamma) / (z + 1))
+        return max(0.0, alone) + (1 + self.shape) * (grown + max(0.0, penalty))
 
 
 @dataclass(frozen=True, kw_only=True)

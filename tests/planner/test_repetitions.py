@@ -15,7 +15,8 @@ from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.errors import InputError
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.pair import MixturePair
-from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial
+from dpcalc.mechanisms.black_box import ApproximateDp
+from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Poisson, TruncatedNegativeBinomial
 from tests.thinning import thinned
 
 DELTA = 1e-5
@@ -182,3 +183,18 @@ def test_runs_with_infinite_losses_cost_no_more(number, failing):
         for own, other in (laws, laws[::-1]):
             assert np.maximum(own - math.exp(epsilon) * other, 0.0).sum() <= delta
     assert number.epsilon(({pair: 1}, {pair.swapped: 1}), delta=0.9 * number.mean * failing) == math.inf
+
+
+@pytest.mark.parametrize("shape", [-0.9, -0.5, 0.0, 0.5, 1.0, 8.0, 1000.0])
+@pytest.mark.parametrize("mean", [1.0001, 1.01, 1.5, 10.0, 1e6])
+@pytest.mark.parametrize("delta", [0.0654, 0.07, 0.118, 0.5])
+def test_the_best_run_never_costs_less_than_one(shape, mean, delta):
+    """Steps whose losses are infinite almost as often as delta allows have finite losses of next to no mass."""
+    for epsilon in (0.0, 0.023916, 1.0):
+        one = {ApproximateDp(epsilon=epsilon, delta=0.021792).pair(): 3}
+        number = TruncatedNegativeBinomial(shape=shape, mean=mean)
+        alone = best_epsilon(one, delta=delta).value
+        assert number.epsilon((one, one), delta=delta) >= max(0.0, alone)
+        assert number.epsilon((one, one), delta=delta, renyi=CLOSED_FORM_RENYI) >= max(0.0, alone)
+        if mean < 10:
+            assert Poisson(mean=mean).epsilon((one, one), delta=delta) >= max(0.0, alone)
