@@ -47,7 +47,10 @@ def step_epsilon(curve: Curve, delta: float) -> float:
         UnsupportedError: the step has no privacy profile, for example where only its Renyi divergences are known.
     """
     if not isinstance(curve, PrivacyProfile):
-        raise UnsupportedError(f"step: expected one with a privacy profile, got {curve!r}; use pld, rdp or moments")
+        raise UnsupportedError(
+            "method: expected pld, rdp, rdp-classic or moments, got one that composes "
+            "steps by their epsilon and delta, which are not known here for single steps"
+        )
     return max(curve.epsilon(delta), curve.swapped.epsilon(delta))
 
 

@@ -136,6 +136,9 @@ def import_(
     noise_multiplier: Annotated[
         str | None, typer.Option(metavar="X", help="Noise multiplier, for calls that do not say it.")
     ] = None,
+    target_eps: Annotated[
+        str | None, typer.Option(metavar="E", help="Target epsilon, for calls that look for the noise.")
+    ] = None,
     timeout: options.GateTimeout = options.GATE_SECONDS,
     memory_limit: options.MemoryLimit = options.GIGABYTES,
     as_json: options.Json = False,
@@ -155,6 +158,7 @@ def import_(
             "--epochs": epochs,
             "--steps": steps,
             "--noise-multiplier": noise_multiplier,
+            "--target-eps": target_eps,
         },
         adjacency,
     )
@@ -205,6 +209,7 @@ def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
         epochs=numbers["--epochs"],
         steps=numbers["--steps"],
         noise_multiplier=numbers["--noise-multiplier"],
+        target_epsilon=numbers["--target-eps"],
     )
 
 

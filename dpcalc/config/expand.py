@@ -3,14 +3,14 @@
 Every value keeps the mark of the place where the user wrote it, so that errors found later point there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dpcalc.config.messages import direct_draw_error, misspelt_episodes_error
 from dpcalc.config.overrides import FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.config.schema import SCHEMES, mechanism_keys
-from dpcalc.config.source import Diagnostic, Mark, error
+from dpcalc.config.source import Diagnostic, Mark, Severity, error
 from dpcalc.config.tree import (
     USER_KEY,
     Items,
@@ -193,19 +193,22 @@ class Run:
     sections: Section
 
 
-def apply_changes(root: Section, changes: Changes) -> Section:
-    """Return the file as written with keys removed and then values set; changes that lead nowhere are skipped.
+def apply_changes(root: Section, changes: Changes) -> tuple[Section, tuple[Diagnostic, ...]]:
+    """Return the file as written with keys removed and then values set, and notes on keys that a setting drops.
 
     Args:
         root: the file as written.
         changes: keys to remove and values to set; one whose path leads nowhere is skipped, `long_form` reports it.
     """
+    notes = []
     for item in changes.unset:
         root = _as_section(remove_at(root, item.keys))
     for item in changes.settings:
         changed = _with_value(root, item, ())
-        root = changed if isinstance(changed, Section) else root
-    return root
+        if isinstance(changed, Section):
+            notes += _dropped_keys_note(root, changed, item)
+            root = changed
+    return root, tuple(notes)
 
 
 def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignment, ...], tuple[Diagnostic, ...]]:
@@ -299,9 +302,18 @@ def ineffective_errors(
     # Merging keeps the node objects, so that identity tells whether a value reached the plan.
     used_nodes = {id(node) for tree in used for _, node in walk(tree, "")}
     for item in assignments:
-        if not _is_used(item, used_nodes):
+        if item.keys == ("phases",):  # what is wrong in a list of phases is told at its place
+            if isinstance(item.value, Items) and any(_is_empty(phase) for phase in item.value.items):
+                hint = "a phase has something of its own, e.g. `--set 'phases=[{training: {steps: 100}}]'`"
+                yield error("DPC107", item.marks[0], "`phases` has a phase that says nothing", hint)
+        elif not _is_used(item, used_nodes):
             rival = next((other for other in assignments if other is not item and _are_rivals(item, other)), None)
             yield _rival_error(item, rival) if rival else _overridden_error(item, has_phases=has_phases)
+
+
+def _is_empty(node: Node) -> bool:
+    """Return True for a mapping without entries."""
+    return isinstance(node, Section) and not node.entries
 
 
 def _rival_error(item: Assignment, rival: Assignment) -> Diagnostic:
@@ -363,6 +375,8 @@ def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
     excluded |= _keys_excluded_by_scheme(over) | _keys_excluded_by_type(base, over)
+    if base.path.rpartition(".")[2] == "strategy" and over.entries.keys() - base.entries.keys():
+        excluded |= set(base.entries)  # a strategy is one of several words: another word replaces it as a whole
     if base.path.rpartition(".")[2] == "sampling":
         excluded |= _keys_excluded_by_sampling(base, over)
     yield from ((key, value) for key, value in base.entries.items() if key not in excluded)
@@ -463,15 +477,60 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
     if target is not None and not below.keys:
         return _as_section(replace_at(root, above, item.value))
     if isinstance(target, Section):
-        return _as_section(replace_at(root, above, _merge(target, _long_run(_overlay(target, below), names))))
+        merged = _merge(target, _long_run(_overlay(target, below), names))
+        return _with_kept_keys(_as_section(replace_at(root, above, merged)), root, item)
     lost = _first_missing(root, above)
     at = start if lost is None else lost
     return _no_place_error(item.keys[at], item.marks[at])
 
 
+def _with_kept_keys(changed: Section, root: Section, item: Assignment) -> Section:
+    """Return the changed file with those keys of a mechanism that its new type takes, too, in the same meaning."""
+    before, after = node_at(root, *item.keys[:-1]), node_at(changed, *item.keys[:-1])
+    new = item.value.text if isinstance(item.value, Scalar) else ""
+    if item.keys[-1] != "type" or new not in MECHANISMS or not isinstance(before, Section | None):
+        return changed
+    old = entry(before, "type")
+    old_keys = mechanism_keys(old.text if isinstance(old, Scalar) and old.text in MECHANISMS else "gaussian")
+    new_keys = mechanism_keys(new)
+    kept = {
+        key: value
+        for key, value in (before.entries if before else {}).items()
+        if key not in {"type", *_entries_of(after)}
+        and key in old_keys.keys() & new_keys.keys()
+        and old_keys[key].meaning == new_keys[key].meaning
+    }
+    if not isinstance(after, Section):
+        return changed
+    without = {key for key in _entries_of(before).keys() - new_keys.keys() if not key.startswith(USER_KEY)}
+    taken = {key: value for key, value in after.entries.items() if key not in without}
+    return _as_section(replace_at(changed, item.keys[:-1], replace(after, entries=taken | kept)))
+
+
+def _dropped_keys_note(before: Section, after: Section, item: Assignment) -> list[Diagnostic]:
+    """Return a note (DPC107) on keys of the file that a new type, scheme or strategy leaves no place for, if any."""
+    if item.keys[-1] not in {"type", "scheme"} and item.keys[-2:-1] != ("strategy",):
+        return []
+    old, new = node_at(before, *item.keys[:-1]), node_at(after, *item.keys[:-1])
+    dropped = [key for key in _entries_of(old) if key not in _entries_of(new) and not key.startswith(USER_KEY)]
+    if not dropped:
+        return []
+    message = f"{_option_text(item)} drops {', '.join(f'`{key}`' for key in dropped)} of the file"
+    hint = "what goes with the new one is set beside it"
+    return [replace(error("DPC107", item.marks[-1], message, hint), severity=Severity.NOTE)]
+
+
+def _entries_of(node: Node | None) -> Mapping[str, Node]:
+    """Return the entries of a mapping; none of another node."""
+    return node.entries if isinstance(node, Section) else {}
+
+
 def _no_place_error(key: str | int, mark: Mark) -> Diagnostic:
     """Return the error (DPC103) of a setting at a key or index that does not exist."""
-    return error("DPC103", mark, f"there is no {step_text(key)} to set", "list items are numbered from [0]")
+    hint = "list items are numbered from [0]"
+    if key == "phases":
+        hint = "the file has no list of phases; `--set 'phases=[{training: {steps: 100}}]'` makes one"
+    return error("DPC103", mark, f"there is no {step_text(key)} to set", hint)
 
 
 def _as_section(root: Node) -> Section:

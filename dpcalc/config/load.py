@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
@@ -34,8 +35,8 @@ from dpcalc.config.rules import consistency_errors, remarks
 from dpcalc.config.scalars import AMOUNT_KEYS
 from dpcalc.config.schema import REQUIREMENT, SCHEMES, keys_in
 from dpcalc.config.sections import Sections, read_sections
-from dpcalc.config.source import ConfigError, Diagnostic, Source, error, source_of, whole_file
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, replace_at, walk, within
+from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, node_at, replace_at, walk, within
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
 from dpcalc.errors import listed
 from dpcalc.planner.plan import Plan
@@ -59,7 +60,11 @@ def _refuse_other_file(root: Section) -> None:
     """Raise ConfigError for a file of another version or tool, and if its phases inherit too much in all."""
     # In a file of another kind every key is wrong: one error says so, instead of one for each key.
     kind_error = (
-        _requirement_error(root) or _hydra_error(root) or _other_version_error(root) or _no_sections_error(root)
+        _requirement_error(root)
+        or _history_error(root)
+        or _hydra_error(root)
+        or _other_version_error(root)
+        or _no_sections_error(root)
     )
     errors = [each for each in (kind_error, _inheritance_error(root)) if each is not None]
     if errors:
@@ -73,6 +78,15 @@ def _requirement_error(root: Section) -> Diagnostic | None:
         return None
     message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
     return error("DPC104", requires.mark, message, "use a version that it names, or change `requires`")
+
+
+def _history_error(root: Section) -> Diagnostic | None:
+    """Return DPC110 for the state of an Opacus accountant, which has a history of steps; else None."""
+    history = root.entries.get("history")
+    if "mechanism" not in root.entries or not isinstance(history, Items):
+        return None
+    hint = "`dpcalc import FILE --delta 1e-5 --output run.yaml` writes a config of it, which `ledger add` takes"
+    return error("DPC110", history.anchor, "this is the history of an Opacus accountant, no config", hint)
 
 
 def _hydra_error(root: Section) -> Diagnostic | None:
@@ -359,6 +373,7 @@ class _OpenedConfig:
         root: the long form of it, with the command line's changes.
         settings: values set by the command line whose path exists.
         errors: all errors so far: syntax, unreadable options, references, settings without a place.
+        notes: on keys of the file that a setting leaves no place for.
         reference_errors: those of them at values that are missing, such as references that lead nowhere.
         sources: see `Loaded.sources`.
     """
@@ -368,6 +383,7 @@ class _OpenedConfig:
     settings: tuple[Assignment, ...]
     errors: tuple[Diagnostic, ...]
     reference_errors: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
     sources: Mapping[str, tuple[str, str]]
 
 
@@ -378,7 +394,8 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
     tree, flaws = parse_yaml(source)
     part = config_part(tree, key)
     written, unreadable = parse_overrides(overrides)
-    main = Document(tree=replace_at(tree, part.keys, apply_changes(part.root, written)), tagged=tagged_paths(flaws))
+    changed, notes = apply_changes(part.root, written)
+    main = Document(tree=replace_at(tree, part.keys, changed), tagged=tagged_paths(flaws))
     references = References(main, files)
     resolved = references.resolved(part.root)
     aliased = {path: ("", origin) for path, origin in _alias_targets(tree, part.path, source).items()}
@@ -395,6 +412,7 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
         settings=settings,
         errors=(*syntax, *unreadable, *reference_errors, *_not_at_places_of(lost, reference_errors)),
         reference_errors=reference_errors,
+        notes=notes,
         sources=sources,
     )
 
@@ -408,7 +426,7 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
         plan=plan,
         path=source.path,
         section=opened.part.path,
-        diagnostics=_sorted_diagnostics(remarks(config), source.path),
+        diagnostics=_sorted_diagnostics((*opened.notes, *remarks(config)), source.path),
         config_hash=fingerprint(plan),
         marks=_positions(source, opened.part.root, opened.root),
         tree=opened.root,
@@ -427,9 +445,29 @@ def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files
     idle = ineffective_errors(opened.settings, tuple(_plan_trees(root)), has_phases="phases" in root.entries)
     errors = (*_version_errors(root), *_requires_errors(root), *section_errors, *consistency_errors(config), *idle)
     errors = (*opened.errors, *_not_at_places_of(errors, opened.reference_errors))
+    if node_at(root, "budget", "epsilon") is not None:
+        errors = tuple(_with_solver(each, source.path) for each in errors)
     if errors:
-        raise ConfigError(_sorted_diagnostics(errors, source.path))
+        told = [_with_dropped_keys(each, opened.notes) for each in errors]
+        raise ConfigError(_sorted_diagnostics(told, source.path))
     return config
+
+
+def _with_dropped_keys(diagnostic: Diagnostic, notes: Sequence[Diagnostic]) -> Diagnostic:
+    """Return the error of a missing key with the keys that a setting dropped, which may be why it is missing."""
+    if diagnostic.code != "DPC103" or not diagnostic.message.endswith(" is missing"):
+        return diagnostic
+    hints = (diagnostic.hint, *(note.message for note in notes))
+    return replace(diagnostic, hint="; ".join(filter(None, hints)))
+
+
+def _with_solver(diagnostic: Diagnostic, path: str) -> Diagnostic:
+    """Return the error of a missing noise multiplier with the command that finds the least one for the budget."""
+    if diagnostic.message not in {"`mechanism.noise_multiplier` is missing", "`mechanism` is missing"}:
+        return diagnostic
+    solver = f"dpcalc solve-sigma {visible(shlex.quote(path))}" if path != STDIN else "dpcalc solve-sigma FILE"
+    hint = f"the noise standard deviation divided by the clip norm, as the run has it; `{solver}` finds the least one"
+    return replace(diagnostic, hint=f"{hint} for `budget.epsilon`")
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, str]:

@@ -64,6 +64,12 @@ _SIGNATURES: dict[str, tuple[str, ...]] = {
 }
 CALLS = frozenset(_SIGNATURES)
 """Names of the functions whose calls are read."""
+_SOLVED = {"compute_noise", "get_noise_multiplier", "make_private_with_epsilon"}
+OTHER_LIBRARY = (
+    "JAX-Privacy, private-transformers, fastDP and the optimizers of TF-Privacy keep their numbers elsewhere, which is "
+    "not read: write a config, see docs/configs.md, From your training code to a config"
+)
+"""What to do with a call that is no call of `CALLS`."""
 _OUR_NAMES = {"number_of_examples": "n", "num_epochs": "epochs", "target_delta": "delta"}
 OPTIONS = {
     "n": "--dataset-size",
@@ -73,8 +79,10 @@ OPTIONS = {
     "delta": "--delta",
     "noise_multiplier": "--noise-multiplier",
     "sample_rate": "--sample-rate",
+    "target_epsilon": "--target-eps",
 }
 """The option that gives each argument of a call."""
+_LETTERS = {"sample_rate": "1/BATCHES", "noise_multiplier": "X", "target_epsilon": "E", "delta": "D"}
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
@@ -147,6 +155,9 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
         InputError: a number is missing, no literal or out of range, or the call cannot be expressed.
     """
     given = _with_terms(call.name, _named_arguments(call), terms)
+    if not _SIGNATURES[call.name]:
+        _require_poisson(call.name, given)
+    _refuse_incomplete(call.name, given, terms)
     read = _tensorflow_run if _SIGNATURES[call.name] else _opacus_run
     return replace(
         read(call.name, given),
@@ -159,12 +170,34 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 def _named_arguments(call: Call) -> dict[str, Any]:
     """Return a call's arguments by dpcalc's names; InputError for too many arguments without names."""
     names = _SIGNATURES[call.name]
+    if not names and call.arguments:
+        raise InputError(
+            f"{call.name}: expected the call of Opacus, whose arguments all have names, got one with arguments without "
+            f"names; {OTHER_LIBRARY}"
+        )
     if len(call.arguments) > len(names):
         raise InputError(
             f"{call.name}: expected at most {len(names)} arguments without names, got {len(call.arguments)}"
         )
     stated = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
     return {_OUR_NAMES.get(name, name): value for name, value in stated.items()}
+
+
+def _refuse_incomplete(name: str, given: Mapping[str, Any], terms: Terms) -> None:
+    """Raise InputError with all numbers that a call lacks, and the options that give them, if it lacks several."""
+    is_solved = name in _SOLVED and "noise_multiplier" not in given
+    wanted = ["n", "batch_size", "epochs"] if _SIGNATURES[name] else ["sample_rate"]
+    wanted += [] if _SIGNATURES[name] or given.get("steps") is not None else ["epochs"]
+    wanted += ["target_epsilon" if is_solved else "noise_multiplier"]
+    missing = {each: given.get(each) for each in wanted if isinstance(given.get(each), Expression | Call | None)}
+    if terms.delta is None and isinstance(given.get("delta"), Expression | Call | None):
+        missing["delta"] = given.get("delta")
+    if len(missing) < 2:
+        return  # `_required` names a single one, and `imported` a missing delta
+    code = [shown(value).removesuffix(", which is not run") for value in missing.values() if value is not None]
+    got = f"{', '.join(code)}, which are not run" if code else "none"
+    options = " ".join(f"{OPTIONS[each]} {_LETTERS.get(each, 'N')}" for each in missing)
+    raise InputError(f"{name}: expected numbers for {', '.join(missing)}, got {got}; give {options}")
 
 
 def _with_terms(name: str, given: Mapping[str, Any], terms: Terms) -> dict[str, Any]:
@@ -191,13 +224,18 @@ def arguments_of_terms(terms: Terms) -> dict[str, Fraction]:
         "epochs": terms.epochs,
         "steps": terms.steps,
         "noise_multiplier": terms.noise_multiplier,
+        "target_epsilon": terms.target_epsilon,
     }
     return {argument: number for argument, number in arguments.items() if number is not None}
 
 
 def _refuse_arguments_without_place(name: str, added: Mapping[str, Fraction]) -> None:
-    """Raise InputError for steps or a sampling rate added to a TF-Privacy call, or a batch size to an Opacus call."""
-    for argument in ("steps", "sample_rate") if _SIGNATURES[name] else ("batch_size",):
+    """Raise InputError for a number that a call has no place for, such as steps added to a call of TF-Privacy."""
+    if "noise_multiplier" in added and "target_epsilon" in added:
+        raise InputError("--target-eps: expected it without --noise-multiplier, got both; keep one of them")
+    without = ["steps", "sample_rate"] if _SIGNATURES[name] else ["batch_size"]
+    without += [] if name in _SOLVED else ["target_epsilon"]
+    for argument in without:
         if argument in added:
             raise InputError(f"{OPTIONS[argument]}: expected what {name} takes, got a number that it has no place for")
 
@@ -269,7 +307,6 @@ def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
 
     `call_run` adds origin, delta and target epsilon.
     """
-    _require_poisson(name, given)
     rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
     steps = _opacus_steps(name, given, rate)
     noise = _opacus_noise(name, given)

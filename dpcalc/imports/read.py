@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
@@ -11,7 +12,7 @@ from typing import Any
 from dpcalc.config.load import Loaded, load_text
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message
-from dpcalc.imports.calls import CALLS, OPTIONS, accountant_run, arguments_of_terms, call_run
+from dpcalc.imports.calls import CALLS, OPTIONS, OTHER_LIBRARY, accountant_run, arguments_of_terms, call_run
 from dpcalc.imports.events import event_run
 from dpcalc.imports.pickles import MAX_PICKLE, checkpoint_value, pickle_value
 from dpcalc.imports.run import (
@@ -21,6 +22,7 @@ from dpcalc.imports.run import (
     NoJsonError,
     Part,
     Terms,
+    called_name,
     json_value,
     literal_value,
     outermost_calls,
@@ -116,11 +118,37 @@ def _only_call(tree: ast.Module) -> ast.Call:
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
     if not calls:
-        raise InputError(f"expected {_KINDS}, got none of these")
+        raise InputError(f"expected {_KINDS}, got {_other_library(tree)}")
     if len(calls) > 1:
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
     return calls[0]
+
+
+_OTHERS = {
+    "DPKerasConfig": "JAX-Privacy",
+    "dpsgd_event": "JAX-Privacy",
+    "fixed_dpsgd_event": "JAX-Privacy",
+    "truncated_dpsgd_event": "JAX-Privacy",
+    "amplified_bandmf_event": "JAX-Privacy",
+    "truncated_amplified_bandmf_event": "JAX-Privacy",
+}
+
+
+def _other_library(tree: ast.Module) -> str:
+    """Return what stands in a script without a known call: the call of a library that is not read, with a way out."""
+
+    def library(name: str) -> str:
+        if name in _OTHERS:
+            return _OTHERS[name]
+        return "TF-Privacy" if re.fullmatch(r"(Vectorized)?DP(Keras|FTRL|Sparse)?\w*Optimizer", name) else ""
+
+    for call in outermost_calls(tree, lambda name: bool(library(name)) or name == "PrivacyEngine"):
+        name = called_name(call)
+        if library(name) or call.keywords:  # the engine of Opacus takes no numbers of a run
+            of = f" of {library(name)}" if library(name) else ""
+            return f"a call of {name}{of} on line {call.lineno}; {OTHER_LIBRARY}"
+    return "none of these"
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:
@@ -128,6 +156,8 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
+        case {"cells": _, "nbformat": _}:
+            return _state_run(value)  # which says that it is a notebook, before options are judged
     _refuse_terms_of_calls(terms)
     match value:
         case Call(name=name) if name.endswith("DpEvent"):
@@ -141,7 +171,11 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:
 
 
 def _state_run(entries: dict[str, Any]) -> ImportedRun:
-    """Return the run in an accountant's state, which may be nested; InputError for a state of dpcalc."""
+    """Return the run in an accountant's state, which may be nested; InputError for a state of dpcalc or a notebook."""
+    if "cells" in entries and "nbformat" in entries:
+        raise InputError(
+            "expected a script, got a notebook; write its code to a file: jupyter nbconvert --to script FILE"
+        )
     if str(entries.get("format", "")).startswith("dpcalc."):
         raise InputError("expected a file of another library, got a state of dpcalc.Accountant, which has a config")
     return accountant_run(entries if "history" in entries else _only_state(entries))

@@ -331,6 +331,7 @@ class Terms:
         epochs: passes over the data, > 0.
         steps: noisy updates.
         noise_multiplier: noise standard deviation / clip norm.
+        target_epsilon: for which the noise is looked for, > 0.
     """
 
     delta: str | None = None
@@ -341,6 +342,7 @@ class Terms:
     epochs: Fraction | None = None
     steps: Fraction | None = None
     noise_multiplier: Fraction | None = None
+    target_epsilon: Fraction | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.kinds import Promise, change_of
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.published import flat_poisson_row
+from dpcalc.planner.published import are_one_step_bounds, opacus_epsilon, opacus_steps, rates_in_words
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -88,10 +88,14 @@ def _exchange_notes(plan: Plan) -> Iterator[Note]:
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
     """Yield notes on the epsilon that Opacus would print, if it is no valid bound here and over 1 % too low."""
-    tools = flat_poisson_row(uncut, one_step_epsilon=epsilon)
-    if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
-        text = "Opacus would print {}: it assumes Poisson sampling of single units, add-remove"
-        yield Note(text=text, epsilons=(tools.epsilon,))
+    steps = opacus_steps(uncut)
+    if steps is None or (uncut is composition and are_one_step_bounds(composition, steps)):
+        return
+    printed = opacus_epsilon(uncut)
+    if printed is not None and epsilon > 1.01 * printed:
+        asked = f"asked with the rate {rates_in_words(steps)}"
+        text = f"Opacus would print {{}}, {asked}: it assumes Poisson sampling of single units, add-remove"
+        yield Note(text=text, epsilons=(printed,))
         yield from _stand_in_notes(composition)
 
 

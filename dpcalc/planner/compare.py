@@ -3,9 +3,11 @@
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,9 +30,18 @@ from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import (
     FLAT_POISSON,
     GAUSSIAN_ONLY,
+    NO_LOADER,
+    FlatStep,
+    are_one_step_bounds,
     flat_pair,
     flat_poisson_row,
     group_rows,
+    loader_share,
+    opacus_epsilon,
+    opacus_steps,
+    rates_in_words,
+    share_of_a_step,
+    share_of_batch,
     strong_composition_row,
     theorem_3_row,
 )
@@ -193,7 +204,7 @@ TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 
 
 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return two rows each of Opacus and TF-Privacy; one that refuses if noise is correlated or not Gaussian.
+    """Return two rows of Opacus and four of TF-Privacy; one that refuses if noise is correlated or not Gaussian.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -202,47 +213,134 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         One row an accountant or statement. Valid where what the tool assumes is what the plan does.
 
     References:
-        Opacus 1.5, accountants `prv` (its default) and `rdp`; TensorFlow Privacy 0.9, both numbers of
-        `compute_dp_sgd_privacy_statement` without microbatching; orders as both list them.
+        Opacus 1.6.0, accountants `prv` (its default) and `rdp`; TensorFlow Privacy 0.9.0, both numbers of
+        `compute_dp_sgd_privacy_statement`, with and without `used_microbatching`; orders as both list them.
     """
     composition = composed(plan)
     flat = flat_poisson_row(composition)
-    if flat.epsilon is None:
-        return (flat,)
-    row = replace(flat, kind=Kind.AS_PUBLISHED)
+    if flat.epsilon is None and opacus_steps(composition) is not None:
+        return (flat,)  # it does not apply to the noise
     differences = (_draw_difference(composition), *_unit_differences(composition))
-    assumptions = "; ".join(filter(None, differences)) or "another run"
-    assumed = "" if flat.valid else f"assumes {assumptions}"
-    return (*_opacus_rows(composition, row, assumed), *_tf_privacy_rows(composition, row, assumed))
+    assumed = f"assumes {'; '.join(filter(None, differences)) or 'another run'}"
+    return (*_opacus_rows(composition, flat, assumed), *_tf_privacy_rows(composition, assumed))
 
 
-def _opacus_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row, Row]:
-    """Return the two rows of Opacus: its default `prv`, with epsilon as in `row`, and its `rdp`."""
-    epsilon = _renyi_epsilon(composition, OPACUS_ORDERS)
-    prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
+def _opacus_rows(composition: Composition, flat: Row, assumed: str) -> tuple[Row, Row]:
+    """Return the two rows of Opacus, its default `prv` and its `rdp`; `flat` says whether they hold."""
+    rows = [replace(flat, method=name, kind=Kind.AS_PUBLISHED) for name in ("opacus-prv", "opacus-rdp")]
+    steps = opacus_steps(composition, hooked=True)
+    if not steps:
+        note = NO_LOADER if steps is None else "prints nothing before the first step"
+        return replace(rows[0], epsilon=None, note=note), replace(rows[1], epsilon=None, note=note)
+    asked = f"asked with the rate {rates_in_words(steps)}"
+    printed = opacus_epsilon(composition)
+    prv = "the same bound, to which it adds 0.01 for its own error" if flat.valid else assumed
+    rdp = "the best of its fixed orders, 1.1 to 63" if flat.valid else assumed
+    too_large = "prints no number that means anything: exponentials overflow above 700"
+    epsilon = _renyi_epsilon(steps, OPACUS_ORDERS, composition.plan.delta)
     return (
-        replace(row, method="opacus-prv", note=prv),
-        replace(row, method="opacus-rdp", epsilon=epsilon, note=assumed or "the best of its fixed orders, 1.1 to 63"),
+        replace(rows[0], epsilon=printed, note=too_large if printed is None else f"{prv}; {asked}"),
+        replace(
+            rows[1], epsilon=max(0.0, epsilon), note=f"{rdp}; {asked}" + "; it prints a negative number" * (epsilon < 0)
+        ),
     )
 
 
-def _tf_privacy_rows(composition: Composition, row: Row, assumed: str) -> tuple[Row, Row]:
-    """Return the two rows of TF-Privacy: with Poisson sampling, and with each example used once per epoch.
+class _Statement(NamedTuple):
+    """What a statement of TF-Privacy is asked with: rate, noise multiplier, Poisson steps, and epochs, rounded up."""
 
-    The second one is valid where the first one is and every rate is 1.
+    rate: Fraction
+    noise_multiplier: float
+    steps: int
+    epochs: int
+
+
+def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
+    """Return the four rows of TF-Privacy: Poisson sampling and once per epoch, each without and with microbatches.
+
+    Those without sampling are valid for one contribution of a unit in each pass: for a rate of 1, and for shuffled
+    single examples under zero-out.
     """
-    releases = _releases_of_an_example(composition)
-    sampled = assumed or "assuming Poisson sampling; the best of its fixed orders, 1.1 to 1024"
+    bounds = ("flat Poisson", "once per epoch", "flat Poisson, microbatches", "once per epoch, microbatches")
+    asked = _asked_of_tf_privacy(composition)
+    if isinstance(asked, str):
+        row = Row(method="tf-privacy", bound="", epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=asked)
+        return tuple(replace(row, bound=bound) for bound in bounds)
+    rate, noise, steps, epochs = asked
+    delta = composition.plan.delta
     once = "assumes each example once per epoch in a fixed order, no amplification by sampling: "
-    once += counted(sum(releases.values()), "Gaussian release")
-    same = row.valid and all(composition.inclusion(phase) == 1 for phase in releasing_phases(composition.plan))
-    epsilon, unsampled = (
-        _renyi_epsilon(composition, TF_PRIVACY_ORDERS),
-        _unsampled_renyi_epsilon(releases, composition.plan.delta),
-    )
+    once += counted(epochs, "Gaussian release")
+    rows = []
+    for number, bound in enumerate(bounds):
+        halves, is_sampled = number >= 2, number % 2 == 0
+        deviation = noise / 2 if halves else noise
+        told = "noise halved for microbatches of several examples, its default; " if halves else ""
+        # With halved noise the statement holds for a sum that a unit moves by two clip norms, too.
+        holds = any(
+            are_one_step_bounds(composition, [(rate, noise, steps)] * len(releasing_phases(composition.plan)), shift=n)
+            for n in ((1, 2) if halves else (1,))
+        )
+        if is_sampled:
+            epsilon = _renyi_epsilon([(rate, deviation, steps)], TF_PRIVACY_ORDERS, delta)
+            said = "the best of its fixed orders, 1.1 to 1024" if holds else assumed
+            note = f"{told}{said}; asked with the rate {rate}"
+        else:
+            epsilon = _unsampled_renyi_epsilon(deviation, epochs, delta)
+            holds = (holds and rate == 1) or _is_once_in_a_pass(composition)
+            note = told + once
+        rows.append(
+            Row(
+                method="tf-privacy",
+                bound=bound,
+                epsilon=max(0.0, epsilon),
+                kind=Kind.AS_PUBLISHED,
+                valid=holds,
+                note=note,
+            )
+        )
+    return tuple(rows)
+
+
+def _asked_of_tf_privacy(composition: Composition) -> _Statement | str:
+    """Return what TF-Privacy is asked about a run: batch size / examples, noise, and epochs; else why it has no answer.
+
+    References:
+        TF-Privacy 0.9.0, `compute_dp_sgd_privacy_lib`: ceil(epochs * examples / batch_size) Poisson steps or
+        ceil(epochs) releases.
+    """
+    phases = releasing_phases(composition.plan)
+    if not phases:
+        return "has no statement of a run without steps"
+    runs = set()
+    for phase in phases:
+        rate = loader_share(composition, phase, share_of_batch)
+        in_a_pass = loader_share(composition, phase, share_of_a_step)
+        if rate is None or in_a_pass is None:
+            return NO_LOADER
+        runs.add((rate, in_a_pass, phase.gaussian.noise_multiplier))
+    if len(runs) > 1:
+        return "does not apply: a statement is about one run of equal steps"
+    ((rate, in_a_pass, noise),) = runs
+    steps = sum(phase.steps for phase in phases)
+    epochs = math.floor((steps - 1) * in_a_pass) + 1  # the fewest that take these steps
+    if rate != in_a_pass:  # passes of a shuffle, which the statement turns into Poisson steps by itself
+        steps = math.ceil(float(steps * in_a_pass) / float(rate))
+    return _Statement(rate, noise, steps, epochs)
+
+
+def _is_once_in_a_pass(composition: Composition) -> bool:
+    """Return True if a unit is one clipped vector that a shuffle uses once in each pass, and that turns to zero."""
+    plan = composition.plan
     return (
-        replace(row, method="tf-privacy", epsilon=epsilon, note=sampled),
-        replace(row, method="tf-privacy", bound="once per epoch", epsilon=unsampled, valid=same, note=once),
+        plan.adjacency is Adjacency.ZERO_OUT
+        and plan.unit == plan.group_size == 1
+        and not plan.parts
+        and all(
+            phase.hierarchy.depth == phase.clip == 1
+            and isinstance(phase.hierarchy.level(1).scheme, Shuffle)
+            and phase.hierarchy.level(1).redraw_every == 1
+            for phase in releasing_phases(plan)
+        )
     )
 
 
@@ -279,49 +377,33 @@ def _unit_differences(composition: Composition) -> Iterator[str]:
         yield "one clipped contribution of the unit, not several"
 
 
-def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float:
-    """Return the epsilon that tools compute for flat Poisson draws, at the best of their orders; 0 without releases.
+def _renyi_epsilon(steps: Sequence[FlatStep], orders: tuple[float, ...], delta: float) -> float:
+    """Return the epsilon that tools compute for flat Poisson draws, at the best of their orders; it may be negative.
 
     References:
         Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
         Steinke 2020 (2004.00010v4), Proposition 12.
     """
     # It falls with the order up to the best one and rises from there, so only the two orders around that can win.
-    plan = composition.plan
     counts: Counter[Curve] = Counter()
-    for phase in releasing_phases(plan):
-        p, q = flat_pair(composition.inclusion(phase), 1, at=1)
-        counts[MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier)] += phase.steps
-    if not counts:
-        return 0.0
-    place = bisect_left(orders, best_epsilon(counts, delta=plan.delta).order + 1)
+    for rate, noise, number in steps:
+        counts[MixturePair.of(*flat_pair(rate, 1, at=1), deviation=noise)] += number
+    place = bisect_left(orders, best_epsilon(counts, delta=delta).order + 1)
     near = orders[max(0, place - 1) : place + 1]
     z = np.array(near) - 1
     cumulants, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)
-    return _converted([(a, float(value) / (a - 1)) for a, value in zip(near, cumulants, strict=True)], plan.delta)
+    return _converted([(a, float(value) / (a - 1)) for a, value in zip(near, cumulants, strict=True)], delta)
 
 
-def _unsampled_renyi_epsilon(releases: dict[float, int], delta: float) -> float:
-    """Return epsilon of unsampled Gaussian releases {noise: number} at the best order of TF-Privacy; 0 without any."""
+def _unsampled_renyi_epsilon(noise: float, releases: int, delta: float) -> float:
+    """Return epsilon of unsampled Gaussian releases at the best order of TF-Privacy."""
     # A release has rdp(a) = a / (2 sigma^2) (Mironov 2017, 1702.07476v3, Proposition 7).
-    if not releases:
-        return 0.0
-    rate = sum(count / (2 * sigma**2) for sigma, count in releases.items())
-    return _converted([(a, a * rate) for a in TF_PRIVACY_ORDERS], delta)
-
-
-def _releases_of_an_example(composition: Composition) -> dict[float, int]:
-    """Return how often one example is used at each noise multiplier, if it is used once per epoch."""
-    releases: Counter[float] = Counter()
-    for phase in releasing_phases(composition.plan):
-        rate = composition.inclusion(phase)
-        releases[phase.gaussian.noise_multiplier] += math.floor((phase.steps - 1) * rate) + 1
-    return releases
+    return _converted([(a, a * releases / (2 * noise**2)) for a in TF_PRIVACY_ORDERS], delta)
 
 
 def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
-    """Return the smallest epsilon >= 0 that one of the (order, Renyi divergence) pairs proves."""
-    return max(0.0, min(rdp + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a, rdp in divergences))
+    """Return the smallest epsilon that one of the (order, Renyi divergence) pairs proves; it may be negative."""
+    return min(rdp + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a, rdp in divergences)
 
 
 # The comparison of every accountant and bound.

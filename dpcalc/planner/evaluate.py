@@ -16,8 +16,9 @@ from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, StepCounts, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Result, Row
+from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.planner.advice import Note, advice, advice_work
-from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless
+from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
@@ -116,6 +117,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     if is_noiseless(run):
         return _guarantee(run, math.inf, "none", "")
     with add_run_to_errors(composition.stated), allowance(math.inf):
+        _refuse_without_losses(composition, name)
         bound = within_work(
             composition.steps, name, delta=run.delta, moment_bound=lambda counts: composition.moment_bound(counts)[0]
         )
@@ -124,6 +126,20 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     accountant, note = _accountant_and_note(bound, name, knows_losses=run.knows_losses)
     main = _guarantee(run, bound.result.epsilon, accountant, bound.direction)
     return replace(main, notes=_with_rough_note(composition, note))
+
+
+def _refuse_without_losses(composition: Composition, name: str) -> None:
+    """Raise UnsupportedError for an accountant that needs losses where Renyi divergences alone are known."""
+    if name not in {"pld", "optimal", "advanced", "basic"}:
+        return
+    unknown = [phase for phase in releasing_phases(composition.plan) if isinstance(phase.mechanism, RdpOnly)]
+    if unknown:
+        kind = unknown[0].mechanism.name
+        where = f"phase {unknown[0].name} ({kind})" if len(composition.plan.phases) > 1 else f"type {kind}"
+        raise UnsupportedError(
+            f"method: expected rdp, rdp-classic or moments for {where}, of which only Renyi divergences are known, got "
+            f"{name}; `auto` takes the best of them"
+        )
 
 
 def _accountant_and_note(bound: "WorkBound", name: str, *, knows_losses: bool) -> tuple[str, str]:

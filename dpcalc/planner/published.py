@@ -37,7 +37,17 @@ from dpcalc.planner.composition import Composition, ProtectedUnit, composed, rel
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import CountDistribution, binomial, hypergeometric, nonzero_probability
-from dpcalc.sampling.schemes import Fixed, Poisson
+from dpcalc.sampling.hierarchy import scheme_for_count
+from dpcalc.sampling.schemes import (
+    All,
+    CappedPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
 
 Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
 _FlatSteps = tuple[Pair, float, int]  # of a phase: the pair of one step, its noise deviation, the number of steps
@@ -100,35 +110,168 @@ def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) ->
 
 
 def flat_poisson_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row:
-    """Return the row of flat Poisson draws, valid if they give the one-step bound; epsilon None if they do not apply.
+    """Return the row of flat Poisson draws at the rate of a loader; valid if they give the one-step bound.
 
     Args:
         plan: a training run.
         one_step_epsilon: as for `theorem_3_row`.
+
+    Returns:
+        The row; its epsilon is None if the formula does not apply.
     """
     composition = composed(plan)
-    run = composition.plan
     note = _refused_note(composition)
-    if note:
+    steps = [] if note else opacus_steps(composition)
+    if steps is None:
+        note = NO_LOADER
+    if note or steps is None:
         return Row(method="pld", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=note)
-    steps = [
-        (flat_pair(composition.inclusion(phase), 1, at=1), phase.gaussian.noise_multiplier, phase.steps)
-        for phase in releasing_phases(run)
-    ]
-    valid = _is_one_step_bound(composition, steps)
+    valid = are_one_step_bounds(composition, steps)
     epsilon = one_step_epsilon if valid else None
     if epsilon is None:
-        epsilon = larger_epsilon([steps], run.delta)
-    why = "what Opacus and TF-Privacy would print: they assume Poisson sampling of single units, add-remove"
-    return _pld_row(FLAT_POISSON, epsilon, valid, ("what Opacus and TF-Privacy print", why))
+        epsilon = flat_epsilon(steps, composition.plan.delta)
+    said = f"Poisson draws of single units at the rate {rates_in_words(steps)}, which Opacus assumes"
+    return _pld_row(FLAT_POISSON, epsilon, valid, (said, f"{said} whatever the loader draws"))
 
 
-def _is_one_step_bound(composition: Composition, steps: list[_FlatSteps]) -> bool:
-    """Return True if the flat pairs of the releasing phases are, in D||D', the one-step bounds (K) of every unit."""
+FlatStep = tuple[Fraction, float, int]
+"""Of a phase as another tool sees it: the rate of one flat Poisson draw, the noise multiplier, the number of steps."""
+
+NO_LOADER = "does not apply: a unit that takes part several times in one phase is no pass of a loader"
+_PRV_ERROR = (
+    0.01  # eps_error of PRVAccountant.get_epsilon, which is added to what is printed; delta_error is delta / 1000
+)
+_PRV_LARGEST = 650.0  # above it the exponentials of the accountant overflow, and it prints anything
+
+
+def opacus_steps(composition: Composition, *, hooked: bool = False) -> list[FlatStep] | None:
+    """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws.
+
+    Args:
+        composition: of the plan.
+        hooked: whether a Poisson loader has the length that Opacus 1.6.0 takes for it, which may be one too few.
+
+    Returns:
+        One entry for each releasing phase; None if a phase is no number of passes of a loader.
+
+    References:
+        Opacus 1.6.0, `PrivacyEngine.make_private` (`sample_rate = 1 / len(data_loader)`, also for
+        `poisson_sampling=False`), `torch.utils.data.DataLoader.__len__` (rounded up, down with `drop_last`).
+    """
+    share = _share_in_the_hook if hooked else _share_of_a_loader
+    steps = []
+    for phase in releasing_phases(composition.plan):
+        rate = loader_share(composition, phase, share)
+        if rate is None:
+            return None
+        steps.append((rate, phase.gaussian.noise_multiplier, phase.steps))
+    return steps
+
+
+def opacus_epsilon(composition: Composition) -> float | None:
+    """Return the epsilon that Opacus prints by `prv`, its default; None if it prints none.
+
+    Args:
+        composition: of a run with independent Gaussian noise.
+
+    References:
+        Opacus 1.6.0, `accountants/prv.py`: epsilon at delta - delta / 1000, plus `eps_error`.
+    """
+    steps = opacus_steps(composition, hooked=True)
+    if not steps:
+        return None
+    printed = flat_epsilon(steps, composition.plan.delta * 0.999) + _PRV_ERROR
+    return printed if printed < _PRV_LARGEST else None
+
+
+def loader_share(
+    composition: Composition, phase: Phase, share: Callable[[Scheme, int], Fraction | None]
+) -> Fraction | None:
+    """Return the share of the data in a step as a tool is told it: the product over the levels, largest for any unit.
+
+    Args:
+        composition: of the plan.
+        phase: one of the phases of its plan.
+        share: of one level's children that a step draws, from the scheme and their number; None if it has none.
+
+    Returns:
+        The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
+        level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
+        probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
+    """
+    place = composition.plan.phases.index(phase)
+    if phase.hierarchy.episodes is not None:
+        return composition.likeliest.bounds[place].inclusion
+    levels = phase.hierarchy.levels[: max(composition.plan.unit, phase.clip)]
+    products = []
+    for counts in {each_unit.paths[place].counts for each_unit in composition.units}:
+        frames = (*counts, *(level.count for level in levels[len(counts) :]))
+        drawn = [(scheme_for_count(level.scheme, count), count) for level, count in zip(levels, frames, strict=True)]
+        drawn = [(scheme, count) for scheme, count in drawn if not isinstance(scheme, All)]
+        shares = [
+            share(scheme, count) if len(drawn) == 1 else share_of_a_step(scheme, count) for scheme, count in drawn
+        ]
+        if None in shares:
+            return None
+        products.append(math.prod((each for each in shares if each is not None), start=Fraction(1)))
+    return max(products)
+
+
+def _share_of_a_loader(scheme: Scheme, count: int) -> Fraction | None:
+    """Return 1 / len(loader) of a PyTorch loader that draws so, or the rate of Poisson draws; None if there is none."""
+    match scheme:
+        case Fixed() | WithReplacement():
+            return Fraction(1, -(-count // scheme.size))
+        case _:
+            return share_of_a_step(scheme, count)
+
+
+def _share_in_the_hook(scheme: Scheme, count: int) -> Fraction | None:
+    """Return `_share_of_a_loader` as Opacus 1.6.0 counts it: 1/233 where its Poisson loader draws with 1/234."""
+    # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one too few.
+    rate = _share_of_a_loader(scheme, count)
+    if isinstance(scheme, Poisson | CappedPoisson) and rate and rate.numerator == 1:
+        return Fraction(1, int(1 / float(rate)))
+    return rate
+
+
+def share_of_a_step(scheme: Scheme, count: int) -> Fraction | None:
+    """Return the share of the children that a step draws on average, before any cut; None if there is no such share."""
+    match scheme:
+        case CappedPoisson():
+            return scheme.probability
+        case Shuffle():
+            return Fraction(1, scheme.steps_of_a_pass(count))
+        case WithReplacement():
+            return Fraction(scheme.size, count)
+        case RandomAllocation(times=times) if times > 1:
+            return None
+        case _:
+            return scheme.rate(count)
+
+
+def share_of_batch(scheme: Scheme, count: int) -> Fraction | None:
+    """Return batch size / number of children, as TF-Privacy is told it; None if there is no such share."""
+    return Fraction(scheme.size, count) if isinstance(scheme, Shuffle) else share_of_a_step(scheme, count)
+
+
+def flat_epsilon(steps: Sequence[FlatStep], delta: float, *, shift: int = 1) -> float:
+    """Return an upper bound on epsilon, by pld, of flat Poisson draws whose units move the sum by `shift`."""
+    return larger_epsilon([[(flat_pair(rate, shift, at=shift), noise, n) for rate, noise, n in steps]], delta)
+
+
+def rates_in_words(steps: Sequence[FlatStep]) -> str:
+    """Return the rates of steps: "1/235", "1/235 and 1/100"."""
+    return " and ".join(dict.fromkeys(str(rate) for rate, _, _ in steps)) or "0"
+
+
+def are_one_step_bounds(composition: Composition, steps: Sequence[FlatStep], *, shift: int = 1) -> bool:
+    """Return True if the flat pairs of the releasing phases are the one-step bounds (K) of every unit."""
     return composition.is_plain and all(
-        bound_mixtures(bound, bound.distances) == pair
+        bound_mixtures(bound, bound.distances) == flat_pair(rate, shift, at=shift)
+        and bound_mixtures(bound, bound.distances_swapped) == flat_pair(rate, shift, at=0)
         for unit in composition.units
-        for (pair, _, _), (_, bound) in zip(steps, _releasing(composition.plan, unit), strict=True)
+        for (rate, _, _), (_, bound) in zip(steps, _releasing(composition.plan, unit), strict=True)
     )
 
 
@@ -169,8 +312,8 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
 def _equal_steps(composition: Composition) -> tuple[float, float, int] | None:
     """Return (rate, noise multiplier, number) of the releasing steps of all phases; None if they differ or are none."""
     steps: Counter[tuple[Fraction, float]] = Counter()
-    for phase in releasing_phases(composition.plan):
-        steps[composition.inclusion(phase), phase.gaussian.noise_multiplier] += phase.steps
+    for rate, noise_multiplier, number in opacus_steps(composition) or ():
+        steps[rate, noise_multiplier] += number
     if len(steps) != 1:
         return None
     (((rate, noise_multiplier), number),) = steps.items()

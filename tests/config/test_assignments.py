@@ -196,3 +196,93 @@ def test_setting_what_the_file_says_changes_nothing(name):
         after = load_text(text, path="f", assignments=[f"{path}={value}"])
         assert (after.plan, after.config_hash) == (before.plan, before.config_hash), path
     assert load_text(text, path="f", assignments=[f"{path}={value}" for path, value in said]).plan == before.plan
+
+
+PURE = {"sampling": "{scheme: all}", "mechanism": "{type: exponential, epsilon: 1}"}
+DISCRETE = {"mechanism": "{noise_multiplier: 1.3, max_grad_norm: 1.5}"}
+FACTORIZED = {
+    "sampling": "{scheme: any-order}",
+    "mechanism": "{type: matrix-factorization, noise_multiplier: 8, strategy: tree, min_separation: 4}",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "assignment", "kept", "dropped"),
+    [
+        (PURE, "mechanism.type=pure-dp", {"epsilon": 1.0}, None),
+        (DISCRETE, "mechanism.type=discrete-gaussian", {"noise_multiplier": 1.3}, "`max_grad_norm`"),
+        (
+            {**PURE, "mechanism": "{type: approximate-dp, epsilon: 1, delta: 1e-9}"},
+            "mechanism.type=pure-dp",
+            {"epsilon": 1.0},
+            "`delta`",
+        ),
+        ({}, "sampling={scheme: fixed, size: 5}", {"noise_multiplier": 1.1}, None),
+    ],
+)
+def test_a_new_type_keeps_what_it_takes_in_the_same_meaning(changes, assignment, kept, dropped):
+    loaded = load_text(flat(changes), path="f", assignments=[assignment])
+    (phase,) = loaded.plan.phases
+    assert {name: getattr(phase.mechanism, name) for name in kept} == kept
+    notes = [each for each in loaded.diagnostics if "drops" in each.message]
+    assert [each.message.partition(" drops ")[2] for each in notes] == ([f"{dropped} of the file"] if dropped else [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "assignment", "missing", "dropped"),
+    [
+        (PURE, "mechanism.type=laplace", "noise_multiplier", "epsilon"),
+        ({}, "mechanism.type=laplace", "noise_multiplier", "noise_multiplier"),  # it is another number there
+        ({"sampling": "{scheme: poisson, rate: 0.1}"}, "sampling.scheme=fixed", "size", "rate"),
+    ],
+)
+def test_what_a_new_type_or_scheme_drops_is_said_where_something_is_missing(changes, assignment, missing, dropped):
+    (error,) = errors(flat(changes), [assignment])
+    assert f"{missing}` is missing" in error.message
+    assert f"drops `{dropped}`" in error.hint
+
+
+def test_another_strategy_replaces_the_word_before_it():
+    changed = plan(
+        flat({**FACTORIZED, "mechanism": FACTORIZED["mechanism"].replace("tree", "{toeplitz: [1, 0.5]}")}),
+        ["mechanism.strategy={banded: {bands: 4}}"],
+    )
+    assert type(changed.phases[0].mechanism.strategy) is type(
+        plan(flat({**FACTORIZED, "mechanism": FACTORIZED["mechanism"].replace("tree", "{banded: {bands: 4}}")}))
+        .phases[0]
+        .mechanism.strategy
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("[{}]", "`phases` has a phase that says nothing"),
+        ("[]", "must hold 1 to 1000 phases"),
+        ("[{steps: 5}]", "unknown key `steps` in `phases[0]`"),
+        ("{a: 1}", "must be a list of phases"),
+        ("[1]", "must be a mapping"),
+    ],
+)
+def test_a_list_of_phases_on_the_command_line_gets_one_message(value, words):
+    (error,) = errors(flat({}), [f"phases={value}"])
+    assert words in error.message
+    assert "phases[0].phases" not in error.hint
+    assert plan(flat({}), ["phases=[{training: {steps: 5}}, {training: {steps: 7}}]"]).steps == 12
+
+
+def test_a_phase_that_is_not_there_leads_to_a_list():
+    (error,) = errors(flat({}), ["phases[0].training.steps=5"])
+    assert "--set 'phases=[{training: {steps: 100}}]'" in error.hint
+
+
+def test_a_budget_without_noise_leads_to_the_solver():
+    (error,) = errors(flat({"mechanism": "{max_grad_norm: 1.0}", "budget": "{epsilon: 1}"}))
+    assert "`dpcalc solve-sigma file.yaml`" in error.hint
+    (error,) = errors(flat({"mechanism": "{max_grad_norm: 1.0}"}))
+    assert "solve-sigma" not in error.hint
+
+
+def test_the_history_of_an_accountant_leads_to_import():
+    (error,) = errors('{"history": [[1.1, 0.0042, 500]], "mechanism": "rdp"}')
+    assert "`dpcalc import FILE" in error.hint

@@ -5,10 +5,18 @@ from fractions import Fraction
 from math import ceil
 from pathlib import Path
 
+import dp_accounting
+import numpy as np
 import pytest
+from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
+from scipy.stats import binom
 
+import dpcalc
 from dpcalc.config.load import load_text
-from tests.config.texts import flat
+from dpcalc.errors import InputError
+from dpcalc.imports.read import imported, read_run
+from dpcalc.imports.run import Terms
+from tests.config.texts import flat, varied
 
 PAGE = (Path(__file__).parents[2] / "docs/configs.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (.+?) \| (.+) \|$", PAGE[PAGE.index("## From your training code") :], flags=re.MULTILINE)
@@ -85,3 +93,190 @@ def test_tensorflow_privacy():
     told = row("max_examples_per_user=k")
     assert load_text(flat({"privacy": "{delta: 1e-6, group_size: 3}"}), path="f").plan.group_size == 3
     assert "`privacy: {group_size: k}`" in told
+
+
+# Each way to say one run gives one epsilon: by keys, in Python, by `import`, and by an accountant that shares no code.
+
+
+def poisson(q, sigma, steps, delta=1e-5):
+    event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
+    return PLDAccountant().compose(event, steps).get_epsilon(delta)
+
+
+def gaussian(sigma, delta=1e-5):
+    return PLDAccountant().compose(dp_accounting.GaussianDpEvent(sigma)).get_epsilon(delta)
+
+
+def mixture(chances, distances, sigma, steps, delta=1e-5):
+    """Epsilon of N(0) against N(distance) with some chances, in both directions."""
+    loss = privacy_loss_distribution.from_mixture_gaussian_mechanism(
+        sigma, list(distances), list(chances), value_discretization_interval=1e-3
+    )
+    return loss.self_compose(steps).get_epsilon_for_delta(delta)
+
+
+def copies(k, q):
+    return binom.pmf(np.arange(k + 1), k, q)
+
+
+FLAT_MECHANISM = "{noise_multiplier: 1.1, max_grad_norm: 1.0}"
+LEVELS = "{levels: [{name: user, count: 3400}, {name: example, count: 20}]}"
+RUNS = {
+    # words of the row: sections, arguments of `plan`, a call for `import` with options, an independent epsilon
+    "`DataLoader(batch_size=256)`": (
+        {"sampling": "{scheme: poisson, rate: 1/235}", "training": "{epochs: 60}"},
+        {"sample_rate": "1/235", "epochs": 60},
+        ("make_private(noise_multiplier=1.1, max_grad_norm=1.0)", {"sample_rate": Fraction(1, 235), "epochs": 60}),
+        lambda: poisson(1 / 235, 1.1, 14_100),
+    ),
+    "`DataLoader(batch_size=256, drop_last=True)`": (
+        {"sampling": "{scheme: poisson, rate: 1/234}", "training": "{epochs: 60}"},
+        {"sample_rate": "1/234", "epochs": 60},
+        ("make_private(noise_multiplier=1.1, max_grad_norm=1.0)", {"sample_rate": Fraction(1, 234), "epochs": 60}),
+        lambda: poisson(1 / 234, 1.1, 14_040),
+    ),
+    "any shuffled loader": (
+        {
+            "sampling": "{scheme: shuffle, size: 256}",
+            "training": "{epochs: 60}",
+            "privacy": "{adjacency: zero-out, delta: 1e-5}",
+        },
+        {"scheme": "shuffle", "batch_size": 256, "dataset_size": 60_000, "epochs": 60, "adjacency": "zero-out"},
+        None,
+        lambda: gaussian(1.1 / 60**0.5),
+    ),
+    "RandomSampler(replacement=True)": (  # one draw is a batch of a fixed size; oracles have the others
+        {
+            "data": "{examples: 100}",
+            "sampling": "{scheme: with-replacement, size: 1}",
+            "training": "{steps: 1000}",
+        },
+        {"scheme": "with-replacement", "batch_size": 1, "dataset_size": 100, "steps": 1000},
+        None,
+        lambda: poisson(1 / 100, 0.55, 1000),
+    ),
+    "compute_dp_sgd_privacy(n,": (
+        {"sampling": "{scheme: poisson}", "training": "{batch_size: 256, epochs: 60}"},
+        {"batch_size": 256, "dataset_size": 60_000, "epochs": 60},
+        ("compute_dp_sgd_privacy(60000, 256, 1.1, 60, 1e-5)", {}),
+        lambda: poisson(256 / 60_000, 1.1, 14_063),
+    ),
+    "num_microbatches < batch_size": (
+        {
+            "sampling": "{scheme: poisson}",
+            "training": "{batch_size: 250, epochs: 15}",
+            "mechanism": "{noise_multiplier: 1.1, max_grad_norm: 1.0, clip: batch}",
+        },
+        None,  # not an argument of one level of examples
+        ("compute_dp_sgd_privacy_statement(60000, 250, 15, 1.1, 1e-5)", {}),
+        lambda: poisson(1 / 240, 0.55, 3_600),
+    ),
+    "max_examples_per_user=k": (
+        {
+            "sampling": "{scheme: poisson}",
+            "training": "{batch_size: 256, epochs: 6}",
+            "privacy": "{adjacency: add-remove, delta: 1e-5, group_size: 3}",
+        },
+        {"batch_size": 256, "dataset_size": 60_000, "epochs": 6, "group_size": 3},
+        ("compute_dp_sgd_privacy_statement(60000, 256, 6, 1.1, 1e-5, False, 3)", {}),
+        lambda: mixture(copies(3, 256 / 60_000), range(4), 1.1, 1_407),
+    ),
+    "`dpsgd_event(": (
+        {"sampling": "{scheme: poisson, rate: 0.01}", "training": "{steps: 1000}"},
+        {"sample_rate": 0.01, "steps": 1000},
+        None,
+        lambda: poisson(0.01, 1.1, 1000),
+    ),
+    "`fixed_dpsgd_event`": (
+        {"sampling": "{scheme: fixed, size: 600}", "training": "{steps: 1000}"},
+        {"scheme": "fixed", "batch_size": 600, "dataset_size": 60_000, "steps": 1000},
+        None,
+        lambda: poisson(0.01, 0.55, 1000),  # a stand-in moves the sum by two clip norms
+    ),
+    "`clients_per_round`": (
+        {
+            "data": LEVELS,
+            "sampling": "{user: {scheme: fixed, size: 100}, example: {scheme: all}}",
+            "mechanism": "{noise_multiplier: 1.1, max_grad_norm: 1.0, clip: user}",
+            "training": "{steps: 300}",
+            "privacy": "{unit: user, adjacency: add-remove, delta: 1e-5}",
+        },
+        {
+            "levels": {"user": 3400, "example": 20},
+            "sampling": {"user": {"scheme": "fixed", "size": 100}, "example": {"scheme": "all"}},
+            "unit": "user",
+            "clip": "user",
+            "steps": 300,
+        },
+        None,
+        lambda: poisson(100 / 3400, 0.55, 300),
+    ),
+    "batches of a shuffled loader": (
+        {
+            "sampling": "{scheme: shuffle, size: 1024}",
+            "training": "{epochs: 10}",
+            "privacy": "{adjacency: zero-out, delta: 1e-5}",
+        },
+        {"scheme": "shuffle", "batch_size": 4 * 256, "dataset_size": 60_000, "epochs": 10, "adjacency": "zero-out"},
+        None,
+        lambda: gaussian(1.1 / 10**0.5),
+    ),
+    "batches of a Poisson loader": (
+        {
+            "data": "{levels: [{name: example, count: 50_000}, {name: copy, count: 4}]}",
+            "sampling": "{example: {scheme: all}, copy: {scheme: poisson, rate: 128/50000}}",
+            "mechanism": "{noise_multiplier: 0.39066894531, max_grad_norm: 1.2, clip: copy}",
+            "training": "{steps: 1960}",
+            "privacy": "{unit: example, adjacency: add-remove, delta: 1e-5}",
+        },
+        {
+            "levels": {"example": 50_000, "copy": 4},
+            "sampling": {"example": {"scheme": "all"}, "copy": {"scheme": "poisson", "rate": "128/50000"}},
+            "unit": "example",
+            "clip": "copy",
+            "steps": 1960,
+            "noise_multiplier": 0.39066894531,
+        },
+        None,
+        lambda: mixture(copies(4, 128 / 50_000), range(5), 0.39066894531, 1960),
+    ),
+}
+
+
+@pytest.mark.parametrize("words", RUNS)
+def test_every_way_to_say_a_row_costs_the_same(words, tmp_path):
+    assert row(words)
+    sections, arguments, call, independent = RUNS[words]
+    base = {
+        "version": "1",
+        "data": "{examples: 60_000}",
+        "mechanism": FLAT_MECHANISM,
+        "privacy": "{adjacency: add-remove, delta: 1e-5}",
+    }
+    by_keys = dpcalc.epsilon(load_text(varied(base, sections), path="f").plan).epsilon
+    assert by_keys == pytest.approx(independent(), rel=2e-3)
+    if arguments is not None:
+        in_python = dpcalc.plan(**{"noise_multiplier": 1.1, "delta": 1e-5, **arguments})
+        assert dpcalc.epsilon(in_python).epsilon == by_keys
+    if call is not None:
+        text, terms = call
+        path = tmp_path / "train.py"
+        path.write_text(f"engine.{text}\n", encoding="utf-8")
+        terms = Terms(**{"delta": "1e-5", **{name: Fraction(value) for name, value in terms.items()}})
+        run = imported(read_run(str(path), terms), terms, "train.py")
+        assert dpcalc.epsilon(run.loaded.plan).epsilon == pytest.approx(by_keys, rel=1e-9)
+
+
+def test_accumulated_poisson_batches_cost_more_than_one_draw_of_k_times_the_rate():
+    assert "copy: {scheme: poisson, rate: 128/50000}" in row("batches of a Poisson loader")
+    sections = RUNS["batches of a Poisson loader"][0]
+    epsilon = dpcalc.epsilon(load_text(varied({"version": "1"}, sections), path="f").plan).epsilon
+    assert 45.2 < epsilon < 47.0
+    assert poisson(512 / 50_000, 0.39066894531, 1960) < 42.5
+
+
+def test_a_shuffled_loader_of_opacus_is_not_imported_as_a_poisson_run(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("engine.make_private(noise_multiplier=1.1, poisson_sampling=False)\n", encoding="utf-8")
+    with pytest.raises(InputError, match="scheme: shuffle"):
+        read_run(str(path), Terms(sample_rate=Fraction(1, 235), epochs=Fraction(60)))

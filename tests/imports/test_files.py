@@ -548,3 +548,50 @@ def test_import_has_the_limits_of_check(dpcalc, tmp_path):
     ended = dpcalc("import", str(path), "--delta", "1e-5", "--memory-limit", "0.05")
     assert (ended.code, "--memory-limit allows more" in ended.err) == (3, True)
     assert dpcalc("import", str(path), "--delta", "1e-5", "--memory-limit", "x").code == 2
+
+
+NOT_READ = "write a config, see docs/configs.md"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model = keras_api.make_private(model, params)", f"make_private: expected the call of Opacus.*{NOT_READ}"),
+        (
+            "p = keras_api.DPKerasConfig(epsilon=1.1, delta=1e-5)",
+            f"a call of DPKerasConfig of JAX-Privacy on line 1; .*{NOT_READ}",
+        ),
+        ("e = accounting.dpsgd_event(1.1, 100, sampling_prob=0.1)", f"dpsgd_event of JAX-Privacy.*{NOT_READ}"),
+        ("o = tfp.VectorizedDPKerasAdamOptimizer(l2_norm_clip=1.0)", f"Optimizer of TF-Privacy.*{NOT_READ}"),
+        ("e = PrivacyEngine(model, batch_size=5, sample_size=500)", f"a call of PrivacyEngine on line 1; .*{NOT_READ}"),
+        ("e = PrivacyEngine()", "got none of these"),
+        (
+            "e.make_private_with_epsilon(epochs=t, target_epsilon=a.e, target_delta=a.d)",
+            (
+                "sample_rate, epochs, target_epsilon, delta, got `t`, `a.e`, `a.d`, which.*; give --sample-rate .*"
+                "--epochs N --target-eps E --delta D"
+            ),
+        ),
+        (
+            "compute_dp_sgd_privacy(n, b, sigma, epochs, 1e-5)",
+            "n, batch_size, epochs, noise_multiplier, got .*--dataset-size N --batch-size N --epochs N",
+        ),
+        ("e.make_private(noise_multiplier=s, poisson_sampling=False)", "scheme: shuffle"),  # before what is missing
+        ('{"cells": [], "metadata": {}, "nbformat": 4}', "got a notebook; .*jupyter nbconvert"),
+    ],
+)
+def test_what_is_not_read_or_missing_is_told_at_once(dpcalc, tmp_path, text, said):
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+    ended = dpcalc("import", str(path))
+    assert ended.code == 2
+    assert re.search(said, ended.err), ended.err
+
+
+def test_a_target_is_given_by_an_option(dpcalc, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("e.make_private_with_epsilon(epochs=60, target_epsilon=a.e, target_delta=1e-5)", encoding="utf-8")
+    ended = dpcalc("import", str(path), "--sample-rate", "1/235", "--target-eps", "3")
+    assert "budget: {epsilon: 3.0}" in ended.out
+    ended = dpcalc("import", str(path), "--sample-rate", "1/235", "--target-eps", "3", "--noise-multiplier", "1")
+    assert "--target-eps: expected it without --noise-multiplier" in ended.err
