@@ -10,7 +10,7 @@ from dpcalc._version import __version__
 from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.gate.verdict import Verdict
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.gate import FileView, GateView, Place, TrackedFinding, tracked_findings
+from dpcalc.report.gate import NO_BUDGET, FileView, GateView, Place, TrackedFinding, is_without_budget, tracked_findings
 from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.report.rules import RULES
 
@@ -64,7 +64,7 @@ MAX_FILES = 50  # largest number of files whose findings are written out: a step
 
 def markdown_text(view: GateView) -> str:
     """Return verdict, table of files, and a code block for each of the first 50 files with changes or findings."""
-    rows = [f"| {_inline_code(file.result.path)} | {' | '.join(_result_cells(file))} |" for file in view.files]
+    rows = [f"| {_inline_code(file.result.path)} | {' | '.join(_result_cells(view, file))} |" for file in view.files]
     parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
     if rows:
         parts += ["| config | verdict | epsilon | budget |", "| --- | --- | --- | --- |", *rows, ""]
@@ -76,14 +76,15 @@ def markdown_text(view: GateView) -> str:
     return "\n".join(parts)
 
 
-def _result_cells(file: FileView) -> tuple[str, str, str]:
+def _result_cells(view: GateView, file: FileView) -> tuple[str, str, str]:
     """Return (verdict, epsilon rounded up, limit) of a file; without a guarantee or a limit the latter are ""."""
     result, guarantee = file.result, file.result.guarantee
     if guarantee is None:
         return str(result.verdict), "", ""
     limit = None if result.limit is None else result.limit.value
     epsilon = rounded_up(guarantee.epsilon, apart_from=limit)
-    return str(result.verdict), epsilon, "" if limit is None else as_given(limit)
+    verdict = NO_BUDGET if is_without_budget(view.command, result) else str(result.verdict)
+    return verdict, epsilon, "" if limit is None else as_given(limit)
 
 
 def _finding_lines(view: GateView, file: FileView) -> list[str]:
