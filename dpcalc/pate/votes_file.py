@@ -1,6 +1,7 @@
 """Read the votes of an ensemble of teachers from a NumPy or CSV file; every cell is checked, no code in it is run."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Any, SupportsInt
 
@@ -121,7 +122,9 @@ def _npy_table(path: str) -> IntArray:
     """Return the whole numbers in a two-dimensional .npy file; InputError for anything else, never loading objects."""
     _require_table(path)
     try:
-        raw = np.load(path, mmap_mode="r", allow_pickle=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            raw = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:  # the file is shorter than its header says
         raise InputError(f"{path}: expected a NumPy array of whole numbers, got a damaged one") from error
     # Fractions, NaN and numbers beyond int64 do not survive the conversion and are found by comparing.
@@ -157,7 +160,9 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
         stream.seek(0)
         try:
             read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
-            shape, _, dtype = read(stream)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+                shape, _, dtype = read(stream)
         except Exception as error:  # NumPy reads it with Python's own parser, which raises many exceptions
             raise InputError(f"{path}: expected a NumPy array of whole numbers, got a damaged one") from error
     return shape, dtype

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -149,8 +150,9 @@ def _verdict_counts(command: str, results: Sequence[Result]) -> str:
     counts = Counter(result.verdict for result in results)
     unlimited = sum(is_without_budget(command, result) for result in results)
     counts[Verdict.PASSED] -= unlimited
-    findings = [finding for result in results for finding in (*result.problems, *result.diagnostics)]
-    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
+    levels = [each.severity for result in results for each in result.problems]
+    levels += [each.severity for result in results for each in result.diagnostics]
+    warnings = levels.count(Severity.WARNING)
     files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
     words = [f"{counts[verdict]} {_verdict_word(command, verdict)}" for verdict in reversed(Verdict) if counts[verdict]]
     words += [f"{unlimited} without a budget"] if unlimited else []
@@ -287,12 +289,9 @@ def _change_fields(change: Change, config_path: str) -> Fields:
     )
 
 
-def _is_report(_: str, content: object) -> bool:
-    """Return True for a JSON object with a `schema` of "dpcalc.result/" in any version, and a text `command`."""
-    match content:
-        case {"schema": str(schema), "command": str()}:
-            return schema.startswith("dpcalc.result/")
-    return False
+def _is_report(start: str, _: str) -> bool:
+    """Return True for a text that begins as a JSON object with a `schema` of "dpcalc.result/" in any version."""
+    return re.match(r'\{\s*"schema":\s*"dpcalc\.result/', start) is not None
 
 
 JSON = ReportFormat(text=gate_json, is_report=_is_report)

@@ -8,6 +8,7 @@ import random
 import re
 import struct
 import time
+import warnings
 import zipfile
 from contextlib import suppress
 from fractions import Fraction
@@ -548,3 +549,11 @@ def test_import_has_the_limits_of_check(dpcalc, tmp_path):
     ended = dpcalc("import", str(path), "--delta", "1e-5", "--memory-limit", "0.05")
     assert (ended.code, "--memory-limit allows more" in ended.err) == (3, True)
     assert dpcalc("import", str(path), "--delta", "1e-5", "--memory-limit", "x").code == 2
+
+
+@pytest.mark.parametrize("text", ["1if", "1if 2else 3", "x = '\\\\d' '\\d'", "0x1for x in y", "GaussianDpEvent(1)is 3"])
+def test_text_of_others_warns_of_nothing(text, tmp_path):
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert refused(tmp_path, text)
+    assert not heard
