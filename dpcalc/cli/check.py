@@ -66,17 +66,17 @@ def check(
     from dpcalc.gate.lock import lock_path, read_lock
     from dpcalc.gate.policy import Policy, effective_policy, with_scope_problems
 
-    chosen_reports = reports(report or (), as_json=as_json)
-    before = options.revision(base)
-    own_policy = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
-    demands = Demands(
-        policy=own_policy.combined_with(effective_policy(policy, Path.cwd(), before)),
-        allow_budget_change=allow_budget_change,
-        lock=read_lock(lock_path(Path.cwd())) if locked else None,
-        config_args=configs or None,
-        lower_bounds=any(report.format == "json" for report in chosen_reports),
-    )
     with costs_in_time(timeout, memory_limit) as costs:
+        chosen_reports = reports(report or (), as_json=as_json)
+        before = options.revision(base)
+        own = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
+        demands = Demands(
+            policy=own.combined_with(effective_policy(policy, Path.cwd(), before)),
+            allow_budget_change=allow_budget_change,
+            lock=read_lock(lock_path(Path.cwd())) if locked else None,
+            config_args=configs or None,
+            lower_bounds=any(report.format == "json" for report in chosen_reports),
+        )
         scope = _announced_scope(configs, before)
         results = results_of(scope.paths, reader=config_reader(context, base=before), demands=demands, costs=costs)
         severity = Severity.NOTE if allow_budget_change else Severity.ERROR
@@ -141,8 +141,8 @@ def diff(
     from dpcalc.gate.check import diff as results_of
     from dpcalc.gate.policy import with_scope_problems
 
-    chosen_reports = reports(report or (), as_json=as_json)
     with costs_in_time(timeout, memory_limit) as costs:
+        chosen_reports = reports(report or (), as_json=as_json)
         before = options.revision(base)
         compared, scope = _cases_to_compare(configs, before, config_reader(context, base=before))
         results = with_scope_problems(results_of(compared, costs=costs), scope, severity=Severity.WARNING)

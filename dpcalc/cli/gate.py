@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import codecs
 import os
 import sys
 import traceback
@@ -14,15 +14,15 @@ from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, styled_text
 from dpcalc.config.files import is_device, send, write_or_replace
 from dpcalc.config.repository import git_root, leaves_repository
-from dpcalc.config.source import ConfigError, Severity, read_bytes
+from dpcalc.config.source import ConfigError, Severity, open_regular
 from dpcalc.errors import FIX_INPUT, InputError, system_message
 from dpcalc.gate.verdict import Limit, Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
 from dpcalc.report.formats import REPORTS, report_format
 from dpcalc.report.gate import GateView, gate_view
 
-MAX_BYTES = 64 * 1024 * 1024
-"""Largest earlier report that is recognised, in bytes: a report of 10,000 configs has about 10 MB."""
+KNOWN_BYTES = 4096
+"""Bytes at the beginning and at the end by which an earlier report is recognised: nothing else of it is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,16 +132,18 @@ def _report(text: str) -> Report:
 
 
 def _is_report(path: str) -> bool:
-    """Return True if a file is empty or an earlier report; False also if it cannot be read."""
+    """Return True if a file is empty or an earlier report, by its beginning and its end; False if it cannot be read."""
     try:
-        text = read_bytes(path, limit=MAX_BYTES).decode("utf-8")
-    except (ConfigError, UnicodeDecodeError):
+        with open_regular(path) as stream:
+            start = stream.read(KNOWN_BYTES)
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - KNOWN_BYTES))
+            end = stream.read(KNOWN_BYTES)
+        # The cut may fall into a character, at the end of the one and the beginning of the other.
+        beginning = codecs.getincrementaldecoder("utf-8")().decode(start)
+    except (ConfigError, OSError, UnicodeDecodeError):
         return False
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        content = None
-    return not text or any(report_format(name).is_report(text, content) for name in REPORTS)
+    ending = end.decode("utf-8", errors="ignore")
+    return not start or any(report_format(name).is_report(beginning, ending) for name in REPORTS)
 
 
 def max_epsilon_limit(text: str | None) -> Limit | None:

@@ -84,6 +84,8 @@ _COLOURS = {
     "failed": _RED,
     "invalid": _MAGENTA,
     "undecided": _YELLOW,
+    "no budget": _YELLOW,
+    "without a budget": _YELLOW,
     "error": _RED,
     "warning": _YELLOW,
     "note": _CYAN,
@@ -91,8 +93,8 @@ _COLOURS = {
 _WORDS = re.compile(
     r"(?m)"
     r"(?P<finding>(?:^|(?<=\s))(?P<level>error|warning|note)(?:\[DPC\d{3}\])?(?=:))"
-    r"|(?<=: )(?P<verdict>passed|failed|invalid|undecided)(?=,|$)"
-    r"|(?<=\d )(?P<counted>passed|failed|invalid|undecided)(?=,|$)"
+    r"|(?<=: )(?P<verdict>passed|failed|invalid|undecided|no budget)(?=,|$)"
+    r"|(?<=\d )(?P<counted>passed|failed|invalid|undecided|without a budget)(?=,|$)"
 )
 _EXCERPT = re.compile(r"\d* *\| ?")  # a line of a file, and the marks below it, keep their columns
 _MARKS = re.compile(r" *\| +(\^+) ?(.*)")

@@ -122,14 +122,16 @@ class Folder:
     def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of the YAML files directly in a directory, by name, without those over `limit` bytes.
 
-        Links that leave the repository, and what is no regular file, are left out: references to them are refused.
+        What is no regular file is left out; Refusal for a link that leads out of the repository.
         """
         with contextlib.suppress(OSError):
             for name in sorted(name for name in os.listdir(folder) if name.lower().endswith((".yaml", ".yml"))):
                 path = Path(folder, name)
-                if self.holds(path):
-                    with contextlib.suppress(ConfigError):
-                        yield name, read_bytes(str(path), limit=limit)
+                if not self.holds(path):
+                    message = f"`{name}` beside it is a symbolic link that leaves the repository"
+                    raise Refusal("DPC110", message, "remove the link")
+                with contextlib.suppress(ConfigError):
+                    yield name, read_bytes(str(path), limit=limit)
 
     def holds(self, path: Path) -> bool:
         """Return True if a path, with links followed, is in the repository."""

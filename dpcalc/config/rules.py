@@ -339,6 +339,11 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
     for run in config.runs:
         yield from _shuffle_notes(run, config)
         yield from _zero_noise_warnings(run)
+        for key in ("steps", "epochs"):
+            length = run.node("training", key)
+            if length is not None and scalars.number_of(length) == 0:
+                message = f"{key} is 0: such a run releases nothing, and costs nothing"
+                yield finding(Severity.WARNING, "DPC210", length.anchor, message, "state the length of the run")
 
 
 def _adjacency_notes(root: Section, section: Node, privacy: Privacy) -> Iterator[Diagnostic]:

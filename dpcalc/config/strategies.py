@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,9 @@ def _npy_header(stream: io.BytesIO) -> tuple[Any, bool, Any]:
 
     try:
         read: Any = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
-        shape, is_by_columns, dtype = read(stream)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, is_by_columns, dtype = read(stream)
     except Exception as cause:  # NumPy reads it with Python's own parser, which raises many exceptions
         raise Refusal("DPC110", "is no NumPy file, or a damaged one", _FILE_HINT) from cause
     if dtype.hasobject:

@@ -4,6 +4,7 @@ import ast
 import math
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -128,7 +129,9 @@ def python_tree(text: str) -> ast.Module:
     """
     try:
         # It builds a tree and runs nothing. Deep brackets end in one of two exceptions, by version of Python.
-        return ast.parse(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what the text of others may hold, such as `1if` or a wrong escape
+            return ast.parse(text)
     except (RecursionError, MemoryError):
         raise _too_deep() from None
     except SyntaxError as error:

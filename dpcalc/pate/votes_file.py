@@ -1,6 +1,7 @@
 """Read the votes of an ensemble of teachers from a NumPy or CSV file; every cell is checked, no code in it is run."""
 
 import math
+import warnings
 from typing import SupportsInt
 
 import numpy as np
@@ -87,7 +88,9 @@ def _npy_table(path: str) -> IntArray:
         stream.seek(0)
         try:
             read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
-            shape, _, dtype = read(stream)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+                shape, _, dtype = read(stream)
         except Exception as error:  # NumPy reads it with Python's own parser, which raises many exceptions
             raise damaged from error
     if dtype.hasobject:
@@ -100,7 +103,9 @@ def _npy_table(path: str) -> IntArray:
         raise InputError(f"{path}: expected two dimensions, queries x labels, none of them empty, got {got}")
     _refuse_huge(path, math.prod(lengths))
     try:
-        raw = np.load(path, mmap_mode="r", allow_pickle=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            raw = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:  # the file is shorter than its header says
         raise damaged from error
     # Fractions, NaN and numbers beyond int64 do not survive the conversion and are found by comparing.

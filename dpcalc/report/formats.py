@@ -42,14 +42,13 @@ class ReportFormat:
 
     Attributes:
         text: turns the results of a gate into a report.
-        is_report: takes the text of a file, and its content if that is JSON, else None. True for an earlier report in
-            this format, which a new one may replace; False for any other file: `--report FORMAT=config.yaml` must
-            destroy nothing.
+        is_report: takes the beginning and the end of a file. True for an earlier report in this format, which a new one
+            may replace; False for any other file: `--report FORMAT=config.yaml` must destroy nothing.
         for_people: True if a terminal wraps and colours the report.
     """
 
     text: Callable[[GateView], str]
-    is_report: Callable[[str, object], bool]
+    is_report: Callable[[str, str], bool]
     for_people: bool = False
 
 

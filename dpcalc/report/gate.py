@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,6 +34,8 @@ if TYPE_CHECKING:  # `check` needs no ledger
 
 VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}
 """Verdicts that a command words differently: `lock` compares with no budget, so that nothing passes there."""
+NO_BUDGET = "no budget"
+"""What stands in the place of `passed` where there is nothing to compare with."""
 PAST_TENSES = {"check": "checked", "validate": "read", "diff": "compared", "lock": "read"}
 
 
@@ -143,11 +146,23 @@ def _fingerprint(rule_code: str, location: str, number: int) -> str:
 
 
 def _verdict_counts(command: str, results: Sequence[Result]) -> str:
-    """Return "3 files: 1 failed, 2 passed", the worst verdict first; "0 files" alone for no result."""
+    """Return "4 files: 1 failed, 2 passed, 1 without a budget, 3 warnings", the worst first; "0 files" alone."""
     counts = Counter(result.verdict for result in results)
+    unlimited = sum(is_without_budget(command, result) for result in results)
+    counts[Verdict.PASSED] -= unlimited
+    levels = [each.severity for result in results for each in result.problems]
+    levels += [each.severity for result in results for each in result.diagnostics]
+    warnings = levels.count(Severity.WARNING)
     files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
     words = [f"{counts[verdict]} {_verdict_word(command, verdict)}" for verdict in reversed(Verdict) if counts[verdict]]
+    words += [f"{unlimited} without a budget"] if unlimited else []
+    words += [f"{warnings} warning{'' if warnings == 1 else 's'}"] if warnings else []
     return f"{files}: {', '.join(words)}" if words else files
+
+
+def is_without_budget(command: str, result: Result) -> bool:
+    """Return True for a file that `check` passes only because nothing limits it."""
+    return command == "check" and result.verdict is Verdict.PASSED and result.limit is None
 
 
 def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
@@ -170,20 +185,20 @@ def _verdict_word(command: str, verdict: Verdict) -> str:
 
 def _verdict_text(command: str, result: Result) -> str:
     """Return the verdict in the words of the command, then epsilon and its limit unless there is no guarantee."""
-    word = _verdict_word(command, result.verdict)
+    word = NO_BUDGET if is_without_budget(command, result) else _verdict_word(command, result.verdict)
     if result.guarantee is None:
         return word
-    return f"{word}, {_epsilon_and_limit_text(command, result.guarantee.epsilon, _limit_value(result))}"
+    return f"{word}, {_epsilon_and_limit_text(result.guarantee.epsilon, _limit_value(result))}"
 
 
-def _epsilon_and_limit_text(command: str, epsilon: float, limit: float | None) -> str:
-    """Return "epsilon X of LIMIT, N% used", "epsilon X" (of `check` "epsilon X, no budget"), or "epsilon infinite"."""
+def _epsilon_and_limit_text(epsilon: float, limit: float | None) -> str:
+    """Return "epsilon X of LIMIT, N% used", "epsilon X", or "epsilon infinite"."""
     if not math.isfinite(epsilon):
         return "epsilon infinite"
     text = f"epsilon {rounded_up(epsilon, apart_from=limit)}"
     if limit is not None:
         return f"{text} of {as_given(limit)}, {budget_used(epsilon, limit)}"
-    return f"{text}, no budget" if command == "check" else text
+    return text
 
 
 def _limit_value(result: Result) -> float | None:
@@ -274,12 +289,9 @@ def _change_fields(change: Change, config_path: str) -> Fields:
     )
 
 
-def _is_report(_: str, content: object) -> bool:
-    """Return True for a JSON object with a `schema` of "dpcalc.result/" in any version, and a text `command`."""
-    match content:
-        case {"schema": str(schema), "command": str()}:
-            return schema.startswith("dpcalc.result/")
-    return False
+def _is_report(start: str, _: str) -> bool:
+    """Return True for a text that begins as a JSON object with a `schema` of "dpcalc.result/" in any version."""
+    return re.match(r'\{\s*"schema":\s*"dpcalc\.result/', start) is not None
 
 
 JSON = ReportFormat(text=gate_json, is_report=_is_report)

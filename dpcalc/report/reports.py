@@ -10,7 +10,7 @@ from dpcalc._version import __version__
 from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.gate.verdict import Verdict
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.gate import FileView, GateView, Place, TrackedFinding, tracked_findings
+from dpcalc.report.gate import NO_BUDGET, FileView, GateView, Place, TrackedFinding, is_without_budget, tracked_findings
 from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.report.rules import RULES
 
@@ -41,14 +41,9 @@ def _finding_line(finding: Diagnostic) -> str:
     return f"{visible(finding.path)}{place}: {finding.severity}[{finding.code}]: {finding.message}{hint}"
 
 
-def is_log(text: str, _: object) -> bool:
-    """Return True if the last line counts verdicts ("checked 3 files: ..."), as text reports of a gate end.
-
-    Args:
-        text: of the file.
-        _: its content as JSON, ignored.
-    """
-    return _LAST_LINE.search(text) is not None
+def is_log(_: str, end: str) -> bool:
+    """Return True if the last line counts verdicts ("checked 3 files: ..."), as text reports of a gate end."""
+    return _LAST_LINE.search(end) is not None
 
 
 TEXT = ReportFormat(text=gate_lines, is_report=is_log, for_people=True)
@@ -64,7 +59,7 @@ MAX_FILES = 50  # largest number of files whose findings are written out: a step
 
 def markdown_text(view: GateView) -> str:
     """Return verdict, table of files, and a code block for each of the first 50 files with changes or findings."""
-    rows = [f"| {_inline_code(file.result.path)} | {' | '.join(_result_cells(file))} |" for file in view.files]
+    rows = [f"| {_inline_code(file.result.path)} | {' | '.join(_result_cells(view, file))} |" for file in view.files]
     parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
     if rows:
         parts += ["| config | verdict | epsilon | budget |", "| --- | --- | --- | --- |", *rows, ""]
@@ -76,14 +71,15 @@ def markdown_text(view: GateView) -> str:
     return "\n".join(parts)
 
 
-def _result_cells(file: FileView) -> tuple[str, str, str]:
+def _result_cells(view: GateView, file: FileView) -> tuple[str, str, str]:
     """Return (verdict, epsilon rounded up, limit) of a file; without a guarantee or a limit the latter are ""."""
     result, guarantee = file.result, file.result.guarantee
     if guarantee is None:
         return str(result.verdict), "", ""
     limit = None if result.limit is None else result.limit.value
     epsilon = rounded_up(guarantee.epsilon, apart_from=limit)
-    return str(result.verdict), epsilon, "" if limit is None else as_given(limit)
+    verdict = NO_BUDGET if is_without_budget(view.command, result) else str(result.verdict)
+    return verdict, epsilon, "" if limit is None else as_given(limit)
 
 
 def _finding_lines(view: GateView, file: FileView) -> list[str]:
@@ -109,9 +105,9 @@ def _inline_code(text: str) -> str:
     return f"{ticks}{edge}{shown}{edge}{ticks}"
 
 
-def _is_markdown(text: str, _: object) -> bool:
+def _is_markdown(start: str, _: str) -> bool:
     """Return True if a text begins with the verdict of a dpcalc command in bold."""
-    return re.match(r"\*\*dpcalc \w+: ", text) is not None
+    return re.match(r"\*\*dpcalc \w+: ", start) is not None
 
 
 MARKDOWN = ReportFormat(text=markdown_text, is_report=_is_markdown)
@@ -204,11 +200,10 @@ def _gitlab_entry(tracked: TrackedFinding) -> dict[str, object]:
     }
 
 
-def _is_gitlab(_: str, content: object) -> bool:
-    """Return True if a JSON document is a list, maybe empty, of objects with `check_name` and `fingerprint`."""
-    return isinstance(content, list) and all(
-        isinstance(entry, dict) and {"check_name", "fingerprint"} <= entry.keys() for entry in content
-    )
+def _is_gitlab(start: str, _: str) -> bool:
+    """Return True if a text begins as a list, maybe empty, of objects with a rule of ours as `check_name`."""
+    is_list_of_objects = re.match(r'\[\s*\{\s*"(description|check_name)": "', start) is not None
+    return start.strip() == "[]" or (is_list_of_objects and re.search(r'"check_name": "DPC\d{3}"', start) is not None)
 
 
 GITLAB = ReportFormat(text=gitlab_json, is_report=_is_gitlab)
@@ -264,9 +259,9 @@ def _xml_text(text: str) -> str:
     )
 
 
-def _is_junit(text: str, _: object) -> bool:
+def _is_junit(start: str, _: str) -> bool:
     """Return True if a text begins with the test suites of dpcalc."""
-    return text.startswith(f'{_XML}<testsuites name="dpcalc" ')
+    return start.startswith(f'{_XML}<testsuites name="dpcalc" ')
 
 
 JUNIT = ReportFormat(text=junit_xml, is_report=_is_junit)
@@ -276,7 +271,7 @@ JUNIT = ReportFormat(text=junit_xml, is_report=_is_junit)
 #
 # Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0"; GitHub's "SARIF support for code
 # scanning": an alert shows in a pull request where its line was changed, so that findings of a comparison stand at
-# the changed key.
+# the changed key. In messages a backslash escapes brackets (3.11.6), and braces are doubled (3.11.5).
 
 SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -300,6 +295,11 @@ def sarif_json(view: GateView) -> str:
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
+def _sarif_text(text: str) -> dict[str, str]:
+    """Return a text as a message of SARIF, in which no `[name](url)` is a link and no `{0}` a placeholder."""
+    return {"text": re.sub(r"[\\\[\]]", r"\\\g<0>", text).replace("{", "{{").replace("}", "}}")}
+
+
 def _sarif_rule(code: str) -> dict[str, object]:
     """Return the SARIF entry of a known rule, with its title, condition, reason and fix."""
     # A name without blanks, as SARIF asks for; the title is for people.
@@ -307,9 +307,9 @@ def _sarif_rule(code: str) -> dict[str, object]:
     return {
         "id": code,
         "name": rule.title.title().replace(" ", "").replace("-", ""),
-        "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": rule.rule},
-        "help": {"text": f"{rule.reason}\n\n{rule.fix}"},
+        "shortDescription": _sarif_text(rule.title),
+        "fullDescription": _sarif_text(rule.rule),
+        "help": _sarif_text(f"{rule.reason}\n\n{rule.fix}"),
     }
 
 
@@ -321,7 +321,7 @@ def _sarif_result(tracked: TrackedFinding, codes: list[str]) -> dict[str, object
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
         "level": _SARIF_LEVELS[finding.severity],
-        "message": {"text": f"{finding.message}{hint}"},
+        "message": _sarif_text(f"{finding.message}{hint}"),
         "locations": [{"physicalLocation": _sarif_location(file.place(finding))}],
         "partialFingerprints": {"dpcalc/v1": fingerprint},
     }
@@ -337,12 +337,10 @@ def _sarif_location(place: Place) -> dict[str, object]:
     }
 
 
-def _is_sarif(_: str, content: object) -> bool:
-    """Return True if a JSON document is SARIF whose first run is of a tool named dpcalc."""
-    match content:
-        case {"runs": [{"tool": {"driver": {"name": "dpcalc"}}}, *_]}:
-            return True
-    return False
+def _is_sarif(start: str, _: str) -> bool:
+    """Return True if a text begins as SARIF whose first run is of a tool named dpcalc."""
+    run = r'"runs":\s*\[\s*\{\s*"tool":\s*\{\s*"driver":\s*\{\s*"name":\s*"dpcalc"'
+    return re.match(r'\{\s*"\$schema":\s*"[^"]*sarif[^"]*",\s*"version":\s*"2\.1\.0",\s*' + run, start) is not None
 
 
 SARIF = ReportFormat(text=sarif_json, is_report=_is_sarif)

@@ -152,6 +152,13 @@ RULES: dict[str, Rule] = {
         fix="Raise `max_batch_size` to the number that the note names, about 5 deviations above the mean batch: "
         "hardly any batch is cut then.",
     ),
+    "DPC210": Rule(
+        title="no steps",
+        rule="`steps` or `epochs` is 0.",
+        reason="A run without steps releases nothing, so that it costs 0 and keeps to every budget: more often a value "
+        "still to be filled in than a run.",
+        fix="State the length of the run, or delete the phase.",
+    ),
     "DPC301": Rule(
         title="over budget",
         rule="epsilon is larger than the budget, or than `--max-epsilon`.",

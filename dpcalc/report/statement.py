@@ -225,6 +225,7 @@ def _percent(part: float) -> str:
 
 
 _SPECIAL = re.compile(r"[\\`*\[\]<#|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=:)/(?=/)")
+_HOST = re.compile(r"(?i)www(?=\.)")
 LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a space
 
 
@@ -276,8 +277,9 @@ def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: AR
 
 def escaped(text: str) -> str:
     """Return a text escaped for Markdown: no markup, no link, no HTML, no @mention."""
-    # A comment after @ breaks a mention, and no reader sees it; Markdown has no escape for one.
-    return _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@<!-- -->")
+    # A comment breaks a mention, or the name of a host of which GitHub makes a link, and no reader sees it; Markdown
+    # has no escape for them.
+    return _HOST.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@<!-- -->"))
 
 
 # `statement --format latex`: a document that pdfLaTeX, XeLaTeX and LuaLaTeX compile, every text escaped.

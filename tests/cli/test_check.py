@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import CONFIG
 from tests.cli.stand_in import CRASHING, INFINITE, NOT_A_NUMBER, STUCK
 
 
@@ -299,3 +300,29 @@ def test_reports_name_files_from_the_top_of_the_repository(dpcalc, config, tmp_p
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon", ""])
 def test_a_timeout_is_a_number_of_seconds(dpcalc, config, text):
     assert dpcalc("check", config(), "--timeout", text).code == 2
+
+
+def test_no_budget_is_no_pass_for_people(dpcalc, config):
+    """What passes because nothing limits it says so, and is counted apart; in JSON it passes as before."""
+    path, other = config(), config(file="other.yaml", budget="")
+    ended = dpcalc("check", path, other)
+    lines = ended.out.splitlines()
+    assert (ended.code, lines[0].startswith(f"{path}: passed, epsilon")) == (0, True)
+    assert f"{other}: no budget, epsilon 0.500" in lines
+    assert lines[-1] == "checked 2 files: 1 passed, 1 without a budget, 1 warning"
+    assert "| no budget | 0.500 |  |" in dpcalc("check", path, other, "--report", "markdown").out
+    _, result = json.loads(dpcalc("check", path, other, "--json").out)["results"]
+    assert (result["verdict"], result["budget"]) == ("passed", None)
+
+
+@pytest.mark.parametrize("length", ["steps: 0", "epochs: 0", "epochs: 0.0"])
+def test_a_run_without_steps_is_a_warning(dpcalc, tmp_path, length):
+    text = CONFIG.format(name="run", steps=1, budget="budget: {epsilon: 1}").replace("steps: 1", length)
+    text = text.replace("batch_size: 256, ", "").replace("scheme: poisson", "scheme: poisson, rate: 0.01")
+    path = tmp_path / "run.yaml"
+    path.write_text(text, encoding="utf-8")
+    ended = dpcalc("check", str(path))
+    assert (ended.code, "warning[DPC210]" in ended.out) == (0, True)
+    assert ended.out.endswith("checked 1 file: 1 passed, 1 warning\n")
+    assert dpcalc("check", str(path), "--strict").code == 1
+    assert "DPC210" in dpcalc("epsilon", str(path)).err

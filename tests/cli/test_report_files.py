@@ -55,7 +55,20 @@ def test_an_input_is_not_replaced(dpcalc, config, name):
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    "content", [b"precious\n", b"[1]\n", b'{"runs": []}\n', b"{}", b"\xff", b"x\nchecked 1 file: y\nz\n"]
+    "content",
+    [
+        b"precious\n",
+        b"[1]\n",
+        b'{"runs": []}\n',
+        b"{}",
+        b"\xff",
+        b"x\nchecked 1 file: y\nz\n",
+        b'[{"description": "mine", "check_name": "E501", "fingerprint": "1"}]',
+        b'{"runs": [{"tool": {"driver": {"name": "ruff"}}}]}',
+        b'{"mine": {"schema": "dpcalc.result/1", "command": "check"}}',
+        b"[" + b'{"":{"":{}}},' * 5_000_000 + b"{}]",  # 65 MB, of which two pieces of 4 KB are read
+    ],
+    ids=lambda content: content[:20],
 )
 def test_no_other_file_is_replaced(dpcalc, config, content):
     Path("precious").write_bytes(content)

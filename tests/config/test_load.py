@@ -195,10 +195,11 @@ def test_an_omitted_inner_level_is_drawn_whole():
     assert [level.scheme for level in levels] == [Fixed(size=4), All()]
 
 
-def test_zero_noise_is_a_warning_and_zero_steps_are_fine():
+def test_zero_noise_and_zero_steps_are_warnings():
     loaded = load_text(flat({"mechanism": "{noise_multiplier: 0}", "training": "{steps: 0}"}), path="f")
     assert [(item.code, item.severity, item.line, item.column) for item in loaded.diagnostics] == [
-        ("DPC207", Severity.WARNING, 4, 31)
+        ("DPC207", Severity.WARNING, 4, 31),
+        ("DPC210", Severity.WARNING, 5, 19),
     ]
     assert loaded.plan.steps == 0
 

@@ -8,6 +8,7 @@ import random
 import re
 import struct
 import time
+import warnings
 import zipfile
 from contextlib import suppress
 from fractions import Fraction
@@ -595,3 +596,11 @@ def test_a_target_is_given_by_an_option(dpcalc, tmp_path):
     assert "budget: {epsilon: 3.0}" in ended.out
     ended = dpcalc("import", str(path), "--sample-rate", "1/235", "--target-eps", "3", "--noise-multiplier", "1")
     assert "--target-eps: expected it without --noise-multiplier" in ended.err
+
+
+@pytest.mark.parametrize("text", ["1if", "1if 2else 3", "x = '\\\\d' '\\d'", "0x1for x in y", "GaussianDpEvent(1)is 3"])
+def test_text_of_others_warns_of_nothing(text, tmp_path):
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert refused(tmp_path, text)
+    assert not heard

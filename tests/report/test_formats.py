@@ -270,3 +270,12 @@ def test_sentences_at_the_edges(problem, said):
     named = dict(zip(("before", "now", "allowed_pct"), numbers, strict=False))
     found = Problem(code=code, severity=Severity.ERROR, detail="budget.max_increase_pct", numbers=named)
     assert problem_sentence(found, replace(NEAR, problems=(found,))) == said
+
+
+def test_no_text_of_a_config_is_a_link_or_a_placeholder_of_sarif():
+    """SARIF 2.1.0, 3.11.5 and 3.11.6: brackets are escaped, braces doubled."""
+    message = "unknown key `[Approve](https://example.org)`, `{0}`, `a\\\\b`"
+    named = replace(NEAR, diagnostics=(Diagnostic(code="DPC101", severity=Severity.ERROR, message=message, path="a"),))
+    (run,) = json.loads(drawn("sarif", (named,)))["runs"]
+    text = next(each["message"]["text"] for each in run["results"] if each["ruleId"] == "DPC101")
+    assert text == r"unknown key `\[Approve\](https://example.org)`, `{{0}}`, `a" + "\\" * 4 + "b`"

@@ -125,6 +125,14 @@ def test_nothing_steers_a_terminal(drawn):
     assert "\nsecond" not in text
 
 
+@pytest.mark.parametrize("host", ["www.evil.example", "WWW.Evil.Example", "x/www.evil.example/b.yaml"])
+def test_markdown_makes_no_link_of_a_name(host):
+    """GitHub makes a link of `www.` and a name, wherever it stands."""
+    text = statement_markdown(statement_view(STATEMENT, loaded(replace(PLAN, name=host), path=host)))
+    assert "www<!-- -->." in text.lower()
+    assert not re.search(r"(?i)www\.", text)
+
+
 HOSTILE_MARKDOWN = "</td><script>x</script> ![a](http://e.vil) | `c` *b* _i_ # @someone <!-- $x$ & ~s~ [l]: \\"
 
 

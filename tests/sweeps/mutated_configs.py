@@ -8,6 +8,7 @@ import math
 import re
 import time
 import warnings
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -35,6 +36,7 @@ method epsilon tree redraw_every episodes tuning mean omega rho categories truth
 max_batch_size
 """
 KEYS = re.findall(r"\w+", WORDS)
+GATE_CODES = {"passed": 0, "failed": 1, "invalid": 2, "undecided": 3}
 PIECES = [*"{}[],:&*!|>'\"%@`?-#\n\t ~=<.0159e+", ": ", "\n  ", "1e-", "00", "- "]
 
 
@@ -154,6 +156,31 @@ def answer(text, folder):
         code = run(["epsilon", str(path), "--json"])
     spent = time.process_time() - start
     return _wrong(code, out.getvalue(), err.getvalue()), code, spent
+
+
+def gate_answers(texts, folder):
+    """(what is wrong with the answer of `check --json` to configs, or "", how many files have each verdict)."""
+    for number, text in enumerate(texts):
+        (folder / f"f{number}.yaml").write_text(text, encoding="utf-8", errors="surrogateescape")
+    paths = [str(folder / f"f{number}.yaml") for number in range(len(texts))]
+    out, err = io.StringIO(), io.StringIO()
+    with built_once(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        code = run(["check", *paths, "--json", "--timeout", "300"])
+    said = out.getvalue() + err.getvalue()
+    if "DPC999" in said or "Traceback" in said:
+        place = next((number for number, each in enumerate(_results(out)) if "DPC999" in json.dumps(each)), None)
+        return f"internal error, file {place}: {said[said.find('DPC999') :][:400]}", Counter()
+    results = _results(out)
+    verdicts = Counter(each["verdict"] for each in results)
+    worst = max((GATE_CODES[verdict] for verdict in verdicts), default=None)
+    if len(results) != len(texts) or code != worst:
+        return f"exit code {code}, {len(results)} results of {dict(verdicts)}", verdicts
+    return "", verdicts
+
+
+def _results(out):
+    return json.loads(out.getvalue())["results"] if out.getvalue().startswith("{") else []
 
 
 def _wrong(code, out, err):

@@ -1,10 +1,10 @@
-"""Samples with random changes through `epsilon --json`: an answer or a reason, never an internal error."""
+"""Samples with random changes through `epsilon --json` and `check --json`: an answer or a reason, no internal error."""
 
 from collections import Counter
 
 import pytest
 
-from tests.sweeps.mutated_configs import answer, numbered
+from tests.sweeps.mutated_configs import answer, gate_answers, numbered
 
 SEED = 1
 
@@ -36,3 +36,18 @@ def test_mutated_configs(tmp_path):
 @pytest.mark.parametrize("block", range(200))
 def test_twenty_thousand_mutated_configs(block, tmp_path):
     run(tmp_path, 100 * block, 100)
+
+
+@pytest.mark.heavy
+def test_mutated_configs_through_the_gate(tmp_path):
+    wrong, verdicts = gate_answers([numbered(SEED, place) for place in range(200_000, 200_020)], tmp_path)
+    assert not wrong
+    assert verdicts["invalid"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(100))
+def test_five_thousand_mutated_configs_through_the_gate(block, tmp_path):
+    texts = [numbered(SEED, place) for place in range(300_000 + 50 * block, 300_000 + 50 * (block + 1))]
+    wrong, _ = gate_answers(texts, tmp_path)
+    assert not wrong
