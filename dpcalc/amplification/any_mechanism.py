@@ -18,6 +18,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import takewhile
+from math import prod
 
 from dpcalc.amplification.allocation import allocated_releases, hidden_or_revealed, repeated_loss
 from dpcalc.amplification.bound import StepBound, with_largest_lengths
@@ -57,7 +58,7 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, Fixed, FixedAtRate, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, FixedAtRate, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.sums import coarsen_at_quantiles
 from dpcalc.work import SECOND, cached_with_cost, own_allowance, spend
 
@@ -111,24 +112,25 @@ class BlackBoxSteps:
         """Return the phase bound in changes of the promise instead of clip norms."""
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._step_bound(self.path))
-        first, *later = self._paths_of_links()
-        drawn = bound_with_redraws(self.hierarchy, first, self.group, self._step_bound)
+        path = self.path
+        if self._is_number_told:  # before it is cut
+            poisson = Poisson(probability=path.schemes[-1].probability)  # type: ignore[union-attr]  # it is one, or cut
+            path = replace(path, schemes=(*path.schemes[:-1], poisson))
+        paths: tuple[Path, ...] = (path,)
+        if self.noise.later:
+            # A chain of Renyi curves knows one curve alone: that of the smallest frame, where somebody still stands in.
+            has_one_curve = isinstance(self.mechanism, RdpOnly)
+            group = Group(size=len(self.noise.links)) if has_one_curve else self.removed
+            paths = removal_paths(self.hierarchy, path, self.adjacency, group)[-1 if has_one_curve else 0 :]
+        drawn = bound_with_redraws(self.hierarchy, paths[0], self.group, self._step_bound)
         return replace(
             self.noise,
             bound=drawn.bound,
-            later=tuple(self._step_bound(each) for each in later),
+            later=tuple(self._step_bound(each) for each in paths[1:]),
             squared=1,
             hold=drawn.hold,
             revealed=drawn.revealed,
         )
-
-    def _paths_of_links(self) -> tuple[Path, ...]:
-        """Return the paths of the noise's links, one for all if they are alike or the chain knows only one curve."""
-        if not self.noise.later:
-            return (self.path,)
-        group = Group(size=len(self.noise.links)) if isinstance(self.mechanism, RdpOnly) else self.removed
-        paths = removal_paths(self.hierarchy, self.path, self.adjacency, group)
-        return paths[-1:] if isinstance(self.mechanism, RdpOnly) else paths
 
     def _step_bound(self, drawn: Path) -> Bound:
         """Return a step's bound in changes; draws above the unit are hidden if `_may_hide_draws`, else public."""
@@ -147,39 +149,42 @@ class BlackBoxSteps:
 
         Source: docs/theory.md, Theorem 8.8.
         """
-        unit, scheme = len(drawn.counts), self.path.schemes[-1]
-        level, above = self.hierarchy.level(unit), self.hierarchy.levels[: unit - 1]
-        is_single = self.group.size == 1 and not any(isinstance(each, WithReplacement) for each in drawn.schemes)
-        if not is_single or not isinstance(scheme, Poisson) or level.redraw_every > 1:
+        if not self._is_number_told:
             laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
             return Average(
                 parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
             )
-        # The draw is over the units of one parent, or of all parents that are surely drawn with it; of fewer units the
-        # share that is drawn varies more, which costs more.
-        count = level.min_count
-        if self.noise.allocation is None:
-            for each in takewhile(lambda each: isinstance(each.scheme, All), reversed(above)):
-                count *= each.min_count
+        # The draw is over the units of one parent or, if it is not cut, of all parents that are surely drawn with it.
+        # Of fewer units the share that is drawn varies more, which costs more.
+        unit = len(drawn.counts)
+        level, above = self.hierarchy.level(unit), self.hierarchy.levels[: unit - 1]
+        count = most = level.min_count
+        if isinstance(level.scheme, CappedPoisson):
+            most = level.scheme.max_batch_size
+        elif self.noise.allocation is None:
+            whole = takewhile(lambda x: x.scheme == All(), reversed(above))
+            count = most = prod((x.min_count for x in whole), start=count)
         deviations = _FEW_NUMBERS if isinstance(self.mechanism, RdpOnly) else _NUMBERS
-        law = coarsen_at_quantiles(binomial(count, scheme.probability), deviations)
+        law = coarsen_at_quantiles(binomial(count, drawn.rate(unit)), deviations)
         reached = drawn.inclusion(unit - 1)
+        shares = [(reached * chance, Fraction(min(number, most), count)) for number, chance in law.items() if number]
         return Average(
             parts=tuple(
                 (
-                    reached * chance,
-                    StepBound(
-                        inclusion=Fraction(number, count),
-                        shift=1,
-                        missed=(1 - Fraction(number, count),),
-                        distances=(1,),
-                        distances_swapped=(1,),
-                    ),
+                    chance,
+                    StepBound(inclusion=share, shift=1, missed=(1 - share,), distances=(1,), distances_swapped=(1,)),
                 )
-                for number, chance in law.items()
-                if number
+                for chance, share in shares
             )
         )
+
+    @property
+    def _is_number_told(self) -> bool:
+        """True if a Poisson draw of a replaced unit tells the number drawn; if cut, before that, out of a known one."""
+        level, schemes = self.hierarchy.level(len(self.path.counts)), self.path.schemes
+        is_poisson = isinstance(schemes[-1], Poisson) or (isinstance(schemes[-1], CappedPoisson) and level.is_equal)
+        is_fresh = level.redraw_every == 1 and not any(isinstance(scheme, WithReplacement) for scheme in schemes)
+        return not self.change.covers_missing and self.group.size == 1 and is_poisson and is_fresh
 
     def _may_hide_draws(self, drawn: Path) -> bool:
         """Return True if draws of a unit drawn anew can miss an ancestor, and the mechanism may hide their schemes."""
