@@ -218,3 +218,14 @@ def test_standard_input_refers_from_the_current_directory(repository, monkeypatc
     with os.fdopen(read) as stream:
         monkeypatch.setattr("sys.stdin", stream)
         assert load("-").plan.steps == 5
+
+
+def test_a_file_of_several_documents_is_told(tmp_path):
+    (tmp_path / "job.yaml").write_text("kind: ConfigMap\n---\nsigma: 1.1\n", encoding="utf-8")
+    path = tmp_path / "run.yaml"
+    path.write_text(flat({"mechanism": '{noise_multiplier: "${job.yaml:sigma}"}'}), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    (error,) = caught.value.diagnostics
+    assert "`job.yaml` cannot be read, line 2: a second document begins" in error.message
+    assert "keep the part that is meant" in error.hint
