@@ -344,7 +344,15 @@ def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest)
     from dpcalc.report.solution import no_solution_output
 
     output = no_solution_output(request.command, failure, loaded)
-    asides = _solver_remarks(loaded, loaded.plan, request, [])
+    kept = [
+        phase.name
+        for phase in loaded.plan.phases
+        if phase.noise_multiplier is None or request.phase not in {None, phase.name}
+    ]
+    notes = []
+    if request.name == "sigma" and kept and failure.goal.name == "epsilon":  # with noise 1e9 the others cost nothing
+        notes = [f"the phases that keep their noise cost as much as best.epsilon alone: {', '.join(kept)}"]
+    asides = _solver_remarks(loaded, loaded.plan, request, notes)
     if request.quiet and not request.as_json:
         asides = (*asides, f"{output.headline}; {dict(output.rows())['best']}")
     text = output_text(output, as_json=request.as_json, quiet=request.quiet)

@@ -2,7 +2,9 @@
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -30,6 +32,7 @@ from dpcalc.config.tree import (
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_yaml, tagged_paths
 from dpcalc.records import dataclass
 
+_MAX_TOML_LINES = 5_000  # whose places are looked for
 MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
 
 
@@ -60,7 +63,7 @@ def read_document(source: Source, suffix: str) -> Document:
         suffix: of its name: ".json", ".toml"; anything else is read as YAML.
 
     Returns:
-        The document; only YAML trees have marks, other trees have one mark for everything.
+        The document; what is not found in a JSON or TOML text has the place of what is around it.
     """
     try:
         return _parsed_document(source, suffix)
@@ -86,7 +89,54 @@ def _parsed_document(source: Source, suffix: str) -> Document:
     else:
         tree, flaws = parse_yaml(source)
         return Document(tree=tree, tagged=tagged_paths(flaws))
-    return Document(tree=_TreeBuilder(source).build(value, ""))
+    places = _json_places(source) if suffix == ".json" else _toml_places(source)
+    return Document(tree=_TreeBuilder(source, places).build(value, ""))
+
+
+def _json_places(source: Source) -> dict[str, Mark]:
+    """Return the places of the values of a JSON text, by dotted path, as YAML reads it; {} where it cannot."""
+    # JSON is YAML but for tabs and a few escapes. Places say where a message appears, never what a value is.
+    with suppress(ConfigError, RecursionError, ValueError):
+        tree, _ = parse_yaml(replace(source, text=source.text.replace("\t", " ")))
+        return {path: replace(node.mark, source=source) for path, node in walk(tree, "")}
+    return {}
+
+
+def _toml_places(source: Source) -> dict[str, Mark]:
+    """Return the places of the values of a TOML text, by dotted path: of tables, and of what a line assigns."""
+    import tomllib
+
+    places: dict[str, Mark] = {}
+    tables = Counter[str]()  # how many of an array there have been
+    around, quotes = "", ""
+    for number, line in enumerate(source.lines[:_MAX_TOML_LINES], start=1):
+        text, start = line.strip(), len(line) - len(line.lstrip())
+        if quotes:  # inside a text of several lines
+            quotes = "" if quotes in text else quotes
+            continue
+        left, equals, right = text.partition("=")
+        while equals and left.count('"') % 2:  # the sign is in a quoted key
+            more, equals, right = right.partition("=")
+            left = f"{left}={more}"
+        is_header = text.startswith("[") and not equals
+        with suppress(tomllib.TOMLDecodeError, RecursionError):
+            node = tomllib.loads(text if is_header else f"{left}= 0")
+            path, inner = "" if is_header else around, node
+            while isinstance(inner, dict) and inner:
+                ((name, inner),) = inner.items()
+                path = join(path, name)
+                if isinstance(inner, list):  # the header of the next table of an array
+                    tables[path] += 1
+                    inner = inner[0]
+                if tables[path]:
+                    path = f"{path}[{tables[path] - 1}]"
+            column = start + 1 if is_header else start + len(left) + len(equals) + len(right) - len(right.lstrip()) + 1
+            if is_header or equals:
+                places.setdefault(path, Mark(source, number, column, max(1, len(text) - column + start + 1)))
+            around = path if is_header else around
+        for mark in ('"""', "'''"):
+            quotes = mark if right.count(mark) % 2 else quotes
+    return places
 
 
 def parse_toml(source: Source) -> dict[str, object]:
@@ -107,37 +157,40 @@ def parse_toml(source: Source) -> dict[str, object]:
 class _TreeBuilder:
     """Translation of what a JSON or TOML parser returns into a tree; these parsers do not report places."""
 
-    def __init__(self, source: Source) -> None:
-        self._mark = Mark(source, 1, 1)
+    def __init__(self, source: Source, places: Mapping[str, Mark]) -> None:
+        self._places = {"": Mark(source, 1, 1), **places}
         self._count = 0
 
-    def build(self, value: object, path: str, depth: int = 0) -> Node:
+    def build(self, value: object, path: str, depth: int = 0, around: str = "") -> Node:
         """Return a JSON or TOML value as a tree; Refusal if it is too large or nested too deeply.
-
-        All nodes are marked at the file's beginning.
 
         Args:
             value: dict, list or scalar.
             path: dotted path of the value.
             depth: dictionaries and lists around it.
+            around: path of the nearest value around it whose place is known.
         """
         # JSON has no aliases, but a small file can still nest deeply or hold many values: the limits are those of YAML.
         self._count += 1
         if self._count > MAX_EVENTS or depth > MAX_DEPTH:
             raise _too_large()
+        known = path if path in self._places else around
+        mark = self._places[known]
         if isinstance(value, dict):
-            entries = {str(key): self.build(below, join(path, str(key)), depth + 1) for key, below in value.items()}
-            return Section(entries=entries, mark=self._mark, key=None, path=path)
+            entries = {
+                str(key): self.build(below, join(path, str(key)), depth + 1, known) for key, below in value.items()
+            }
+            return Section(entries=entries, mark=mark, key=None, path=path)
         if isinstance(value, list):
-            items = tuple(self.build(below, f"{path}[{index}]", depth + 1) for index, below in enumerate(value))
-            return Items(items=items, mark=self._mark, key=None, path=path)
-        return self._scalar(value, path)
+            items = tuple(self.build(below, f"{path}[{index}]", depth + 1, known) for index, below in enumerate(value))
+            return Items(items=items, mark=mark, key=None, path=path)
+        return self._scalar(value, path, mark)
 
-    def _scalar(self, value: object, path: str) -> Scalar:
+    def _scalar(self, value: object, path: str, mark: Mark) -> Scalar:
         """Return a JSON or TOML value as YAML would read it: null as "", True as "true", a text as quoted."""
         is_plain = value is None or isinstance(value, Number | bool | int)
         text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        return Scalar(text=text, plain=is_plain, mark=self._mark, key=None, path=path)
+        return Scalar(text=text, plain=is_plain, mark=mark, key=None, path=path)
 
 
 def _too_large() -> Refusal:

@@ -22,7 +22,11 @@ _SENTENCES = (
     ("'\\t'", "a tab cannot indent YAML", "use spaces"),
     ("found undefined alias", "the alias has no anchor before it", "define it with `&name` further up"),
     ("found duplicate anchor", "the same anchor is defined twice", "give the second one another name"),
-    ("expected a single document", "a second document begins", "one document per file: remove the `---`"),
+    (
+        "expected a single document",
+        "a second document begins",
+        "a file of one document is read: keep the part that is meant, without `---`",
+    ),
     ("mapping values are not allowed", "a `:` is not expected", "check the indentation; quote a text with `: ` in it"),
     ("could not find expected ':'", "a `:` is missing after a key", "write `key: value` with a space after the colon"),
     ("unexpected end of stream", "the quote is never closed", "close it on the same line"),

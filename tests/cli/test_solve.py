@@ -362,3 +362,18 @@ def test_cut_groups_in_turn_are_told_what_the_cut_costs(real, file):
     raised = number(real("epsilon", str(file(CYCLIC.replace("550", "630"))), "-q"))
     assert uncut < raised <= 1.01 * uncut
     assert number(real("epsilon", str(file(CYCLIC.replace("550", "629"))), "-q")) > 1.01 * uncut
+
+
+def test_no_noise_of_one_phase_makes_up_for_the_others(real, tmp_path):
+    path = tmp_path / "survey.yaml"
+    path.write_text(
+        "version: 1\ndata: {examples: 10000}\nphases:\n"
+        "  - {name: counts, sampling: {scheme: all}, mechanism: {type: pure-dp, epsilon: 3}, training: {steps: 1}}\n"
+        "  - {name: train, sampling: {scheme: poisson, expected: 500}, mechanism: {noise_multiplier: 1},"
+        " training: {epochs: 3}}\nprivacy: {adjacency: add-remove, delta: 1e-6}\n",
+        encoding="utf-8",
+    )
+    ended = real("solve-sigma", str(path), "--phase", "train", "--target-eps", "2")
+    assert ended.code == 1
+    assert "note: the phases that keep their noise cost as much as best.epsilon alone: counts" in ended.err
+    assert "best.epsilon: 3.0" in ended.out

@@ -5,9 +5,10 @@ import time
 
 import pytest
 
-from dpcalc.config.documents import MAX_FILES
+from dpcalc.config.documents import MAX_FILES, read_document
 from dpcalc.config.load import load
-from dpcalc.config.source import MAX_BYTES, ConfigError
+from dpcalc.config.source import MAX_BYTES, ConfigError, source_of
+from dpcalc.config.tree import walk
 from tests.config.texts import flat, marked
 
 
@@ -218,3 +219,64 @@ def test_standard_input_refers_from_the_current_directory(repository, monkeypatc
     with os.fdopen(read) as stream:
         monkeypatch.setattr("sys.stdin", stream)
         assert load("-").plan.steps == 5
+
+
+def test_a_file_of_several_documents_is_told(tmp_path):
+    (tmp_path / "job.yaml").write_text("kind: ConfigMap\n---\nsigma: 1.1\n", encoding="utf-8")
+    path = tmp_path / "run.yaml"
+    path.write_text(flat({"mechanism": '{noise_multiplier: "${job.yaml:sigma}"}'}), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    (error,) = caught.value.diagnostics
+    assert "`job.yaml` cannot be read, line 2: a second document begins" in error.message
+    assert "keep the part that is meant" in error.hint
+
+
+PLACED = {
+    "run.toml": """\
+top = 1
+text = '''
+fake.sigma = 9
+'''
+[tool.flwr."app.x"] # a comment
+# sigma = 3
+§sigma = 1.1
+a.b = §2
+ "k=y" = §3
+inline = §{ deep = 4 }
+more = §[
+  5, 6,
+]
+[[§row]]
+v = §7
+[[row]]
+v = §8
+[row.sub]
+v = §9
+""",
+    "run.json": '{\n\t"a": {"b": §1.5,\n  "list": [1, {"c": §2}]},\n "e": §true}\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "place"),
+    [
+        ("run.toml", "top", (1, 7)),
+        ("run.toml", "tool.flwr.app.x.sigma", (7, 9)),
+        ("run.toml", "tool.flwr.app.x.a.b", (8, 7)),
+        ("run.toml", "tool.flwr.app.x.k=y", (9, 10)),
+        ("run.toml", "tool.flwr.app.x.inline.deep", (10, 10)),  # the line that holds it
+        ("run.toml", "tool.flwr.app.x.more[1]", (11, 8)),
+        ("run.toml", "row[0].v", (15, 5)),
+        ("run.toml", "row[1].v", (17, 5)),
+        ("run.toml", "row[1].sub.v", (19, 5)),
+        ("run.json", "a.b", (2, 13)),
+        ("run.json", "a.list[1].c", (3, 21)),
+        ("run.json", "e", (4, 7)),
+    ],
+)
+def test_values_of_toml_and_json_have_places(name, path, place):
+    text = PLACED[name].replace("§", "")
+    tree = read_document(source_of(text, name), f".{name.rpartition('.')[2]}").tree
+    node = dict(walk(tree, ""))[path]
+    assert (node.mark.line, node.mark.column) == place
