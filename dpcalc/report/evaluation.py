@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.errors import counted
+from dpcalc.errors import DpcalcError, counted
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import differing_facts, shared_facts, with_thousands_separators
 from dpcalc.report.fields import (
@@ -51,7 +51,6 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 if TYPE_CHECKING:
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.evaluate import Evaluation
-    from dpcalc.planner.plan import Plan
     from dpcalc.planner.words import PhaseSummary
 
 AGREEMENT = "cross-check"
@@ -89,43 +88,49 @@ def evaluation_output(
     )
 
 
-def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
+def units_output(answers: Sequence[tuple[Evaluation | DpcalcError, Loaded]]) -> Output:
     """Return the result of `epsilon --unit all`, which has an entry in every output form for each protected level.
 
     Args:
-        answers: (evaluation, config) with each level as the protected one, the outermost first.
+        answers: (evaluation, config) with each level as the protected one, the outermost first; an error in the place
+            of an evaluation says why the level has no bound.
     """
-    evaluations = [evaluation for evaluation, _ in answers]
+    plan = answers[0][1].plan
+    with_bound = [(each, loaded) for each, loaded in answers if not isinstance(each, DpcalcError)]
+    without = [(loaded.plan.unit_name, str(each)) for each, loaded in answers if isinstance(each, DpcalcError)]
+    missing = json_only("without_bound", [{"unit": unit, "reason": reason} for unit, reason in without])
+    group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
+    columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
+    blocks, rows = list[Fields](), list[tuple[str, ...]]()
+    for each, loaded in answers:
+        if isinstance(each, DpcalcError):
+            block = plain_only("unit", loaded.plan.unit_name), plain_only("no_bound", str(each))
+            rows.append((loaded.plan.unit_name, "no bound", "", "", "", str(each)))
+        else:
+            # The guarantee, and a line on the draws of each phase.
+            block = guarantee_field(each.guarantee), plain_only("phases", tuple(sampling_texts(each)))
+            rows.append((*cells(block, columns), "; ".join(sampling_texts(each))))
+        blocks.append(block)
     return Output(
         command="epsilon",
-        fields=(config_field(answers[0][1]), json_only("units", [_evaluation_fields(*answer) for answer in answers])),
+        fields=(
+            config_field(answers[0][1]),
+            json_only("units", [_evaluation_fields(*answer) for answer in with_bound]),
+            *((missing,) if without else ()),
+        ),
         # One block a level: the plain form has no table, and the same names in each block let a script split them.
-        blocks=tuple(map(_unit_block, evaluations)),
-        table=_units_table(evaluations, answers[0][1].plan),
-        quiet_text=_quiet_lines(evaluations),
+        blocks=tuple(blocks),
+        table=Table(
+            headline=f"every level{group}, {plan.adjacency}, delta = {as_given(plan.delta)}, "
+            f"{counted(plan.steps, 'step')}",
+            columns=(*columns, "note"),
+            rows=tuple(rows),
+        ),
+        # A level without a bound may cost anything.
+        quiet_text="".join(
+            quiet_line(math.inf if isinstance(each, DpcalcError) else each.guarantee.epsilon) for each, _ in answers
+        ),
     )
-
-
-def _unit_block(evaluation: Evaluation) -> Fields:
-    """Return the plain fields with one level protected: the guarantee, and `phases`, a line on the draws of each."""
-    return guarantee_field(evaluation.guarantee), plain_only("phases", tuple(sampling_texts(evaluation)))
-
-
-def _units_table(evaluations: Sequence[Evaluation], plan: Plan) -> Table:
-    """Return a table with the bounds, accountant and draws of each protected level, headed by facts of the plan."""
-    group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
-    facts = f"{plan.adjacency}, delta = {as_given(plan.delta)}, {counted(plan.steps, 'step')}"
-    columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
-    return Table(
-        headline=f"every level{group}, {facts}",
-        columns=(*columns, "note"),
-        rows=tuple((*cells(_unit_block(each), columns), "; ".join(sampling_texts(each))) for each in evaluations),
-    )
-
-
-def _quiet_lines(evaluations: Iterable[Evaluation]) -> str:
-    """Return epsilon of each evaluation on a line of its own, for `--quiet`."""
-    return "".join(quiet_line(each.guarantee.epsilon) for each in evaluations)
 
 
 def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
@@ -140,7 +145,7 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
         fields=(json_only("configs", fields),),
         blocks=tuple((path_field(loaded), *each) for each, (_, loaded) in zip(fields, costs, strict=True)),
         table=_costs_table(costs),
-        quiet_text=_quiet_lines(evaluation for evaluation, _ in costs),
+        quiet_text="".join(quiet_line(evaluation.guarantee.epsilon) for evaluation, _ in costs),
     )
 
 
