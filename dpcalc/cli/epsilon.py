@@ -20,17 +20,17 @@ from dpcalc.cli.sources import (
     set_config,
     several_paths,
 )
-from dpcalc.errors import InputError
+from dpcalc.errors import DpcalcError, InputError, UnsupportedError
 from dpcalc.report.formats import STATEMENTS, statement_format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcalc.config.load import Loaded
-    from dpcalc.errors import DpcalcError
     from dpcalc.mechanisms.pate import Aggregation, Votes
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.composition import Composition
+    from dpcalc.planner.evaluate import Evaluation
     from dpcalc.planner.plan import Plan
     from dpcalc.report.fields import Fields, Output
     from dpcalc.report.statement import StatementView
@@ -133,9 +133,20 @@ def _epsilon_of_every_unit(files: tuple[Loaded, ...]) -> _Answer:
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import note_texts, units_output
 
-    answers = [(evaluate(loaded.plan), loaded) for loaded in files]
-    notes = tuple(f"{each.guarantee.unit}: {text}" for each, _ in answers for text in note_texts(each))
-    return _Answer(units_output(answers), files, notes)
+    answers: list[tuple[Evaluation | DpcalcError, Loaded]] = []
+    for loaded in files:
+        try:
+            answers.append((evaluate(loaded.plan), loaded))
+        except (InputError, UnsupportedError) as error:  # the level has no bound: the others are answered all the same
+            answers.append((error, loaded))
+    errors = [each for each, _ in answers if isinstance(each, DpcalcError)]
+    if len(errors) == len(answers):
+        raise errors[0]
+    notes = []
+    for each, loaded in answers:
+        texts = (f"no bound: {each}",) if isinstance(each, DpcalcError) else note_texts(each)
+        notes += [f"{loaded.plan.unit_name}: {text}" for text in texts]
+    return _Answer(units_output(answers), files, tuple(notes))
 
 
 def _votes_field(loaded: Loaded) -> tuple[Fields, tuple[str, ...]]:

@@ -7,6 +7,7 @@ Source: docs/theory.md, Theorem 3.3, Lemma 8.4 and Theorem 8.5.
 """
 
 import math
+from dataclasses import fields
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
@@ -291,6 +292,12 @@ class Exponential(RdpOnly, Promise):
             Cesar, Rogers 2020 (2004.07223v2), Lemma 3.2 (bounded range epsilon is epsilon^2 / 8-zCDP).
         """
         return min(self.epsilon, self.epsilon**2 * order / 8)
+
+    @property
+    def pure(self) -> ApproximateDp:
+        """What it is, too: an epsilon-DP mechanism, whose losses are known; with the same keys."""
+        shared = {each.name for each in fields(ApproximateDp)} & {each.name for each in fields(self)}
+        return ApproximateDp(**{name: getattr(self, name) for name in shared})
 
 
 OddMoments = Literal["unknown", "nonnegative"]

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from dpcalc.accountants.rdp import trimmed_epsilon
@@ -17,6 +18,7 @@ from dpcalc.amplification.phase import averaged_choices, phase_bounds
 from dpcalc.amplification.schedule import Chain, PhaseBound, step_counts
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.mechanisms.black_box import Exponential
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.planner.phase_releases import MAX_AVERAGED, cheapest_bound, releases_of, valid_bounds
 from dpcalc.planner.plan import Phase, Plan, parted_steps, refuse_parts
@@ -313,6 +315,31 @@ class Composition:
             except ConvergenceError:  # for too much work, too, or centers too far apart
                 return valid[0]
         return self._chosen[key]
+
+    @cached_property
+    def statements(self) -> tuple["Composition", ...]:
+        """This composition, and one of the same run with exponential mechanisms as the pure ones that they are, too.
+
+        Each of them bounds the run.
+        """
+        phases = tuple(
+            replace(phase, mechanism=phase.mechanism.pure) if isinstance(phase.mechanism, Exponential) else phase
+            for phase in self.stated.phases
+        )
+        return (self,) if phases == self.stated.phases else (self, self.changed(replace(self.stated, phases=phases)))
+
+    def alternatives(self, *deltas: float) -> tuple["Composition", ...]:
+        """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas, if others.
+
+        Each of them bounds the run at every epsilon; which is the smallest depends on the question.
+        """
+        found: dict[tuple[Composition, tuple[int, ...]], Composition] = {}
+        for delta, each in product((self.plan.delta, *deltas), self.statements):
+            is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
+            asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
+            chosen = () if asked.plan.parts else tuple(id(bound) for bounds in asked.bounds for bound in bounds)
+            found.setdefault((each, chosen), asked)
+        return tuple(found.values())
 
     @cached_property
     def steps(self) -> dict[str, StepCounts]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from dpcalc.accountants import METHODS, accountant_of
@@ -61,6 +61,7 @@ CLOSED_FORM_NOTE = (
     "one answer may take"
 )
 _SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
+_DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
 _FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
 _SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
 """Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
@@ -121,6 +122,10 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
         bound = within_work(
             composition.steps, name, delta=run.delta, moment_bound=lambda counts: composition.moment_bound(counts)[0]
         )
+        for other in composition.statements[1:] if name == "auto" else ():
+            with suppress(ArithmeticError, UnsupportedError):
+                also = within_work(other.steps, name, delta=run.delta)
+                bound = min(bound, also, key=lambda each: each.result.epsilon)
         if math.isnan(bound.result.epsilon):
             raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
     accountant, note = _accountant_and_note(bound, name, knows_losses=run.knows_losses)
@@ -404,7 +409,7 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     if is_noiseless(composition.plan):
         return DeltaResult(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
     with add_run_to_errors(composition.stated), allowance(math.inf):
-        bound = _delta_within_work(composition.steps, epsilon)
+        bound = _smallest_delta(composition, epsilon)
     lower, missing = optional(
         "the lower bound",
         lambda: min(bound.delta, delta_lower(composition, epsilon=epsilon, direction=bound.direction)),
@@ -428,6 +433,21 @@ class _DeltaBound(NamedTuple):
     accountant: str
     direction: str
     note: str
+
+
+def _smallest_delta(composition: Composition, epsilon: float) -> _DeltaBound:
+    """Return the smallest delta that a valid bound of the run proves: by those that rank cheapest at that delta."""
+    best = _delta_within_work(composition.steps, epsilon)
+    known = {composition}
+    for _ in range(_DELTA_ROUNDS):
+        others = [each for each in composition.alternatives(best.delta) if each not in known]
+        if not others:
+            break
+        known.update(others)
+        for other in others:
+            with suppress(ArithmeticError, UnsupportedError):
+                best = min(best, _delta_within_work(other.steps, epsilon), key=attrgetter("delta"))
+    return best
 
 
 def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> _DeltaBound:

@@ -42,6 +42,7 @@ _DENSE_EPSILONS = 3000  # number of epsilons near 0, where most rates are decide
 _SPARSE_EPSILONS = 1000  # of those beyond, for misses and deltas
 _LAST_DENSE_EPSILON = 20.0  # last epsilon near 0, at least
 _LARGEST_EPSILON = 700.0  # largest epsilon whose exponential is finite
+_TYPICAL_DELTA = 0.5  # at epsilon 0, where bounds of phases are ranked, too
 _FEW_MISSES = 0.01  # a false negative rate below it is decided by epsilons of its own, for which it is composed anew
 _MISS_ROUNDS = 3  # compositions for them at most; each finds the deciding epsilon by the delta of the one before
 
@@ -112,6 +113,10 @@ class Profiles:
         """
         back = self._by_opposite_profile(np.array([[rate]]), self.backward if forward else self.forward)
         return float(self.epsilons[int(np.argmax(back))])
+
+
+_Alternatives = tuple[tuple[Profiles, ...], ...]
+"""For each valid composition of a run, the profiles of its units: what all of them allow is an upper bound."""
 
 
 def both_profiles(
@@ -340,7 +345,7 @@ def attack_bounds(
     return AttackBounds(
         advantage=largest_gain,
         detection=tuple((rate, float(bound)) for rate, bound in zip(false_positive_rates, bounds, strict=True)),
-        is_rough=is_rough or any(side.is_rough for side in profiles),
+        is_rough=is_rough or _is_rough(profiles),
     )
 
 
@@ -366,12 +371,12 @@ def risk(
     delta = composition.plan.delta
     with allowance(RISK_WORK):
         at_rates = _profiles_at(composition, false_positive_rates)
-        sides = both_profiles(composition, false_positive_rates, (delta,)) if at_rates else ()
+        sides = _alternative_profiles(composition, false_positive_rates, (delta,)) if at_rates else ()
         largest_gain, is_rough = _advantage(composition)
         at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
         gdp = gaussian_summary(composition)
     successes, _ = _detected(at_baselines, baselines)
-    is_rough = is_rough or gdp.is_rough or any(side.is_rough for side in (*at_rates, *sides, *at_baselines))
+    is_rough = is_rough or gdp.is_rough or any(map(_is_rough, (at_rates, sides, at_baselines)))
     return Risk(
         advantage=largest_gain,
         detections=_detections(at_rates, false_positive_rates, prior),
@@ -384,7 +389,7 @@ def risk(
     )
 
 
-def _detections(profiles: tuple[Profiles, ...], rates: tuple[float, ...], prior: float) -> tuple[Detection, ...]:
+def _detections(profiles: _Alternatives, rates: tuple[float, ...], prior: float) -> tuple[Detection, ...]:
     """Return, for each rate, the bounds for units in the data and not in it, and the posterior by Bayes' theorem."""
     bounds = zip(rates, *_detected(profiles, rates), *_missed(profiles, rates), strict=True)
     return tuple(
@@ -400,11 +405,12 @@ def _detections(profiles: tuple[Profiles, ...], rates: tuple[float, ...], prior:
     )
 
 
-def _largest_belief(profiles: tuple[Profiles, ...], prior: float, exception: float) -> float:
+def _largest_belief(profiles: _Alternatives, prior: float, exception: float) -> float:
     """Return the largest posterior of the truth, exceeded with probability `exception` at most; 1 without profiles."""
     # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
     # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
-    growth = max((_max_log_odds_growth(sides, exception) for sides in profiles), default=math.inf)
+    each = (max(_max_log_odds_growth(sides, exception) for sides in units) for units in profiles)
+    growth = min(each, default=math.inf)
     return 1 / (1 + (1 / prior - 1) * math.exp(-growth))
 
 
@@ -417,6 +423,14 @@ def _advantage(composition: Composition) -> tuple[float, bool]:
     """Return (upper bound on the advantage, 1 without noise; True if it is rough because work ran out)."""
     if is_noiseless(composition.plan):
         return 1.0, False
+    gain, is_rough = _advantage_by(composition)
+    for other in composition.alternatives(gain)[1:]:
+        gain = min(gain, _advantage_by(other)[0])
+    return gain, is_rough
+
+
+def _advantage_by(composition: Composition) -> tuple[float, bool]:
+    """Return (upper bound on the advantage by the bounds of one composition; True if work ran out)."""
     try:
         (gain, is_rough), _ = costliest_release(
             composition.steps, answer=_delta_at_zero, cost=itemgetter(0), ceiling=_moment_delta_at_zero
@@ -452,25 +466,47 @@ def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> 
 
 def _profiles_at(
     plan: Plan | Composition, rates: tuple[float, ...], *, name: str = "false positive rate"
-) -> tuple[Profiles, ...]:
+) -> _Alternatives:
     """Return the profiles sharp at false positive rates, () without noise; InputError for rates outside (0, 1)."""
     for rate in rates:
         if not 0 < rate < 1:
             raise InputError(f"{name}: expected a number between 0 and 1, both excluded, got {rate!r}")
     composition = composed(plan)
-    return () if is_noiseless(composition.plan) else both_profiles(composition, rates)
+    return () if is_noiseless(composition.plan) else _alternative_profiles(composition, rates)
 
 
-def _detected(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the largest true positive rates of (D, D') that some profiles allow; 1 without any."""
-    each = [side.true_positive_rates(np.array(rates)) for side in profiles] or [(np.ones(len(rates)),) * 2]
-    return np.max([ahead for ahead, _ in each], axis=0), np.max([back for _, back in each], axis=0)
+def _alternative_profiles(
+    composition: Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
+) -> _Alternatives:
+    """Return `both_profiles` of the composition, and with the bounds of phases that rank cheapest at the rates."""
+    # An attacker with false positive rate a is decided by a delta between a and the advantage, the delta at 0.
+    near = tuple(sorted({*_at_most_three(rates), _TYPICAL_DELTA}))
+    return tuple(both_profiles(each, rates, deltas) for each in composition.alternatives(*near))
 
 
-def _missed(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the smallest false negative rates of (D, D') that some profiles allow; 0 without any."""
-    each = [side.false_negative_rates(np.array(rates)) for side in profiles] or [(np.zeros(len(rates)),) * 2]
-    return np.min([ahead for ahead, _ in each], axis=0), np.min([back for _, back in each], axis=0)
+def _is_rough(alternatives: _Alternatives) -> bool:
+    """Return True if the profiles by the bounds of the plan itself are rough."""
+    return any(side.is_rough for units in alternatives[:1] for side in units)
+
+
+def _detected(alternatives: _Alternatives, rates: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return the largest true positive rates of (D, D') that some unit allows by all bounds; 1 without any."""
+    ahead, back = np.ones(len(rates)), np.ones(len(rates))
+    for units in alternatives:
+        each = [side.true_positive_rates(np.array(rates)) for side in units]
+        ahead = np.minimum(ahead, np.max([of_unit for of_unit, _ in each], axis=0))
+        back = np.minimum(back, np.max([of_unit for _, of_unit in each], axis=0))
+    return ahead, back
+
+
+def _missed(alternatives: _Alternatives, rates: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return the smallest false negative rates of (D, D') that some unit allows by all bounds; 0 without any."""
+    ahead, back = np.zeros(len(rates)), np.zeros(len(rates))
+    for units in alternatives:
+        each = [side.false_negative_rates(np.array(rates)) for side in units]
+        ahead = np.maximum(ahead, np.min([of_unit for of_unit, _ in each], axis=0))
+        back = np.maximum(back, np.min([of_unit for _, of_unit in each], axis=0))
+    return ahead, back
 
 
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:

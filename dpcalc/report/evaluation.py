@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.errors import counted
+from dpcalc.errors import DpcalcError, counted
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import differing_facts, shared_facts, with_thousands_separators
 from dpcalc.report.fields import (
@@ -87,26 +87,46 @@ def evaluation_output(
     )
 
 
-def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon --unit all`, with an entry for each level as the protected one, outermost first.
+def units_output(answers: Sequence[tuple[Evaluation | DpcalcError, Loaded]]) -> Output:
+    """Return the result of `epsilon --unit all`, which has an entry in every output form for each protected level.
 
-    Plain lines are one block a level: the same names in each block let a script split them.
+    Outermost level first; an error in the place of an evaluation says why the level has no bound.
     """
     plan = answers[0][1].plan
-    columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
-    blocks, rows = [], []
-    for evaluation, _ in answers:
-        draws = sampling_texts(evaluation)
-        blocks.append((guarantee_field(evaluation.guarantee), plain_only("phases", tuple(draws))))
-        rows.append((*cells(blocks[-1], columns), "; ".join(draws)))
+    with_bound = [(each, loaded) for each, loaded in answers if not isinstance(each, DpcalcError)]
+    without = [(loaded.plan.unit_name, str(each)) for each, loaded in answers if isinstance(each, DpcalcError)]
+    missing = json_only("without_bound", [{"unit": unit, "reason": reason} for unit, reason in without])
     group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
-    facts = f"{plan.adjacency}, delta = {as_given(plan.delta)}, {counted(plan.steps, 'step')}"
+    columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
+    blocks, rows = list[Fields](), list[tuple[str, ...]]()
+    for each, loaded in answers:
+        if isinstance(each, DpcalcError):
+            block = plain_only("unit", loaded.plan.unit_name), plain_only("no_bound", str(each))
+            rows.append((loaded.plan.unit_name, "no bound", "", "", "", str(each)))
+        else:
+            # The guarantee, and a line on the draws of each phase.
+            block = guarantee_field(each.guarantee), plain_only("phases", tuple(sampling_texts(each)))
+            rows.append((*cells(block, columns), "; ".join(sampling_texts(each))))
+        blocks.append(block)
     return Output(
         command="epsilon",
-        fields=(config_field(answers[0][1]), json_only("units", [_evaluation_fields(*answer) for answer in answers])),
+        fields=(
+            config_field(answers[0][1]),
+            json_only("units", [_evaluation_fields(*answer) for answer in with_bound]),
+            *((missing,) if without else ()),
+        ),
+        # One block a level: the plain form has no table, and the same names in each block let a script split them.
         blocks=tuple(blocks),
-        table=Table(headline=f"every level{group}, {facts}", columns=(*columns, "note"), rows=tuple(rows)),
-        quiet_text="".join(quiet_line(evaluation.guarantee.epsilon) for evaluation, _ in answers),
+        table=Table(
+            headline=f"every level{group}, {plan.adjacency}, delta = {as_given(plan.delta)}, "
+            f"{counted(plan.steps, 'step')}",
+            columns=(*columns, "note"),
+            rows=tuple(rows),
+        ),
+        # A level without a bound may cost anything.
+        quiet_text="".join(
+            quiet_line(math.inf if isinstance(each, DpcalcError) else each.guarantee.epsilon) for each, _ in answers
+        ),
     )
 
 

@@ -73,6 +73,40 @@ def test_flags_alone_have_one_level(dpcalc, tmp_path, monkeypatch):
     assert dpcalc("epsilon", "--unit", "all", *flags, "-q").out == "0.500000\n"
 
 
+BINS_BELOW = """
+version: 1
+data: {levels: [{name: a, count: 3}, {name: b, count: 4}, {name: c, count: 2}]}
+sampling: {a: {scheme: all}, b: {scheme: balls-in-bins, bins: 4}, c: {scheme: poisson, rate: 0.5}}
+mechanism: {noise_multiplier: 1.5, clip: c}
+training: {steps: 10}
+privacy: {unit: b, adjacency: replace-one, delta: 1e-3}
+"""
+
+
+def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
+    path = str(file(BINS_BELOW))
+    ended = real("epsilon", path, "--unit", "all")
+    first, *others = blocks(ended.out)
+    assert ended.code == 0
+    assert set(first) == {"unit", "no_bound"}
+    assert first["unit"] == "a"
+    assert "balls-in-bins" in first["no_bound"]
+    assert [(one["unit"], one["epsilon"]) for one in others] == [
+        (unit, real("epsilon", path, "--unit", unit).out.split()[1]) for unit in ("b", "c")
+    ]
+    assert "a: no bound" in ended.err
+    document = json.loads(real("epsilon", path, "--unit", "all", "--json").out)
+    assert [one["guarantee"]["unit"] for one in document["units"]] == ["b", "c"]
+    assert [one["unit"] for one in document["without_bound"]] == ["a"]
+    assert real("epsilon", path, "--unit", "all", "-q").out.splitlines()[0] == "inf"
+
+
+def test_no_level_with_a_bound_is_an_error(real, file):
+    text = BINS_BELOW.replace("training:", "tuning: {mean: 3}\naccounting: {method: pld}\ntraining:")
+    ended = real("epsilon", str(file(text)), "--unit", "all")
+    assert (ended.code, ended.out) == (2, "")
+
+
 def test_what_is_wrong_with_the_file_is_said_once(dpcalc, file):
     ended = dpcalc("epsilon", str(file(nested({"training": "{steps: many}"}))), "--unit", "all")
     assert ended.code == 2

@@ -1,0 +1,93 @@
+"""Delta and risk take the smallest valid bound at the epsilon that is asked, whatever delta the config states."""
+
+import math
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import yaml
+
+from dpcalc import delta, epsilon, load, risk
+
+BINS = """
+version: 1
+data: {{examples: 10}}
+sampling: {{scheme: balls-in-bins, bins: 2}}
+mechanism: {{type: laplace, noise_multiplier: {noise}}}
+training: {{steps: 2}}
+privacy: {{adjacency: {adjacency}, delta: {delta}}}
+"""
+DELTAS = (1e-9, 1e-5, 0.5)
+EPSILONS = (0.0, 0.3, 0.6, 1.4, 1.9)
+
+
+def run(tmp_path, text, **numbers):
+    path = tmp_path / "run.yaml"
+    path.write_text(text.format(**numbers))
+    with pytest.warns(UserWarning, match="DPC203") if numbers["delta"] >= 0.1 else nullcontext():
+        return load(path)
+
+
+def two_bins(noise, at):
+    """(D||D', D'||D) at an epsilon: one record adds 1 in one of two steps, by quadrature over both noises."""
+    reach = 1 / noise
+    middle = (np.arange(4000) + 0.5) / 4000
+    ratios = np.concatenate([[math.exp(-reach)], np.exp(reach * (2 * middle - 1)), [math.exp(reach)]])
+    inside = np.diff(np.exp(-reach * np.arange(4001) / 4000)) * -0.5
+    masses = np.concatenate([[0.5], inside, [0.5 * math.exp(-reach)]])
+    mixed = (ratios[:, None] + ratios) / 2
+    joint = masses[:, None] * masses
+    factor = math.exp(at)
+    return float((joint * np.maximum(mixed - factor, 0)).sum()), float(
+        (joint * np.maximum(1 - factor * mixed, 0)).sum()
+    )
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0])
+def test_delta_is_exact_at_any_stated_delta(tmp_path, noise):
+    """With delta 1e-5 in the file, .5034 was printed at epsilon .6, where .3950 is exact."""
+    for at in EPSILONS:
+        exact = max(two_bins(noise, at))
+        for stated in DELTAS:
+            found = delta(run(tmp_path, BINS, noise=noise, adjacency="add-remove", delta=stated), epsilon=at).delta
+            assert exact * (1 - 1e-3) <= found <= exact * 1.01 + 1e-5
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_risk_does_not_depend_on_the_stated_delta(tmp_path, adjacency):
+    rates = (1e-3, 0.01, 0.1, 0.5)
+    answers = [
+        risk(run(tmp_path, BINS, noise=0.5, adjacency=adjacency, delta=stated), false_positive_rates=rates)
+        for stated in DELTAS
+    ]
+    for each in answers:
+        assert each.advantage == pytest.approx(answers[0].advantage, rel=1e-3)
+        assert [d.present for d in each.detections] == pytest.approx(
+            [d.present for d in answers[0].detections], rel=0.01
+        )
+    if adjacency == "add-remove":
+        exact = max(two_bins(0.5, 0.0))
+        assert exact * (1 - 1e-3) <= answers[0].advantage <= exact * 1.01
+
+
+@pytest.mark.parametrize("sampling", ["{scheme: all}", "{scheme: fixed, size: 2077}", "{scheme: poisson, rate: 0.3}"])
+@pytest.mark.parametrize(("size", "steps"), [(0.757771, 1), (0.01, 300)])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_exponential_steps_cost_no_more_than_pure_ones(sampling, size, steps, adjacency):
+    """The exponential mechanism is pure: its answers are below what either description proves."""
+    answers = {}
+    for kind in ("exponential", "pure-dp"):
+        plan = load(
+            {
+                "version": 1,
+                "data": {"examples": 3473},
+                "sampling": yaml.safe_load(sampling),
+                "mechanism": {"type": kind, "epsilon": size},
+                "training": {"steps": steps},
+                "privacy": {"adjacency": adjacency, "delta": 1.99e-10},
+            }
+        )
+        answers[kind] = epsilon(plan).epsilon, [delta(plan, epsilon=at).delta for at in (0.0, 0.1, 0.5, 1.0)]
+    assert answers["exponential"][0] <= answers["pure-dp"][0] * (1 + 1e-9)
+    for narrow, wide in zip(answers["exponential"][1], answers["pure-dp"][1], strict=True):
+        assert narrow <= wide * (1 + 1e-9) + 1e-279
