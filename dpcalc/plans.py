@@ -19,6 +19,7 @@ from dpcalc.config.messages import key_suggestion
 from dpcalc.config.overrides import FLAGS, Overrides, missing_flags
 from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
+from dpcalc.config.words import Beside, meaning
 from dpcalc.errors import InputError, require_whole
 from dpcalc.planner.plan import Plan
 
@@ -31,11 +32,7 @@ _OUR_ARGUMENTS = {
     "size": "batch_size",
     "epsilon": "target_epsilon",
 }
-_MICROBATCHES = "clipped microbatches are a level: `levels={'microbatch': ..., 'example': ...}, clip='microbatch'`"
 _ELSEWHERE = {
-    "num_microbatches": _MICROBATCHES,
-    "microbatches": _MICROBATCHES,
-    "used_microbatching": _MICROBATCHES,
     "max_grad_norm": "epsilon does not depend on the clip norm: leave it out; noise_multiplier is relative to it",
     "data_loader": "say what it draws: sample_rate=Fraction(1, len(loader)) under Opacus",
 }
@@ -298,14 +295,19 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
         unknown: arguments by name.
         own: the name of what the caller called; by default that of the function.
     """
+    beside = Beside({name: str(value) for name, value in unknown.items()})
     for name in unknown:
+        foreign = meaning("", name, beside)
         more = _argument_hint(name, inspect.signature(function).parameters.keys() - {"unknown"})
+        if foreign and not foreign.is_rename:
+            more = foreign.hint
         raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
 
 
 def _argument_hint(name: str, known: Collection[str]) -> str:
     """Return a hint on an unknown argument: what to do if dpcalc has none like it, else its name or its place."""
-    meant = key_suggestion("", name).key
+    suggestion = key_suggestion("", name)
+    meant = suggestion.key if suggestion.is_same else ""
     if way_out := _ELSEWHERE.get(name) or _ELSEWHERE.get(meant):
         return way_out
     return _place_hint(_OUR_ARGUMENTS.get(meant, meant), known)

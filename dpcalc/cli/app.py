@@ -122,15 +122,18 @@ def _option_hint(error: UsageError) -> str:
 
 
 def _hint_at_own_flag(option: str, flags: Container[str]) -> str:
-    """Return a hint at the one of the flags that means an option, or that clip norms need none; "" for neither."""
+    """Return a hint at the one of the flags that means an option, or what a word of another tool means; else ""."""
     from dpcalc.config.messages import key_suggestion
+    from dpcalc.config.words import meaning
 
-    meant = key_suggestion("", option.lstrip("-").replace("-", "_"))
+    word = option.lstrip("-").replace("-", "_")
+    meant, foreign = key_suggestion("", word), meaning("", word)
     own_flag = _flag_of_key(f"{meant.section}.{meant.key}")
-    if own_flag in flags:
+    if meant.is_same and own_flag in flags:
         return f"dpcalc calls this {own_flag}"
-    is_clip_norm = meant.key == "max_grad_norm"
-    return "dpcalc needs no clip norm: the noise multiplier is relative to it" if is_clip_norm else ""
+    if meant.is_same and meant.key == "max_grad_norm":
+        return "dpcalc needs no clip norm: the noise multiplier is relative to it"
+    return foreign.hint if foreign and not foreign.is_rename else ""
 
 
 def _flag_of_key(key: str) -> str:

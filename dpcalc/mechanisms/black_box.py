@@ -49,7 +49,6 @@ class ApproximateDp(PairOnly):
     """
 
     name: ClassVar[str] = "approximate-dp"
-    other_names: ClassVar[str] = "approx-dp epsilon-delta-dp"
     assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each approximate-dp step {GUARANTEE}",)
     epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
     delta: float = key(
@@ -99,7 +98,6 @@ class PureDp(PairOnly):
     """
 
     name: ClassVar[str] = "pure-dp"
-    other_names: ClassVar[str] = "pure epsilon-dp"
     epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
     @classmethod
@@ -153,7 +151,6 @@ class RandomizedResponse(PairOnly):
     """
 
     name: ClassVar[str] = "randomized-response"
-    other_names: ClassVar[str] = "rr k-rr randomised-response warner"
     assumptions: ClassVar[tuple[str, ...]] = (
         "answers by randomized response are independent, and do not say who was drawn",
     )
@@ -251,7 +248,6 @@ class Zcdp(RdpOnly):
     """
 
     name: ClassVar[str] = "zcdp"
-    other_names: ClassVar[str] = "cdp concentrated tcdp truncated-cdp"
     assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each zcdp step {GUARANTEE}",)
     rho: float = key(
         PURE,
@@ -289,7 +285,6 @@ class Exponential(RdpOnly):
     """
 
     name: ClassVar[str] = "exponential"
-    other_names: ClassVar[str] = "bounded-range"
     assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each exponential step {GUARANTEE}",)
     epsilon: float = key(POSITIVE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
@@ -326,7 +321,6 @@ class RdpTable(RdpOnly):
     """
 
     name: ClassVar[str] = "rdp-curve"
-    other_names: ClassVar[str] = "rdp renyi renyi-dp rdp-table"
     assumptions: ClassVar[tuple[str, ...]] = (
         f"the curve is right for each step: it {GUARANTEE}, whichever of the two comes first",
     )

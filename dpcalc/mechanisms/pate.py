@@ -332,7 +332,6 @@ class PateLNMax(PateMechanism):
     """
 
     name: ClassVar[str] = "pate-lnmax"
-    other_names: ClassVar[str] = "pate lnmax"
     noise_key: ClassVar[str] = "gamma"
     votes: ClassVar[Key] = _VOTES_FILE
     gamma: float = key(
@@ -369,7 +368,6 @@ class PateGNMax(PateMechanism):
     """
 
     name: ClassVar[str] = "pate-gnmax"
-    other_names: ClassVar[str] = "gnmax"
     votes: ClassVar[Key] = _VOTES_FILE
     noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
 
@@ -394,7 +392,6 @@ class PateConfidentGNMax(PateMechanism):
     """
 
     name: ClassVar[str] = "pate-confident-gnmax"
-    other_names: ClassVar[str] = "confident-gnmax pate-confident"
     votes: ClassVar[Key] = _VOTES_FILE
     noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
     threshold: float = key(
