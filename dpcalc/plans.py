@@ -316,7 +316,7 @@ def _argument_hint(name: str, known: Collection[str]) -> str:
 def _place_hint(argument: str, known: Collection[str]) -> str:
     """Return a hint that names an argument of dpcalc if it is in `known`, else a function that takes it, or `load`."""
     if argument in known:
-        return f"dpcalc calls this {argument}"
+        return f"dpcalc calls this {argument}{', relative to the clip norm' if argument == 'noise_multiplier' else ''}"
     if argument == "sample_rate" and "rate" in known:
         return "dpcalc calls this rate"
     if argument == "target_epsilon":

@@ -130,10 +130,11 @@ def _hint_at_own_flag(option: str, flags: Container[str]) -> str:
     meant, foreign = key_suggestion("", word), meaning("", word)
     own_flag = _flag_of_key(f"{meant.section}.{meant.key}")
     if meant.is_same and own_flag in flags:
-        return f"dpcalc calls this {own_flag}"
+        relative = ", relative to the clip norm" if own_flag == "--noise-multiplier" else ""
+        return f"dpcalc calls this {own_flag}{relative}"
     if meant.is_same and meant.key == "max_grad_norm":
         return "dpcalc needs no clip norm: the noise multiplier is relative to it"
-    return foreign.hint if foreign and not foreign.is_rename else ""
+    return foreign.hint if foreign else ""
 
 
 def _flag_of_key(key: str) -> str:
@@ -148,6 +149,12 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
     """Return (message, exit code) of an exception: code 2 for an InputError or a usage error, else 3."""
     if not isinstance(error, UsageError):
         return diagnosis(error)
+    near = getattr(error, "possibilities", None)
+    if near:  # the parser's own hints lead from --min-batch-size to --batch-size
+        from dpcalc.config.words import is_misspelling
+
+        word = str(getattr(error, "option_name", "")).lstrip("-")
+        error.possibilities = [each for each in near if is_misspelling(word, each.lstrip("-"))]  # type: ignore[attr-defined]  # private class
     usage = io.StringIO()
     error.show(usage)
     shown = usage.getvalue().rstrip().replace("Value error, ", "", 1)  # pydantic's prefix
