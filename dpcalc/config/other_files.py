@@ -44,6 +44,8 @@ MAX_REMARKS = 8  # words that are explained below the suggested config
 def other_file_error(root: Section) -> Diagnostic | None:
     """Return DPC101 for a file that is no dpcalc config, with a config of what it states; None for a config."""
     foreign = [key for key in root.entries if key not in keys_in("") and not key.startswith(USER_KEY)]
+    if not foreign:
+        return None
     own = _own_sections(root)
     misspelt = [key for key in foreign if key_suggestion("", key).key in own]
     # A config may lack a section or its version, or have a key too many, but hardly all of these at once.

@@ -973,6 +973,8 @@ def _is_near(part: str, ours: str) -> bool:
         return True
     if part[:1] != ours[:1] or {part, ours} <= {"min", "max", "mean", "per", "num", "minimum", "maximum"}:
         return False
+    if len(part) == len(ours) <= 4:
+        return sum(map(str.__ne__, part, ours)) <= 1
     return SequenceMatcher(None, part, ours).ratio() >= 0.75
 
 
