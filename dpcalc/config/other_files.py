@@ -87,8 +87,8 @@ def _config_lines(root: Section) -> Iterator[str]:
             remarks.setdefault(found.hint.removeprefix(f"{path.rpartition('.')[2]} "), []).append(stated)
         elif _is_possible(found.about, node):
             values.setdefault(found.about, {}).setdefault(_flow(node), path)
-    if not values and not unsure:
-        return
+    if not any(key.startswith(("mechanism.", "privacy.", "budget.", "sampling.")) for key in {*values, *unsure}):
+        return  # nothing in it speaks of privacy
     if {"training.steps", "training.epochs"} <= values.keys():  # Hugging Face: max_steps wins; others refuse both
         values["training.steps"] |= values.pop("training.epochs")
     if "sampling.size" in unsure:  # a cohort of clients, whose own batches and epochs these may be

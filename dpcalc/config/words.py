@@ -265,9 +265,11 @@ def _cohort(word: str, beside: Beside) -> Meaning:
 
 
 def _fraction(word: str, beside: Beside) -> Meaning:
-    value = beside.texts.get(word, "")
-    hint = f"a fixed number of clients: `scheme: fixed, size: {f'{value} x ' if value else 'fraction x '}clients`; "
-    return Meaning(hint=f"{hint}`scheme: poisson, rate` only if every client flips its own coin", about="sampling.size")
+    value = beside.texts.get(word, "fraction")
+    hint = (
+        f"a fixed number of clients: `scheme: fixed` with {value} x their number as `size`; `scheme: poisson` with a "
+    )
+    return Meaning(hint=f"{hint}`rate` only if every client flips its own coin", about="sampling.size")
 
 
 def _unit_count(word: str, beside: Beside) -> Meaning:
@@ -975,7 +977,7 @@ def _is_near(part: str, ours: str) -> bool:
         return False
     if len(part) == len(ours) <= 4:
         return sum(map(str.__ne__, part, ours)) <= 1
-    return SequenceMatcher(None, part, ours).ratio() >= 0.75
+    return abs(len(part) - len(ours)) <= 2 and SequenceMatcher(None, part, ours).ratio() >= 0.75
 
 
 # The page of the docs.
