@@ -98,27 +98,28 @@ def _config_lines(root: Section) -> Iterator[str]:
 
     yield "version: 1"
     for section in (*REQUIRED_SECTIONS, "budget"):
-        keys: dict[str, str] = {}
-        comments: list[str] = []
+        keys: dict[str, tuple[str, str]] = {}  # value and comment
         for dotted in (key for key in values if key.startswith(f"{section}.")):
             key, places = dotted.rpartition(".")[2], values[dotted]
-            is_sure = len(places) == 1 and dotted not in unsure
-            keys[key] = next(iter(places)) if is_sure else "???"
-            if not is_sure:
-                comments.append(f"{key}: " + ", ".join(f"{path} is {value}" for value, path in places.items()))
-            elif {key} != set(places.values()):
-                comments.append(f"{key} from {next(iter(places.values()))}")
+            if len(places) > 1 or dotted in unsure:
+                keys[key] = "???", ", ".join(f"{path} is {value}" for value, path in places.items())
+            else:
+                ((value, path),) = places.items()
+                keys[key] = value, "" if path == key else f"{key} from {path}"
         if section == "training" and not values.keys() & {"training.batch_size", "sampling.rate", "sampling.expected"}:
-            keys["batch_size"] = "???"
-        if section == "sampling" and "scheme" not in keys:
-            keys = {"scheme": "???", **keys}
-            comments.append(f"how the loader draws: {listed(tuple(SCHEMES))}")
+            keys["batch_size"] = "???", ""
+        if section == "sampling":
+            keys = {"scheme": ("???", f"how the loader draws: {listed(tuple(SCHEMES))}"), **keys}
         needed = _NEEDED.get(section, ())
         if needed and keys.keys().isdisjoint(needed):
-            keys[needed[0]] = "???"
-        if keys:
-            written = ", ".join(f"{key}: {value}" for key, value in keys.items())
-            yield f"{section}: {{{written}}}" + (f"  # {'; '.join(comments)}" if comments else "")
+            keys[needed[0]] = "???", ""
+        if any(value == "???" for value, _ in keys.values()):  # which YAML does not take in braces
+            yield f"{section}:"
+            yield from (f"  {key}: {value}" + f"  # {why}" * bool(why) for key, (value, why) in keys.items())
+        elif keys:
+            written = ", ".join(f"{key}: {value}" for key, (value, _) in keys.items())
+            why = "; ".join(why for _, why in keys.values() if why)
+            yield f"{section}: {{{written}}}" + f"  # {why}" * bool(why)
     yield from (f"# {', '.join(words)}: {said}" for said, words in list(remarks.items())[:MAX_REMARKS])
 
 
