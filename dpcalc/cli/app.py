@@ -134,7 +134,8 @@ def _hint_at_own_flag(option: str, flags: Container[str]) -> str:
         return f"dpcalc calls this {own_flag}{relative}"
     if meant.is_same and meant.key == "max_grad_norm":
         return "dpcalc needs no clip norm: the noise multiplier is relative to it"
-    return foreign.hint if foreign else ""
+    is_shown = foreign is not None and (not foreign.is_rename or foreign.about == "budget.epsilon")
+    return foreign.hint if foreign and is_shown else ""
 
 
 def _flag_of_key(key: str) -> str:

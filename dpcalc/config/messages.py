@@ -252,9 +252,9 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
     return error("DPC101", mark, f"unknown key `{key}` {place}", found.hint)
 
 
-def beside(section: Section) -> Beside:
+def beside(section: Node) -> Beside:
     """Return the scalars of a section by word, for the conversion of a word of another tool."""
-    return Beside({key: node.text for key, node in section.entries.items() if isinstance(node, Scalar)})
+    return Beside({key: node.text for key, node in entries_of(section).items() if isinstance(node, Scalar)})
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:

@@ -246,7 +246,7 @@ def _parts_of_a_batch(word: str, beside: Beside) -> Meaning:
     product = " x ".join(map(_text, known))
     if cuts[0] is None:
         return Meaning(hint=f"{product} x accumulation: {whole}. {drawn}", about=about)
-    value = _text(prod(known))
+    value = _text(prod(known, start=Fraction(1)))
     said = f"`batch_size: {value}` ({product}{', times the devices if there are several' if cuts[1] is None else ''})"
     return Meaning(hint=f"{said}: {whole}. {drawn}", about=about, keys={about: value})
 

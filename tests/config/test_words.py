@@ -154,7 +154,8 @@ QUANTITIES = {
         7.5,
         (
             "l2_norm_clip l2_norm_bound clipping_norm clip_norm l2_clip_norm clipping_value "
-            "central_privacy_clipping_bound clipping_bound clipping_threshold clip_bound max_norm grad_norm dp_l2_norm_clip"
+            "central_privacy_clipping_bound clipping_bound clipping_threshold clip_bound max_norm grad_norm "
+            "dp_l2_norm_clip"
         ),
     ),
     "group": (2, "max_examples_per_user max_elements_per_user"),
