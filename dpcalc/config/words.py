@@ -103,6 +103,12 @@ RENAMED: tuple[tuple[str, str, str], ...] = (
     ("training.steps", "pfl-research", "central_num_iterations"),
     ("training.steps", "papers", "iterations num_iterations total_steps n_steps nsteps step_count compositions"),
     ("data.examples", "TF-Privacy, Keras", "number_of_examples num_examples train_dataset_size"),
+    (
+        "data.examples",
+        "Hugging Face, papers",
+        "train_samples num_train num_train_examples n_train training_samples num_train_samples",
+    ),
+    ("sampling.drop_last", "tf.data", "drop_remainder"),
     ("data.examples", "papers", "train_size dataset_size num_records records source_dataset_size data_size"),
     ("data.levels", "papers", "hierarchy nesting"),
     ("data.levels[].count", "papers", "examples_per_user"),
@@ -160,7 +166,7 @@ _COHORT = (
 _FRACTION = (
     "fraction_fit fraction_train client_fraction fraction_clients sample_fraction client_sample_ratio "
     "client_sampling_rate client_sample_rate participation_rate participation_fraction fraction_of_clients fraction "
-    "frac sample_ratio sampling_ratio subsampling_ratio join_ratio"
+    "clients_fraction sampling_fraction batch_fraction frac sample_ratio sampling_ratio subsampling_ratio join_ratio"
 )
 _UNIT_COUNT = (
     "num_clients num_users population population_size total_clients total_users client_num_in_total n_clients n_users "
@@ -211,7 +217,7 @@ def _sigma(word: str, beside: Beside) -> Meaning:
     about, kind = "mechanism.noise_multiplier", beside.texts.get("type", "gaussian")
     value, clip = beside.texts.get(word, ""), beside.number("sensitivity", *_CLIP_NORMS)
     noise = beside.number(word)
-    rename = "dpcalc calls this `noise_multiplier`"
+    rename = "dpcalc calls this `mechanism.noise_multiplier`"
     if kind.startswith("pate-"):
         return Meaning(hint=f"{rename}: in votes", about=about, keys={about: value}, is_rename=True)
     if noise is None or clip in (None, 1):
@@ -284,7 +290,7 @@ def _rounds(word: str, beside: Beside) -> Meaning:
         hint = "`steps` where the server adds noise once a round; where each client trains with noise, rounds x its own"
         return Meaning(hint=f"{hint} steps", about="training.steps")
     return Meaning(
-        hint="dpcalc calls this `steps`",
+        hint="dpcalc calls this `training.steps`",
         about="training.steps",
         keys={"training.steps": value} if value else {},
         is_rename=True,
@@ -395,7 +401,8 @@ SAID: tuple[tuple[str, str, str, str | Says], ...] = (
         (
             "noise_per_client local_noise local_noise_multiplier per_client_noise noise_multiplier_per_client "
             "client_noise "
-            "noise_per_rank distributed_noise local_sigma num_dropouts dropouts dropout_tolerance max_dropouts "
+            "noise_per_rank client_noise_multiplier distributed_noise local_sigma num_dropouts dropouts "
+            "dropout_tolerance max_dropouts "
             "secure_aggregation secagg"
         ),
         "mechanism.noise_multiplier",
@@ -454,6 +461,49 @@ SAID: tuple[tuple[str, str, str, str | Says], ...] = (
         ),
         "mechanism.also",
         _adaptive,
+    ),
+    (
+        "Keras, Lightning, PyTorch",
+        "gradient_clip_val gradient_clip_value gradient_clipping grad_clip clip_grad_norm clipnorm global_clipnorm",
+        "mechanism.max_grad_norm",
+        (
+            "`max_grad_norm` bounds the vector of each unit before they are summed; to clip the averaged "
+            "gradient of a batch "
+            "bounds no unit: `clip: batch` if it is all that is clipped"
+        ),
+    ),
+    (
+        "Keras, PyTorch",
+        "clip_value clip_by_value value_clip clipvalue",
+        "mechanism.max_grad_norm",
+        "clipping of single coordinates bounds the norm by sqrt(dimension) times the value: that is `max_grad_norm`",
+    ),
+    (
+        "Keras, tf.data",
+        "steps_per_epoch num_batches num_batches_per_epoch batches_per_epoch epoch_size",
+        "training.steps",
+        "`steps` are all noisy updates: epochs x those of one epoch",
+    ),
+    (
+        "tf.data",
+        "shuffle_buffer shuffle_buffer_size buffer_size",
+        "sampling.scheme",
+        "a buffer shuffles in part; `scheme: shuffle` counts each unit once in each pass, whatever the order",
+    ),
+    (
+        "FedML, diffprivlib",
+        "epsilon_per_step eps_per_step epsilon_per_round eps_per_round delta_per_step delta_per_round step_epsilon",
+        "mechanism.epsilon",
+        (
+            "a step of which only its guarantee is known is `mechanism: {type: approximate-dp, epsilon, delta}` or "
+            "`pure-dp`"
+        ),
+    ),
+    (
+        "OpenDP, PipelineDP, SmartNoise",
+        "contribution_bound max_contributions max_contribution max_partitions_contributed max_rows_per_user",
+        "privacy.group_size",
+        "whoever owns up to m records is protected by `privacy.group_size: m`, or as a level of units",
     ),
     ("papers", "second_mechanism", "mechanism.also", "a second sum on the same draw: `also: {noise_multiplier: ...}`"),
     (
@@ -973,7 +1023,11 @@ def _is_near(part: str, ours: str) -> bool:
 
     if part == ours:
         return True
-    if part[:1] != ours[:1] or {part, ours} <= {"min", "max", "mean", "per", "num", "minimum", "maximum"}:
+    if (
+        part[:1] != ours[:1]
+        or part == f"{ours}s"
+        or {part, ours} <= {"min", "max", "mean", "per", "num", "minimum", "maximum"}
+    ):
         return False
     if len(part) == len(ours) <= 4:
         return sum(map(str.__ne__, part, ours)) <= 1

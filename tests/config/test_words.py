@@ -146,7 +146,8 @@ QUANTITIES = {
         4000,
         (
             "number_of_examples num_examples train_dataset_size train_size dataset_size num_records records "
-            "source_dataset_size data_size"
+            "source_dataset_size data_size train_samples num_train num_train_examples n_train training_samples "
+            "num_train_samples"
         ),
     ),
     "delta": (1e-6, "target_delta dp_delta central_delta"),
@@ -170,7 +171,7 @@ FORMS = (
     "num_ways nway shot k_shot k_shots num_shots kshot k_spt support query k_query k_qry num_queries test_shots "
     "tasks_per_step task_num hierarchy nesting examples_per_user neighboring_relation neighbouring_relation "
     "adjacency_relation neighbors neighbours neighboring neighbouring relation privacy_unit protect protects "
-    "unit_of_privacy accountant hyperparameter_tuning private_selection repeat_and_select mean_runs"
+    "drop_remainder unit_of_privacy accountant hyperparameter_tuning private_selection repeat_and_select mean_runs"
 )
 RENAMES = [word for _, _, words in RENAMED for word in words.split()]
 
