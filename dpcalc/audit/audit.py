@@ -298,6 +298,8 @@ def _declared_level(
     hierarchy, place = phase.hierarchy, len(above)
     level, scheme = hierarchy.levels[place], schemes[place]
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
+    if level.is_assumed:
+        raise InputError(f"data.examples: expected the number of {level.name} that the log is of, got an unknown one")
     sizes: IntArray | int = level.count
     if hierarchy.tree is not None:
         sizes = np.array(hierarchy.tree.sizes[place], dtype=np.int64)

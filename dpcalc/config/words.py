@@ -1023,11 +1023,7 @@ def _is_near(part: str, ours: str) -> bool:
 
     if part == ours:
         return True
-    if (
-        part[:1] != ours[:1]
-        or part == f"{ours}s"
-        or {part, ours} <= {"min", "max", "mean", "per", "num", "minimum", "maximum"}
-    ):
+    if part[:1] != ours[:1] or {part, ours} <= {"min", "max", "mean", "per", "num", "minimum", "maximum"}:
         return False
     if len(part) == len(ours) <= 4:
         return sum(map(str.__ne__, part, ours)) <= 1
