@@ -16,9 +16,10 @@ from dpcalc.config.files import config_folder
 from dpcalc.config.load import Loaded, load_from_flags, load_text
 from dpcalc.config.load import load as load_config
 from dpcalc.config.messages import key_suggestion
-from dpcalc.config.overrides import FLAGS, Overrides, missing_flags
+from dpcalc.config.overrides import FLAGS, SCHEME_QUESTION, Overrides, missing_flags
 from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
+from dpcalc.config.words import Beside, meaning
 from dpcalc.errors import InputError, require_whole
 from dpcalc.planner.plan import Plan
 
@@ -31,11 +32,7 @@ _OUR_ARGUMENTS = {
     "size": "batch_size",
     "epsilon": "target_epsilon",
 }
-_MICROBATCHES = "clipped microbatches are a level: `levels={'microbatch': ..., 'example': ...}, clip='microbatch'`"
 _ELSEWHERE = {
-    "num_microbatches": _MICROBATCHES,
-    "microbatches": _MICROBATCHES,
-    "used_microbatching": _MICROBATCHES,
     "max_grad_norm": "epsilon does not depend on the clip norm: leave it out; noise_multiplier is relative to it",
     "data_loader": "say what it draws: sample_rate=Fraction(1, len(loader)) under Opacus",
 }
@@ -83,7 +80,7 @@ def plan(
     sample_rate: Number | None = None,
     batch_size: Number | None = None,
     dataset_size: Number | None = None,
-    scheme: str = "poisson",
+    scheme: str | None = None,
     adjacency: str = "add-remove",
     group_size: int | None = None,
     method: str = "auto",
@@ -105,7 +102,9 @@ def plan(
         sample_rate: probability in (0, 1] with which a Poisson step draws an example; exact, as a fraction too.
         batch_size: examples drawn in a step; for Poisson sampling the expected number.
         dataset_size: number of examples; required with `batch_size`.
-        scheme: "poisson", "fixed", "with-replacement", "shuffle" or "all".
+        scheme: how the loader draws: "shuffle" (a pass through shuffled data), "poisson" (a coin for each example),
+            "fixed" (so many afresh in each step), "with-replacement" or "all"; required with `batch_size`, while a
+            `sample_rate` alone is that of Poisson sampling.
         adjacency: "add-remove", "replace-one" or "zero-out".
         group_size: examples that are protected together, >= 1 (the default), at most `dataset_size`.
         method: the accountant; "auto" is the tightest valid one.
@@ -122,7 +121,7 @@ def plan(
     Example:
         >>> plan(sample_rate=0.01, noise_multiplier=1.0, steps=1000, delta=1e-5).steps
         1000
-        >>> plan(batch_size=256, dataset_size=60_000, epochs=60, noise_multiplier=1.1, delta=1e-5).steps
+        >>> plan(scheme="fixed", batch_size=256, dataset_size=60_000, epochs=60, noise_multiplier=1.1, delta=1e-5).steps
         14063
     """
     refuse_unknown(plan, unknown)
@@ -155,7 +154,10 @@ def _flat_config(given: Mapping[str, Any]) -> Loaded:
     """Return the config of one level that these options describe; InputError if one is missing or wrong."""
     overrides = Overrides(flags=_flags(given), assumed=(NO_NOISE,) if given["--noise-multiplier"] is None else ())
     if missing := missing_flags(overrides):
-        raise InputError(_with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it"))
+        question = f"; {SCHEME_QUESTION}" if "--scheme" in missing else ""
+        raise InputError(
+            _with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it{question}")
+        )
     with _errors_about_arguments():
         return load_from_flags(overrides)
 
@@ -208,7 +210,7 @@ def _require_nested(given: Mapping[str, Any], levels: object, sampling: object) 
         if not isinstance(section, Mapping):
             raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
     for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
-        if given[option] not in (None, "poisson"):
+        if given[option] is not None:
             argument = _with_argument_names(option)
             raise InputError(f"plan: expected {argument} in `levels` or `sampling`, got it beside them; move it")
 
@@ -298,14 +300,19 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
         unknown: arguments by name.
         own: the name of what the caller called; by default that of the function.
     """
+    beside = Beside({name: str(value) for name, value in unknown.items()})
     for name in unknown:
+        foreign = meaning("", name, beside)
         more = _argument_hint(name, inspect.signature(function).parameters.keys() - {"unknown"})
+        if foreign and not foreign.is_rename:
+            more = foreign.hint
         raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
 
 
 def _argument_hint(name: str, known: Collection[str]) -> str:
     """Return a hint on an unknown argument: what to do if dpcalc has none like it, else its name or its place."""
-    meant = key_suggestion("", name).key
+    suggestion = key_suggestion("", name)
+    meant = suggestion.key if suggestion.is_same else ""
     if way_out := _ELSEWHERE.get(name) or _ELSEWHERE.get(meant):
         return way_out
     return _place_hint(_OUR_ARGUMENTS.get(meant, meant), known)
@@ -314,7 +321,7 @@ def _argument_hint(name: str, known: Collection[str]) -> str:
 def _place_hint(argument: str, known: Collection[str]) -> str:
     """Return a hint that names an argument of dpcalc if it is in `known`, else a function that takes it, or `load`."""
     if argument in known:
-        return f"dpcalc calls this {argument}"
+        return f"dpcalc calls this {argument}{', relative to the clip norm' if argument == 'noise_multiplier' else ''}"
     if argument == "sample_rate" and "rate" in known:
         return "dpcalc calls this rate"
     if argument == "target_epsilon":

@@ -222,6 +222,10 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
     declared: list[DeclaredLevel] = []
     for place, (level, scheme) in enumerate(zip(hierarchy.levels, schemes, strict=True)):
+        if level.is_assumed:
+            raise InputError(
+                f"data.examples: expected the number of {level.name} that the log is of, got an unknown one"
+            )
         # Below a level whose units can be drawn twice at once, two draws are mixed.
         is_mixed = any(isinstance(each, WithReplacement) for each in schemes[:place])
         shown = None if is_mixed else _entry_probability(hierarchy, schemes, place)

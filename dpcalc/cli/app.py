@@ -122,15 +122,20 @@ def _option_hint(error: UsageError) -> str:
 
 
 def _hint_at_own_flag(option: str, flags: Container[str]) -> str:
-    """Return a hint at the one of the flags that means an option, or that clip norms need none; "" for neither."""
+    """Return a hint at the one of the flags that means an option, or what a word of another tool means; else ""."""
     from dpcalc.config.messages import key_suggestion
+    from dpcalc.config.words import meaning
 
-    meant = key_suggestion("", option.lstrip("-").replace("-", "_"))
+    word = option.lstrip("-").replace("-", "_")
+    meant, foreign = key_suggestion("", word), meaning("", word)
     own_flag = _flag_of_key(f"{meant.section}.{meant.key}")
-    if own_flag in flags:
-        return f"dpcalc calls this {own_flag}"
-    is_clip_norm = meant.key == "max_grad_norm"
-    return "dpcalc needs no clip norm: the noise multiplier is relative to it" if is_clip_norm else ""
+    if meant.is_same and own_flag in flags:
+        relative = ", relative to the clip norm" if own_flag == "--noise-multiplier" else ""
+        return f"dpcalc calls this {own_flag}{relative}"
+    if meant.is_same and meant.key == "max_grad_norm":
+        return "dpcalc needs no clip norm: the noise multiplier is relative to it"
+    is_shown = foreign is not None and (not foreign.is_rename or foreign.about == "budget.epsilon")
+    return foreign.hint if foreign and is_shown else ""
 
 
 def _flag_of_key(key: str) -> str:
@@ -145,6 +150,12 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
     """Return (message, exit code) of an exception: code 2 for an InputError or a usage error, else 3."""
     if not isinstance(error, UsageError):
         return diagnosis(error)
+    near = getattr(error, "possibilities", None)
+    if near:  # the parser's own hints lead from --min-batch-size to --batch-size
+        from dpcalc.config.words import is_misspelling
+
+        word = str(getattr(error, "option_name", "")).lstrip("-")
+        error.possibilities = [each for each in near if is_misspelling(word, each.lstrip("-"))]  # type: ignore[attr-defined]  # private class
     usage = io.StringIO()
     error.show(usage)
     shown = usage.getvalue().rstrip().replace("Value error, ", "", 1)  # pydantic's prefix

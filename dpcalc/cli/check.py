@@ -333,10 +333,10 @@ def _full_code(code: str) -> str:
     name = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
     if name in RULES:
         return name
-    from dpcalc.config.messages import nearest
+    from difflib import get_close_matches
 
-    near = nearest(name, tuple(RULES)) if any(character.isdigit() for character in name) else ""
-    way_out = f"did you mean {near}?" if near else "`dpcalc explain` lists all"
+    near = get_close_matches(name[:64], RULES, n=1) if any(character.isdigit() for character in name) else []
+    way_out = f"did you mean {near[0]}?" if near else "`dpcalc explain` lists all"
     raise InputError(f"explain: expected the code of a rule, got `{code}`; {way_out}")
 
 

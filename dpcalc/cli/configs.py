@@ -15,7 +15,7 @@ from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, output_text, refuse_existing, remarks, write_file
 from dpcalc.cli.progress import report_progress
 from dpcalc.cli.sources import loaded_plan
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, listed
 
 if TYPE_CHECKING:
     from dpcalc.imports.run import Terms
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 INIT_EXAMPLE = "Example: dpcalc init --template maml --output configs/clinic.yaml"
+LOADERS = ("shuffle", "poisson", "fixed", "with-replacement")
+_OPEN = "scheme: ???"  # in the templates that any of these loaders fits
 
 
 class Template(StrEnum):
@@ -50,15 +52,30 @@ def init(
         str, typer.Option("--output", "-o", metavar="PATH", help="File to write; - is standard output.")
     ] = "dpcalc.yaml",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    scheme: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"How the loader draws: {listed(LOADERS)}. Without it the file asks."),
+    ] = None,
 ) -> CommandResult:
     """Write a commented config to start from."""
     text = resources.files("dpcalc.config").joinpath("templates", f"{template}.yaml").read_text(encoding="utf-8")
+    if scheme is not None and scheme not in LOADERS:
+        from dpcalc.config.messages import value_suggestion
+
+        hint = value_suggestion("scheme", scheme, LOADERS)
+        raise InputError(f"--scheme: expected {listed(LOADERS)}, got {scheme!r}{f'; {hint}' if hint else ''}")
+    if scheme is not None and _OPEN not in text:
+        raise InputError(
+            f"--scheme: expected none, as the template {template} says itself how it draws; adapt the file"
+        )
+    text = text if scheme is None else text.replace(_OPEN, f"scheme: {scheme}{' ' * max(0, 3 - len(scheme))}")
     if output == "-":
         return CommandResult(text=text)
 
     write_file("--output", output, text.encode(), force=force)
+    adapt = "say at `scheme: ???` how the loader draws, adapt the rest" if _OPEN in text else "adapt it"
     return CommandResult(
-        text=f"wrote {output}\n", asides=(f"note: adapt it, then run `dpcalc epsilon {output}`",), changed=(output,)
+        text=f"wrote {output}\n", asides=(f"note: {adapt}, then run `dpcalc epsilon {output}`",), changed=(output,)
     )
 
 

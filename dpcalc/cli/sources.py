@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from dpcalc.planner.plan import Plan
 
 Result = TypeVar("Result")
+# (example for whoever has said nothing of a run yet, placeholder beside what somebody has said)
 EXAMPLES = {
-    "--sample-rate": "0.004",
-    "--batch-size": "256",
-    "--dataset-size": "60_000",
-    "--noise-multiplier": "1.1",
-    "--steps": "14_000",
-    "--delta": "1e-5",
+    "--scheme": ("SCHEME", "SCHEME"),
+    "--sample-rate": ("0.004", "RATE"),
+    "--batch-size": ("256", "N"),
+    "--dataset-size": ("60_000", "N"),
+    "--noise-multiplier": ("1.1", "SIGMA"),
+    "--steps": ("14_000", "N"),
+    "--delta": ("1e-5", "D"),
 }
 _REQUEST = "dpcalc.request"
 EVERY = options.EVERY_UNIT
@@ -374,8 +376,12 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
     command = " ".join((context.command_path, *_own_arguments(context)))
     own = "".join(f" {words}" for words in _own_options(context))
     flags = "".join(f" {option} {text}" for option, text in request.flags)
-    more = _example_options(context, missing)
+    more = _example_options(context, request, missing)
     lacks = f"; without one {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} needed" if missing else ""
+    if "--scheme" in missing:
+        from dpcalc.config.overrides import SCHEME_QUESTION
+
+        lacks += f": {SCHEME_QUESTION}"
     return (
         f"no config: none given, {looked}{lacks}\n"
         f"  give one:            {command} config.yaml{own}\n"
@@ -383,17 +389,20 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
     )
 
 
-def _example_options(context: typer.Context, missing: Sequence[str]) -> str:
-    """Return an example of each missing option as text, with a target for a solver that has none."""
-    examples = "".join(f" {option} {EXAMPLES[option]}" for option in missing)
+def _example_options(context: typer.Context, request: ConfigRequest, missing: Sequence[str]) -> str:
+    """Return an example or placeholder of each missing option as text, with a target for a solver that has none."""
+    # Beside the numbers of somebody's run an example would be taken for a part of it.
+    is_begun = bool(request.flags or request.assignments or _states_target(context))
+    words = (f"{option} {EXAMPLES[option][is_begun]}" if option in EXAMPLES else option for option in missing)
+    examples = "".join(f" {each}" for each in words)
     # Without a config there is no budget.
-    return f"{examples} --target-eps 2" if _lacks_target(context) else examples
+    lacks_target = "target" in context.params and not _states_target(context)
+    return f"{examples} --target-eps {'E' if is_begun else '2'}" if lacks_target else examples
 
 
-def _lacks_target(context: typer.Context) -> bool:
-    """Return True if the command is a solver and no target is given."""
-    goals = [context.params[name] for name in ("target", "target_tpr", "target_advantage") if name in context.params]
-    return bool(goals) and set(goals) == {None}
+def _states_target(context: typer.Context) -> bool:
+    """Return True if the command is a solver and a target is given."""
+    return any(context.params.get(name) is not None for name in ("target", "target_tpr", "target_advantage"))
 
 
 def _own_arguments(context: typer.Context) -> list[str]:

@@ -12,7 +12,7 @@ from dpcalc.config.scalars import AtMost
 from dpcalc.config.schema import Draw, Training
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import ConfigError, Diagnostic, error, whole_file
-from dpcalc.config.tree import Items, Node, Scalar, Section, entry, node_at
+from dpcalc.config.tree import Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import MAX_COUNT
@@ -350,10 +350,9 @@ def _poisson_scheme(draw: Draw, max_count: int) -> Poisson | CappedPoisson | Cyc
 
 
 def has_assumed_sizes(root: Section) -> bool:
-    """Return True if some level's count was assumed by dpcalc instead of written by the user."""
-    levels = node_at(root, "data", "levels")
-    counts = (entry(level, "count") for level in levels.items) if isinstance(levels, Items) else ()
-    return any(count is not None and count.mark.source.path == ASSUMED for count in counts)
+    """Return True if the count of the only level was assumed by dpcalc: it is unknown, or options do not state it."""
+    count = node_at(root, "data", "levels", 0, "count")
+    return count is not None and count.mark.source.path == ASSUMED
 
 
 def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from dpcalc.config import scalars
 from dpcalc.config.build import build
 from dpcalc.config.load import Loaded
+from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.rules import consistency_errors
-from dpcalc.config.scalars import EPISODES
+from dpcalc.config.scalars import EPISODES, UNKNOWN
 from dpcalc.config.sections import read_sections
 from dpcalc.config.source import ConfigError, Mark, shortened
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, entry, node_at, remove_at, replace_at
@@ -235,7 +236,7 @@ def _one_line(node: Node | None) -> str:
         case None:
             return ""
         case Scalar():
-            return node.text
+            return UNKNOWN if node.origin and node.mark.source.path == ASSUMED else node.text
         case Items():
             return f"[{', '.join(map(_one_line, node.items))}]"
         case Section():

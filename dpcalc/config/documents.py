@@ -29,6 +29,7 @@ from dpcalc.config.tree import (
     walk,
     with_path,
 )
+from dpcalc.config.words import no_number
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_yaml, tagged_paths
 from dpcalc.records import dataclass
 
@@ -448,11 +449,13 @@ def _value_error(node: Scalar) -> Diagnostic | None:
     reason = scalars.limit_violation(node.text) if node.plain else ""
     if reason:
         message = f"`{node.path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}"
-        return error("DPC106", node.mark, message, "write a plain number")
+        hint = no_number(node.path.rpartition(".")[2], node.text) or "write a plain number"
+        return error("DPC106", node.mark, message, hint)
     if scalars.value(node) is not None:
         return None
     message = f"`{node.path}` is empty"
-    return _split_number_error(node) or error("DPC102", node.anchor, message, "give it a value, or delete the line")
+    hint = no_number(node.path.rpartition(".")[2], node.text) or "give it a value, or delete the line"
+    return _split_number_error(node) or error("DPC102", node.anchor, message, hint)
 
 
 def _split_number_error(empty: Scalar) -> Diagnostic | None:

@@ -5,12 +5,14 @@ Every value keeps the mark of the place where the user wrote it, so that errors 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
+from dpcalc.config import scalars
 from dpcalc.config.messages import direct_draw_error, misspelt_episodes_error
-from dpcalc.config.overrides import FLAGS, Assignment, Changes
-from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES
+from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
+from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
-from dpcalc.config.source import Diagnostic, Mark, Severity, error
+from dpcalc.config.source import Diagnostic, Mark, Severity, error, source_of
 from dpcalc.config.tree import (
     USER_KEY,
     Items,
@@ -27,6 +29,7 @@ from dpcalc.config.tree import (
     with_entries,
     without_keys,
 )
+from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.records import dataclass
 
@@ -223,7 +226,41 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
     settings = sorted(changes.settings, key=lambda item: item.keys[0] != "data")
     root, done, unmade = _with_settings(_long_data(root), settings)
     root = _long_phases(_with_assumed(root, changes.assumed), level_names(root))
-    return _with_count_ranges(root), done, (*problems, *unmade)
+    root, dependent = _with_unknown_count(_with_count_ranges(root))
+    return root, done, (*problems, *unmade, *dependent)
+
+
+def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
+    """Return the file with a number in the place of an unknown count of its only level, and why it must be known.
+
+    The number is the least that fits every rate and the group: a plan needs one, and epsilon does not depend on it.
+    """
+    where = ("data", "levels", 0, "count")
+    levels, count = node_at(root, "data", "levels"), node_at(root, *where)
+    if not isinstance(count, Scalar) or count.text != UNKNOWN or not isinstance(levels, Items) or len(levels.items) > 1:
+        return root, []
+    name = (level_names(root) or (DEFAULT_LEVEL,))[0]
+    problems, smallest = [], 1
+    for run in runs(root):
+        draw = entry(run.sections.entries.get("sampling"), name)
+        scheme, stated = entry(draw, "scheme"), entry(draw, "rate")
+        rate = scalars.number_of(stated)
+        if rate is None and isinstance(stated, Scalar):
+            rate = scalars.parse_quotient(stated.text)
+        if isinstance(draw, Section) and isinstance(scheme, Scalar) and scheme.text in SCHEMES:
+            needing = {"size", "expected", BATCH_SIZE, "max_batch_size"} & draw.entries.keys()
+            if needing or "size" in SCHEMES[scheme.text]:
+                what = f"`{min(needing)}`" if needing else f"scheme {scheme.text}"
+                message = f"`{count.path}` is unknown, and with {what} epsilon depends on it"
+                problems.append(error("DPC107", count.anchor, message, "state the number, or draw by a `rate` alone"))
+        if rate is not None and 0 < rate <= 1:
+            smallest = max(smallest, min(MAX_COUNT, ceil(1 / rate)))
+    group = scalars.number_of(node_at(root, "privacy", "group_size"))
+    if group is not None and group <= MAX_COUNT:
+        smallest = max(smallest, ceil(group))
+    mark = Mark(source_of(str(smallest), ASSUMED), 1, 1)
+    number = replace(count, text=str(MAX_COUNT if problems else smallest), plain=True, mark=mark, origin=count.mark)
+    return _as_section(replace_at(root, where, number)), problems
 
 
 def _without_unset(root: Section, unset: Sequence[Assignment]) -> tuple[Section, list[Diagnostic]]:

@@ -21,8 +21,9 @@ from dpcalc.config.documents import (
 )
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
 from dpcalc.config.files import Files, config_folder, config_source
-from dpcalc.config.messages import NOT_YET, key_suggestion, missing_key_error, sections_meant, wrong_type_error
+from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, wrong_type_error
 from dpcalc.config.normal import fingerprint
+from dpcalc.config.other_files import other_file_error
 from dpcalc.config.overrides import (
     COMMAND_LINE,
     Assignment,
@@ -32,39 +33,32 @@ from dpcalc.config.overrides import (
     without_file_hint,
 )
 from dpcalc.config.rules import consistency_errors, remarks
-from dpcalc.config.scalars import AMOUNT_KEYS
-from dpcalc.config.schema import REQUIREMENT, SCHEMES, keys_in
+from dpcalc.config.schema import REQUIREMENT
 from dpcalc.config.sections import Sections, read_sections
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, node_at, replace_at, walk, within
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
-from dpcalc.errors import listed
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 
 VERSION = 1
-REQUIRED_SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")
-_SCHEMES = f"how the loader draws: {listed(tuple(SCHEMES))}"
-# (section, keys of which it needs one, the key that an example gets if it has none, its value)
-_EXAMPLE_VALUES = (
-    ("data", {"examples", "levels", "tree"}, "examples", "60_000"),
-    ("sampling", {"scheme"}, "scheme", "poisson"),
-    ("mechanism", {"noise_multiplier", "type"}, "noise_multiplier", "1.1"),
-    ("training", {"steps", "epochs"}, "steps", "10_000"),
-    ("privacy", {"delta"}, "delta", "1e-5"),
-)
 MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile file could else make hours of work
 
 
-def _refuse_other_file(root: Section) -> None:
-    """Raise ConfigError for a file of another version or tool, and if its phases inherit too much in all."""
+def _refuse_other_file(written: Section, root: Section) -> None:
+    """Raise ConfigError for a file of another version or tool, and if its phases inherit too much in all.
+
+    Args:
+        written: the config as its file has it, references resolved.
+        root: its long form.
+    """
     # In a file of another kind every key is wrong: one error says so, instead of one for each key.
     kind_error = (
         _requirement_error(root)
         or _history_error(root)
         or _hydra_error(root)
         or _other_version_error(root)
-        or _no_sections_error(root)
+        or other_file_error(written)
     )
     errors = [each for each in (kind_error, _inheritance_error(root)) if each is not None]
     if errors:
@@ -116,85 +110,6 @@ def _inheritance_error(root: Section) -> Diagnostic | None:
         return None
     message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
     return error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?")
-
-
-def _is_unknown(key: str) -> bool:
-    """Return True for a top-level key that is neither dpcalc's nor marked as the user's own."""
-    return key not in keys_in("") and not key.startswith(USER_KEY)
-
-
-def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has unknown keys and no section; one misspelt section counts unless a key is foreign."""
-    sections = {*REQUIRED_SECTIONS, "phases"}
-    if not sections.isdisjoint(root.entries):
-        return False
-    meant = {key_suggestion("", key).key for key in root.entries if _is_unknown(key)}
-    # The config of another tool may well have one key that is like a section: `trainer` is near `training`.
-    max_misspelt = 1 if "" in meant else 0
-    return bool(meant) and len(meant & sections) <= max_misspelt
-
-
-def _no_sections_error(root: Section) -> Diagnostic | None:
-    """Return DPC101 for a file without sections, with an example config if any key belongs in a section; else None."""
-    if not _lacks_sections(root):
-        return None
-    sections = _values_by_section(root)
-    given = {section: keys for section, keys in sections.items() if keys}
-    written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
-    hint = f"write {written}" if written else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
-    message = f"the file has none of the sections of a dpcalc config: {', '.join(REQUIRED_SECTIONS)}"
-    finding = error("DPC101", root.anchor, message, hint)
-    return replace(finding, example=tuple(_example_lines(sections))) if written else finding
-
-
-def _values_by_section(root: Section) -> dict[str, dict[str, str]]:
-    """Return a file's values as YAML by the section and key that each key means; key "" holds a whole section."""
-    # Keys that mean nothing are left out. An example config needs every required section, so each has an entry.
-    sections: dict[str, dict[str, str]] = {section: {} for section in REQUIRED_SECTIONS}
-    for key, node in root.entries.items():
-        if _is_unknown(key):
-            meant = key_suggestion("", key)
-            if meant.section not in {"", meant.key}:
-                sections.setdefault(meant.section, {})[meant.key] = _flow(node)
-        elif key != "version" and not key.startswith(USER_KEY):
-            sections[key] = {"": _flow(node)}
-    return sections
-
-
-def _example_lines(given: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield the lines of an example config with the given values; a comment marks what was added."""
-    sections, remarks = _completed(given)
-    yield f"version: {VERSION}"
-    for section, keys in sections.items():
-        yield f"{section}: {_braced(keys)}" + (f"  # {'; '.join(remarks[section])}" if section in remarks else "")
-
-
-def _completed(given: dict[str, dict[str, str]]) -> tuple[dict[str, dict[str, str]], dict[str, list[str]]]:
-    """Return the values with those that an example needs in addition, and by section the remarks on what was added."""
-    sections = {section: dict(keys) for section, keys in given.items()}
-    remarks: dict[str, list[str]] = {}
-    if AMOUNT_KEYS.isdisjoint({*sections["sampling"], *sections["training"]}):
-        sections["sampling"]["rate"] = "0.01"
-        remarks["sampling"] = ["rate is not in your file"]
-    for section, choices, key, value in _EXAMPLE_VALUES:
-        if choices.isdisjoint(sections[section]):
-            sections[section] = {key: value, **sections[section]}
-            remarks.setdefault(section, []).append(_SCHEMES if key == "scheme" else f"{key} is not in your file")
-    return sections, remarks
-
-
-def _braced(keys: Mapping[str, str]) -> str:
-    """Return keys with their values in braces; the value alone of a section that the file has."""
-    return keys[""] if "" in keys else f"{{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}"
-
-
-def _flow(node: Node) -> str:
-    """Return a value as YAML on one line, with texts in double quotes if they had or need them."""
-    if isinstance(node, Scalar):
-        return node.text if node.plain and not set(node.text) & set(",[]{}#") else json.dumps(node.text)
-    if isinstance(node, Items):
-        return f"[{', '.join(map(_flow, node.items))}]"
-    return f"{{{', '.join(f'{key}: {_flow(value)}' for key, value in node.entries.items())}}}"
 
 
 def _version_errors(root: Section) -> Iterator[Diagnostic]:
@@ -402,8 +317,9 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
     sources = aliased | references.ends  # of the file, not of settings
     set_values = tuple(replace(item, value=references.resolved(item.value)) for item in written.settings)
     changes = replace(written, settings=set_values)
-    root, settings, lost = long_form(resolved if isinstance(resolved, Section) else part.root, changes)
-    _refuse_other_file(root)
+    stated = resolved if isinstance(resolved, Section) else part.root
+    root, settings, lost = long_form(stated, changes)
+    _refuse_other_file(stated, root)
     reference_errors = tuple(unresolved_errors(root, references.faults))
     syntax = (flaw.diagnostic for flaw in flaws if within(part.path, flaw.path))
     return _OpenedConfig(

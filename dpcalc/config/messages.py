@@ -9,99 +9,26 @@ from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.config.schema import SECTIONS, Episodes, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, Mark, error
-from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join, node_at
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, join, node_at
+from dpcalc.config.words import (
+    Beside,
+    Meaning,
+    excluded_key,
+    is_misspelling,
+    list_meaning,
+    meaning,
+    no_number,
+    value_meaning,
+)
 from dpcalc.errors import KeyedInputError, listed
 from dpcalc.keys import WrongValueError, keys_of
-from dpcalc.mechanisms.kinds import MECHANISMS, mechanism_class
+from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.records import dataclass
 
 # Hints for unknown words in a config: synonyms of other tools, settings that are not covered, and misspellings.
 
-# Our dotted key: names for it in Opacus, TF-Privacy, JAX-Privacy, federated frameworks and papers.
-_SYNONYMS = {
-    "mechanism.max_grad_norm": "l2_norm_clip l2_clip_norm clipping_norm clip_norm clipping_threshold clipping_bound "
-    "clip_bound max_norm grad_norm central_privacy_clipping_bound l2_norm_bound sensitivity dp_l2_norm_clip",
-    "mechanism.noise_multiplier": "sigma noise_parameter noise_scale noise noise_mult noise_level stddev z "
-    "standard_deviation dp_noise_multiplier",
-    "mechanism.clip": "clip_level clipping clip_per",
-    "mechanism.categories": "num_buckets num_categories",
-    "mechanism.strategy": "strategy_matrix correlation_matrix c_matrix strategy_coefs",
-    "mechanism.min_separation": "min_sep separation minimum_separation",
-    "mechanism.max_participations": "max_participation num_participations participations epochs_per_user",
-    "mechanism.also": "clipped_count adaptive_clipping second_mechanism",
-    "mechanism.threshold_noise_multiplier": "threshold_sigma sigma1 check_sigma",
-    "mechanism.type": "mechanism_type kind distribution",
-    "sampling.rate": "sample_rate sampling_rate sampling_prob sampling_probability subsampling_rate q probability "
-    "participation_probability",
-    "sampling.expected": "clients_per_round cohort_size expected_batch_size lot_size users_per_round expected_size "
-    "num_participants",
-    "sampling.size": "meta_batch_size tasks_per_batch number sample_size",
-    "sampling.scheme": "sampler sampling_method method_of_sampling poisson_sampling with_replacement",
-    "sampling.max_batch_size": "truncated_batch_size batch_size_cap max_cohort_size",
-    "sampling.groups": "cycle_length num_groups",
-    "sampling.max_group_size": "largest_group_size",
-    "sampling.redraw_every": "hold hold_for held_for redraw_interval resample_every",
-    "sampling.episodes": "constructed_tasks episodic task_construction",
-    "sampling.episodes.ways": "way n_way n_ways num_ways nway",
-    "sampling.episodes.shots": "shot k_shot k_shots num_shots kshot k_spt support",
-    "sampling.episodes.queries": "query k_query k_qry num_queries test_shots",
-    "sampling.episodes.tasks": "num_tasks tasks_per_step task_num",
-    "training.batch_size": "logical_batch_size global_batch_size train_batch_size",
-    "training.epochs": "num_epochs max_epochs n_epochs train_epochs num_train_epochs",
-    "training.steps": "iterations train_steps num_steps max_steps total_steps total_rounds rounds num_rounds n_steps "
-    "num_iterations num_updates central_num_iterations max_train_steps compositions "
-    "num_training_steps step_count",
-    "data.levels": "hierarchy nesting",
-    "data.examples": "number_of_examples num_examples train_size dataset_size population num_records records n_samples "
-    "num_samples source_dataset_size train_dataset_size data_size num_clients population_size",
-    "data.levels[].count": "examples_per_user_per_batch examples_per_user number_of",
-    "privacy.delta": "target_delta dp_delta",
-    "privacy.adjacency": "neighbors neighbours neighboring neighbouring neighboring_relation neighbouring_relation "
-    "relation adjacency_relation dp_type",
-    "privacy.unit": "privacy_unit protect protects unit_of_privacy",
-    "privacy.group_size": "group group_privacy max_examples_per_user max_elements_per_user",
-    "accounting.method": "accountant",
-    "tuning": "repetitions hyperparameter_tuning private_selection repeat_and_select",
-    "tuning.mean": "mean_runs num_trials trials runs",
-    "budget.epsilon": "target_epsilon max_epsilon central_epsilon epsilon_budget eps target_eps privacy_budget",
-}
-# Settings of other tools that dpcalc has no bound for. The nearest key of ours would mean something else, so that a
-# spelling hint would lead to a wrong number.
-_NOT_COVERED = {
-    "buf_decay": "noise from buffers (BLT) is not covered",
-    "output_scale": "noise from buffers (BLT) is not covered",
-}
-# Synonyms that hold in one kind of section only and win over the general ones there.
-_SECTION_SYNONYMS = {
-    "data": {"size": "examples", "count": "examples", "number": "examples", "n": "examples", "total": "examples"},
-    "data.levels[]": {"size": "count", "number": "count", "n": "count", "examples": "count", "units": "count"},
-    "sampling": {"type": "scheme", "method": "scheme", "count": "size", "number": "size"},
-    "sampling.*": {"type": "scheme", "method": "scheme", "count": "size", "number": "size"},
-    "sampling.episodes": dict.fromkeys(_SYNONYMS["sampling.size"].split(), "tasks"),
-    "training": {"size": "batch_size"},
-}
 # A key that several kinds of sections have is looked for in these sections last.
 _LAST_HOMES = ("mechanism", "mechanism.also", "tuning", "sampling.episodes")
-_CANONICAL = {synonym: ours for ours, words in _SYNONYMS.items() for synonym in words.split()}
-_VALUES = {
-    "adjacency": {
-        "add-remove": "add-or-remove add-or-remove-one unbounded add remove zero-in",
-        "replace-one": "replace substitute substitution swap swap-one bounded change-one",
-        "zero-out": "replace-special zeroing zero zero-one-out",
-    },
-    "scheme": {
-        "poisson": "bernoulli",
-        "fixed": "uniform without-replacement wor fixed-size",
-        "with-replacement": "replacement wr bootstrap",
-        "shuffle": "shuffled shuffling reshuffle random-reshuffling epoch",
-        "balls-in-bins": "balls-and-bins bins bib",
-        "random-allocation": "allocation k-out-of-t",
-        "all": "full full-batch none",
-        "any-order": "fixed-order deterministic arbitrary",
-        "cyclic-poisson": "cyclic",
-    },
-    "method": {"pld": "prv pldaccountant connect-the-dots", "rdp": "renyi", "moments": "ma moments-accountant"},
-}
 # Accounting methods that dpcalc knows by name and does not offer, with the advice for each.
 PLANNED_METHODS = {
     "gdp": "it proves nothing; `dpcalc compare` shows it beside the bounds",
@@ -117,11 +44,13 @@ class Suggestion:
         hint: sentence for the user, or "".
         key: last part of the meant key, or "".
         section: top-level section that the meant key is in, or is itself; "" if none is near.
+        is_same: whether the value may be copied to that key.
     """
 
     hint: str = ""
     key: str = ""
     section: str = ""
+    is_same: bool = False
 
 
 def section_kind(path: str) -> str:
@@ -138,14 +67,14 @@ def section_kind(path: str) -> str:
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
 def key_suggestion(section: str, key: str) -> Suggestion:
-    """Return the key that an unknown one means: a synonym, misplaced or misspelt; else a list of the allowed keys.
+    """Return what an unknown key means: a word of another tool, misplaced or misspelt; else a list of the allowed keys.
 
     Args:
         section: kind of section that holds the unknown key, as of `section_kind`.
         key: the unknown key as written.
     """
     # From what is surely meant to what is only near: a key of another section is more likely misplaced than misspelt.
-    likely = _not_covered_suggestion(key) or _synonym_suggestion(section, key) or _misplaced_suggestion(key)
+    likely = _foreign(section, meaning(section, key)) or _misplaced_suggestion(key)
     likely = likely or _misspelling_suggestion(section, key)
     if likely is not None:
         return likely
@@ -153,27 +82,14 @@ def key_suggestion(section: str, key: str) -> Suggestion:
     return Suggestion(hint=f"allowed here: {allowed}; your own data may stand under `x-...` keys" if allowed else "")
 
 
-def _synonym_suggestion(section: str, key: str) -> Suggestion | None:
-    """Return our key for a key of another tool, by the synonyms of the section first; None if it is no synonym."""
-    word = _underscored(key)
-    local = _SECTION_SYNONYMS.get(section, {}).get(word)
-    ours = f"{section}.{local}" if local else _CANONICAL.get(word)
-    if ours is None:
+def _foreign(section: str, found: Meaning | None) -> Suggestion | None:
+    """Return a word of another tool as a suggestion; a renamed key of the same section is named without it."""
+    if found is None:
         return None
-    top, name = ours.partition(".")[0], ours.rpartition(".")[2]
-    is_here = name in keys_in(section) and top == section.partition(".")[0]
-    return Suggestion(hint=f"dpcalc calls this `{name if is_here else ours}`", key=name, section=top)
-
-
-def _not_covered_suggestion(key: str) -> Suggestion | None:
-    """Return a hint without a key for another tool's setting that no bound covers; None for other keys."""
-    hint = _NOT_COVERED.get(_underscored(key))
-    return Suggestion(hint=hint) if hint else None
-
-
-def _underscored(key: str) -> str:
-    """Return a key in small letters, with underscores for hyphens."""
-    return key.lower().replace("-", "_")
+    top, name = found.about.partition(".")[0], found.about.rpartition(".")[2]
+    is_here = found.is_rename and name in keys_in(section) and top == section.partition(".")[0]
+    hint = found.hint.replace(f"`{found.about}`", f"`{name}`", 1) if is_here else found.hint
+    return Suggestion(hint=hint, key=name, section=top, is_same=found.is_rename)
 
 
 def _misplaced_suggestion(key: str) -> Suggestion | None:
@@ -182,7 +98,10 @@ def _misplaced_suggestion(key: str) -> Suggestion | None:
     homes.sort(key=lambda home: _LAST_HOMES.index(home) if home in _LAST_HOMES else -1)
     if not homes:
         return None
-    return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key, section=homes[0].partition(".")[0])
+    # The meaning too: `rate` may be a learning rate, `mean` that of the noise.
+    meant = re.split(r"[.,;:] ", keys_in(homes[0])[key].meaning)[0].rstrip(".")
+    hint = f"it belongs in `{homes[0]}`: {meant[:1].lower()}{meant[1:]}"
+    return Suggestion(hint=hint, key=key, section=homes[0].partition(".")[0], is_same=True)
 
 
 def _misspelling_suggestion(section: str, key: str) -> Suggestion | None:
@@ -191,7 +110,7 @@ def _misspelling_suggestion(section: str, key: str) -> Suggestion | None:
     if not near:
         return None
     home = near if section in {"", "phases[]"} else section.partition(".")[0]  # keys of those two are sections
-    return Suggestion(hint=f"did you mean `{near}`?", key=near, section=home)
+    return Suggestion(hint=f"did you mean `{near}`?", key=near, section=home, is_same=True)
 
 
 def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
@@ -206,21 +125,15 @@ def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
 
 
 def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
-    """Return a hint at the allowed word that a wrong one means, as a synonym or misspelt; "" without one.
+    """Return a hint at the allowed word that a wrong one means, as a word of others or misspelt; "" without one.
 
     Args:
-        key: key whose value it is; synonyms are known for adjacency, scheme, method and type.
+        key: key whose value it is; words of others are known for adjacency, scheme, method, type and clip.
         text: the value.
         allowed: the allowed words.
     """
-    word, synonyms = text.lower().replace("_", "-"), _VALUES.get(key, {})
-    if key == "type":
-        synonyms = {name: mechanism_class(name).other_names for name in MECHANISMS}
-    for ours, others in synonyms.items():
-        if word in others.split():
-            return f"dpcalc calls this `{ours}`"
-    near = nearest(word, allowed)
-    return f"did you mean `{near}`?" if near else ""
+    near = nearest(text, allowed)
+    return value_meaning(key, text) or (f"did you mean `{near}`?" if near else "")
 
 
 # Words compared with a misspelling, at 15 microseconds each. No list of ours is longer, but a hostile file may name
@@ -229,7 +142,7 @@ MAX_COMPARED = 100
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:
-    """Return the choice that is most similar to a misspelt word; "" if none is similar enough.
+    """Return the choice that is most similar to a misspelt word; "" if none is probably meant.
 
     Args:
         word: the misspelt word; its first 64 characters count.
@@ -237,8 +150,8 @@ def nearest(word: str, choices: tuple[str, ...]) -> str:
     """
     import difflib
 
-    matches = difflib.get_close_matches(word[:64], choices[:MAX_COMPARED], n=1, cutoff=0.6)
-    return matches[0] if matches else ""
+    meant = [choice for choice in choices[:MAX_COMPARED] if is_misspelling(word, choice)]
+    return next(iter(difflib.get_close_matches(word[:64], meant, n=1, cutoff=0)), "")
 
 
 # Errors, each with its place in the file.
@@ -270,7 +183,8 @@ def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
     """
     if cause.code == "DPC102":
         return wrong_type_error(node, cause.expected)
-    return error(cause.code, node.anchor, f"`{node.path}` must be {cause.expected}, got {scalars.describe(node)}")
+    hint = no_number(node.path.rpartition(".")[2], node.text) if isinstance(node, Scalar) else ""
+    return error(cause.code, node.anchor, f"`{node.path}` must be {cause.expected}, got {scalars.describe(node)}", hint)
 
 
 def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
@@ -304,7 +218,16 @@ def _type_hint(node: Node, expected: str) -> str:
     """Return the advice to quote a text, to write a range as {min, max}, or on the form of a number; "" without any."""
     if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
         return "quote it to make it a text"
-    return _range_hint(node) or (scalars.number_hint(node) if "number" in expected else "")
+    key = node.path.rpartition(".")[2]
+    if isinstance(node, Items):
+        norms = [scalars.number_of(each) for each in node.items]
+        return list_meaning(key, [norm for norm in norms if norm is not None])
+    if isinstance(node, Section):
+        found = [meaning(section_kind(node.path.rpartition(".")[0]), word) for word in entries_of(node)]
+        return next((each.hint for each in found if each), "")
+    return (
+        _range_hint(node) or ("number" in expected and (scalars.number_hint(node) or no_number(key, node.text))) or ""
+    )
 
 
 def _range_hint(node: Node) -> str:
@@ -324,7 +247,14 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
     """
     mark = value.key or value.anchor
     place = f"in `{section.path}`" if section.path else "at the top level"
-    return error("DPC101", mark, f"unknown key `{key}` {place}", key_suggestion(section_kind(section.path), key).hint)
+    kind = section_kind(section.path)
+    found = _foreign(kind, meaning(kind, key, beside(section))) or key_suggestion(kind, key)
+    return error("DPC101", mark, f"unknown key `{key}` {place}", found.hint)
+
+
+def beside(section: Node) -> Beside:
+    """Return the scalars of a section by word, for the conversion of a word of another tool."""
+    return Beside({key: node.text for key, node in entries_of(section).items() if isinstance(node, Scalar)})
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
@@ -425,7 +355,7 @@ def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
     name = stated.text if isinstance(stated, Scalar) else "gaussian"
     fields = mechanism_keys(name) if name in MECHANISMS else ()
     allowed = ", ".join(f"`{field}`" for field in fields if field != "type")
-    hint = f"`{name}` takes {allowed}" if allowed else ""
+    hint = excluded_key(key, name) or (f"`{name}` takes {allowed}" if allowed else "")
     return error("DPC107", value.key or value.anchor, f"`{key}` does not go with type `{name}`", hint)
 
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from dpcalc.config import scalars
 from dpcalc.config.expand import runs
 from dpcalc.config.overrides import ASSUMED
-from dpcalc.config.scalars import EPISODES
+from dpcalc.config.scalars import EPISODES, UNKNOWN
 from dpcalc.config.source import Mark, source_of
 from dpcalc.config.tree import Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
@@ -80,7 +80,8 @@ def _data_lines(plan: Plan) -> Iterator[str]:
     yield "data:"
     yield "  levels:"
     for level in hierarchy.levels:
-        count = level.count if level.is_equal else f"{{min: {level.min_count}, max: {level.count}}}"
+        count: object = level.count if level.is_equal else f"{{min: {level.min_count}, max: {level.count}}}"
+        count = UNKNOWN if level.is_assumed else count
         yield f"    - {{name: {quoted(level.name)}{'' if hierarchy.tree else f', count: {count}'}}}"
     if hierarchy.tree is not None:
         yield f"  tree: {_nested_counts_text(hierarchy.tree)}"
@@ -214,7 +215,7 @@ def _poisson_remark(level: Level, scheme: Poisson | CappedPoisson | CyclicPoisso
     if "expected" in _amount(level):
         return f"rate {_rounded_text(rate)}"
     # Where counts differ the number has no meaning. That of a cyclic draw, if simpler, would be taken for one step's.
-    if not level.is_equal or _is_expected_simpler(level, rate):
+    if not level.is_equal or level.is_assumed or _is_expected_simpler(level, rate):
         return ""
     scope = "of all groups " if isinstance(scheme, CyclicPoisson) else ""
     return f"{scope}expected {_rounded_text(rate * level.count)}"
@@ -241,7 +242,7 @@ def _is_expected_simpler(level: Level, rate: Fraction) -> bool:
     # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is exact
     # is written, and the other one as a remark.
     expected = rate * level.count
-    if not level.is_equal or scalars.decimal_text(expected) is None:
+    if not level.is_equal or level.is_assumed or scalars.decimal_text(expected) is None:
         return False
     return expected.denominator == 1 or scalars.decimal_text(rate) is None
 

@@ -184,6 +184,10 @@ def parse_path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[
 COMMAND_LINE = "<command line>"  # in the place of a path
 _AMOUNTS = ("sampling.rate", "sampling.expected", "sampling.size", "training.batch_size")
 _SCHEME, _RATE, _SIZE, _GROUP = "sampling.scheme", "sampling.rate", "data.examples", "privacy.group_size"
+SCHEME_QUESTION = (
+    "how does the loader draw? shuffle: it goes through shuffled data, as DataLoader(shuffle=True) does; poisson: a "
+    "coin for each example, as Opacus' loader; fixed: so many drawn afresh in each step. What it costs differs by far"
+)
 _CHOOSING_STEPS = {"balls-in-bins": "sampling.bins", "random-allocation": "sampling.times"}
 
 
@@ -209,8 +213,18 @@ class _GivenKeys:
 
     @property
     def scheme(self) -> str:
-        """The stated scheme, "poisson" by default; "" if it is part of a longer value."""
+        """The stated scheme, "poisson" by default, of a rate; "" if it is part of a longer value."""
         return self.texts.get(_SCHEME, "" if self.states(_SCHEME) else "poisson")
+
+    @property
+    def needs_scheme(self) -> bool:
+        """True if a size is stated and no scheme: only a rate alone tells how examples are drawn."""
+        if self.states(_SCHEME) and not ("sampling" in self.texts and "scheme" not in self.texts["sampling"]):
+            return False
+        sizes = ("expected", "size", "batch_size", "max_batch_size")
+        stated = ["sampling.expected", "sampling.size", "sampling.max_batch_size", "training.batch_size"]
+        whole = [self.texts.get(section, "") for section in ("sampling", "training")]
+        return not self.texts.keys().isdisjoint(stated) or any(size in text for size in sizes for text in whole)
 
     @property
     def needs_size(self) -> bool:
@@ -223,9 +237,10 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options that a run without a file still needs: amount or else data set size, noise, steps, delta."""
+    """Return the options that a run without a file needs: scheme, amount or else data set size, noise, steps, delta."""
     given = _given_keys(overrides)
     options = (
+        "--scheme" if given.needs_scheme else "",
         _missing_amount_option(given) or ("--dataset-size" if given.needs_size and not given.states(_SIZE) else ""),
         "" if given.has("mechanism.noise_multiplier", "mechanism.type") else "--noise-multiplier",
         "" if given.has("training.steps", "training.epochs") else "--steps",
@@ -255,13 +270,14 @@ def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic,
     assumed, notes = [*overrides.assumed], []
     if not given.states(_SCHEME):
         assumed.append(f"{_SCHEME}=poisson")
-        message = "Poisson sampling assumed: a step draws every example on its own, with the same probability"
-        hint = "`--scheme fixed` if batches have a fixed size; then also --batch-size and --dataset-size"
+        message = "a rate without a scheme is Poisson's: a step draws every example on its own, with that probability"
+        hint = "a shuffled loader is `--scheme shuffle`, a fixed number drawn afresh `--scheme fixed`; both with "
+        hint += "--batch-size and --dataset-size"
         notes.append(_note(message, hint))
     if not given.states(_SIZE):
         assumed.append(f"{_SIZE}={_assumed_size(given)}")
-        message = "the number of examples is not stated; a number that fits the rate is shown"
-        notes.append(_note(message, "the result depends on the rate only; --dataset-size states the number"))
+        hint = "epsilon depends on the rate only, but delta should be well below 1 / it; --dataset-size states it"
+        notes.append(_note("the number of examples is not stated", hint))
     return replace(overrides, assumed=tuple(assumed)), tuple(notes)
 
 

@@ -360,7 +360,12 @@ def _delta_warnings(config: Sections, names: list[str], privacy: Privacy) -> Ite
     depth = names.index(privacy.unit) + 1 if privacy.unit else 1
     units = max_units(config, depth)
     delta = node_at(config.root, "privacy", "delta")
-    if delta is not None and not has_assumed_sizes(config.root) and privacy.delta * units >= 1:
+    if delta is not None and has_assumed_sizes(config.root):
+        count = node_at(config.root, "data", "levels", 0, "count")
+        if isinstance(count, Scalar) and count.origin is not None:
+            message = "the number of examples is unknown: whether delta is well below 1 / it is not checked"
+            yield finding(Severity.NOTE, "DPC203", delta.anchor, message, "state `examples`")
+    elif delta is not None and privacy.delta * units >= 1:
         message = f"delta is at least 1 / {units}, the number of protected units ({names[depth - 1]})"
         hint = "such a delta allows publishing a whole unit; choose one well below"
         yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)

@@ -175,6 +175,7 @@ _LOOKALIKES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
 
 MAX_LABEL = 200  # characters of a name that is only printed; longer ones break tables
 AT_MOST = "at_most"  # `size: {at_most: 8}` draws all units of a parent that has fewer
+UNKNOWN = "unknown"  # `examples: unknown`: nobody knows the number, and epsilon depends on the rate alone
 EVERY = "all"  # `--unit all` protects each level in turn
 BATCH = "batch"  # `clip: batch` is level 0, the whole batch
 EPISODES = "episodes"  # key of `sampling` that excludes draws by level
@@ -280,11 +281,19 @@ class Label(ValueType):
 
 
 class LevelCount(WholeNumber):
-    """A number of units; users may also write a range, which the long form splits into `min` and `max`."""
+    """A number of units; users may also write a range, or `unknown`, which the long form replaces."""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema that allows either form."""
-        return {"anyOf": [super().as_json_schema(), _COUNT_RANGE]}
+        """Return the JSON Schema that allows all forms."""
+        return {"anyOf": [super().as_json_schema(), _COUNT_RANGE, {"const": UNKNOWN}]}
+
+
+class ExampleCount(WholeNumber):
+    """A number of examples; users may also write `unknown`, which the long form replaces."""
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema that allows both forms."""
+        return {"anyOf": [super().as_json_schema(), {"const": UNKNOWN}]}
 
 
 LABEL, FILLED_LABEL, LEVEL_NAME = Label(), Label(min_length=1), LevelName()

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 
 from dpcalc.accountants import METHODS
-from dpcalc.config.scalars import FILLED_LABEL, LABEL, LEVEL_NAME, AtMost, DrawSize, LevelCount
+from dpcalc.config.scalars import FILLED_LABEL, LABEL, LEVEL_NAME, AtMost, DrawSize, ExampleCount, LevelCount
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
     COUNT,
@@ -77,7 +77,7 @@ class Level:
     count: int | None = key(
         LevelCount(1),
         "Number of units under each unit of the level above; for add-remove in the larger data set. "
-        "{min: 5, max: 64} where it varies; left out with `data.tree`.",
+        "{min: 5, max: 64} where it varies; `unknown` as for `data.examples`; left out with `data.tree`.",
         default=None,
         advice="say how many there are under each parent",
     )
@@ -96,7 +96,11 @@ class Data:
     """The data: units within units. Either `levels` or `examples`."""
 
     examples: int | None = key(
-        COUNT, f"{_SHORT}the number of examples, at a level called `example`.", default=None, is_short_form=True
+        ExampleCount(1),
+        f"{_SHORT}the number of examples, at a level called `example`; `unknown` where nobody knows it and the draw is "
+        "by a rate, on which alone epsilon depends.",
+        default=None,
+        is_short_form=True,
     )
     levels: tuple[Level, ...] = key(
         ListOf(Level, 1, MAX_LEVELS, f"1 to {MAX_LEVELS} levels", definition="Level"),

@@ -126,9 +126,7 @@ class Diagnostic:
         margin = " " * len(number)
         carets = " " * ((self.caret or self.column or 1) - 1) + "^" * self.width
         shown = f"{head}\n{margin} |\n{number} | {self.source_line}\n{margin} | {carets}"
-        if self.example:
-            return "\n".join([f"{shown} write this instead", "", *self.example])
-        return f"{shown} {self.hint}".rstrip()
+        return "\n".join([f"{shown} {self.hint}".rstrip(), *(["", *self.example] if self.example else [])])
 
 
 class ConfigError(InputError):

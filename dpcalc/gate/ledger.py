@@ -262,6 +262,8 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
 def _refuse_run_on_all_data(run: Plan, ledger: Plan) -> None:
     """Raise InputError if a run draws from as many units as all parts of the ledger hold, and it has several parts."""
     units, all_units = run.phases[0].hierarchy.level(1), ledger.phases[0].hierarchy.level(1)
+    if units.is_assumed:
+        raise InputError("--part: expected a run whose number of units is stated, got an unknown one; state `examples`")
     if units.count >= all_units.count and ledger.partition is not None and len(ledger.partition.parts) > 1:
         raise InputError(
             f"--part: expected a run on some of the {all_units.count} {all_units.name} of the ledger, got one on "

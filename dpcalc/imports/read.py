@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import ceil
 from typing import Any
 
 from dpcalc.config.load import Loaded, load_text
+from dpcalc.config.scalars import UNKNOWN
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message
 from dpcalc.imports.calls import CALLS, OPTIONS, OTHER_LIBRARY, accountant_run, arguments_of_terms, call_run
@@ -30,7 +30,6 @@ from dpcalc.imports.run import (
     shown,
     whole_number,
 )
-from dpcalc.keys import MAX_COUNT
 from dpcalc.planner.evaluate import Evaluation
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import certified_measure, solve
@@ -300,7 +299,7 @@ def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence
     if run.examples is None and terms.examples is None:
-        yield "number of examples: one that fits the rate is written; epsilon does not depend on it"
+        yield "number of examples: epsilon does not depend on it, but delta should be well below 1 / it; --dataset-size"
     if not run.delta:
         yield "delta: that of --delta"
 
@@ -317,7 +316,7 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
     """Return the run's config as YAML, with comments on its origin and on what the file does not state."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
-    lines += ["version: 1", f"data: {{examples: {_examples_to_write(run)}}}"]
+    lines += ["version: 1", f"data: {{examples: {run.examples or UNKNOWN}}}"]
     lines += _phase_lines(run.parts, noise)
     group = f", group_size: {run.group_size}" if run.group_size > 1 else ""
     lines.append(f"privacy: {{adjacency: {run.adjacency}, delta: {run.delta}{group}}}")
@@ -337,13 +336,6 @@ def _phase_lines(parts: Sequence[Part], noise: str) -> list[str]:
     for number, own in enumerate(sections, start=1):
         lines += [f"  - name: part-{number}", *(f"    {line}" for line in own)]
     return lines
-
-
-def _examples_to_write(run: ImportedRun) -> int:
-    """Return the run's number of examples; if unknown, the smallest for its rates and group, at most MAX_COUNT."""
-    # Where the file has no number of examples, epsilon does not depend on it.
-    smallest = max(ceil(1 / part.rate) for part in run.parts)
-    return run.examples or min(MAX_COUNT, max(smallest, run.group_size))
 
 
 def _part_sections(part: Part, noise: str) -> list[str]:

@@ -51,7 +51,6 @@ class Laplace(AdditiveNoise):
     """
 
     name: ClassVar[str] = "laplace"
-    other_names: ClassVar[str] = "laplacian double-exponential"
     assumptions: ClassVar[tuple[str, ...]] = (SUM, "vectors under Laplace noise are clipped in the 1-norm")
     noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=NOISE_ADVICE)
     max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)
@@ -300,7 +299,6 @@ class DiscreteLaplace(AdditiveNoise):
     """
 
     name: ClassVar[str] = "discrete-laplace"
-    other_names: ClassVar[str] = "geometric two-sided-geometric"
     assumptions: ClassVar[tuple[str, ...]] = _WHOLE
     noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=NOISE_ADVICE)
     clip: ClassVar[Key] = CLIP

@@ -50,7 +50,6 @@ class ApproximateDp(PairOnly, Promise):
     """
 
     name: ClassVar[str] = "approximate-dp"
-    other_names: ClassVar[str] = "approx-dp epsilon-delta-dp"
     statement: ClassVar[str] = "the guarantee of each approximate-dp step"
     epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
     delta: float = key(
@@ -89,7 +88,6 @@ class PureDp(PairOnly, Promise):
     """
 
     name: ClassVar[str] = "pure-dp"
-    other_names: ClassVar[str] = "pure epsilon-dp"
     statement: ClassVar[str] = "the guarantee of each pure-dp step"
     epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
@@ -138,7 +136,6 @@ class RandomizedResponse(PairOnly):
     """
 
     name: ClassVar[str] = "randomized-response"
-    other_names: ClassVar[str] = "rr k-rr randomised-response warner"
     relation: ClassVar[str] = "replace-one"
     assumptions: ClassVar[tuple[str, ...]] = (
         "answers by randomized response are independent, and do not say who was drawn",
@@ -234,7 +231,6 @@ class Zcdp(RdpOnly, Promise):
     """
 
     name: ClassVar[str] = "zcdp"
-    other_names: ClassVar[str] = "cdp concentrated tcdp truncated-cdp"
     statement: ClassVar[str] = "the guarantee of each zcdp step"
     rho: float = key(
         PURE,
@@ -272,7 +268,6 @@ class Exponential(RdpOnly, Promise):
     """
 
     name: ClassVar[str] = "exponential"
-    other_names: ClassVar[str] = "bounded-range"
     statement: ClassVar[str] = "the guarantee of each exponential step"
     epsilon: float = key(POSITIVE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
@@ -315,7 +310,6 @@ class RdpTable(RdpOnly, Promise):
     """
 
     name: ClassVar[str] = "rdp-curve"
-    other_names: ClassVar[str] = "rdp renyi renyi-dp rdp-table"
     statement: ClassVar[str] = "the curve is right for each step, whichever batch comes first: it"
     curve: tuple[tuple[float, float], ...] = key(
         Structure({"anyOf": [_POINTS, DATA_FILE]}),

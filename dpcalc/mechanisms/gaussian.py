@@ -54,7 +54,6 @@ class Gaussian(Mechanism):
     """
 
     name: ClassVar[str] = "gaussian"
-    other_names: ClassVar[str] = "normal gauss"
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
     noise_multiplier: float = key(NOISE, NOISE_MEANING, advice=NOISE_ADVICE)
     max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)

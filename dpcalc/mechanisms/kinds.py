@@ -53,14 +53,12 @@ class Mechanism(ABC):
 
     Attributes:
         name: the word of `mechanism.type`.
-        other_names: what other tools call it, separated by spaces, for spelling hints.
         assumptions: what must be true of the training code, one sentence each.
         noise_key: key that a solver of the noise sets.
         is_correlated: True if the noise of a step depends on that of other steps, so that a phase has no one-step loss.
     """
 
     name: ClassVar[str]
-    other_names: ClassVar[str] = ""
     assumptions: ClassVar[tuple[str, ...]] = ()
     noise_key: ClassVar[str] = "noise_multiplier"
     is_correlated: ClassVar[bool] = False

@@ -397,7 +397,6 @@ class MatrixFactorization(Mechanism):
 
     name: ClassVar[str] = "matrix-factorization"
     is_correlated: ClassVar[bool] = True
-    other_names: ClassVar[str] = "dp-ftrl ftrl mf dp-mf bandmf matrix-mechanism correlated-noise tree-aggregation"
     assumptions: ClassVar[tuple[str, ...]] = (
         (
             "the steps release C G + Z or a function of it: G the sums of clipped vectors, Z independent Gaussian "

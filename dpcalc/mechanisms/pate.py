@@ -270,7 +270,6 @@ class PateLNMax(PateMechanism):
     """A query answered by LNMax."""
 
     name: ClassVar[str] = "pate-lnmax"
-    other_names: ClassVar[str] = "pate lnmax"
     noise_key: ClassVar[str] = "gamma"
     votes: ClassVar[Key] = _VOTES_FILE
     gamma: float = key(
@@ -301,7 +300,6 @@ class PateGNMax(PateMechanism):
     """A query answered by GNMax."""
 
     name: ClassVar[str] = "pate-gnmax"
-    other_names: ClassVar[str] = "gnmax"
     votes: ClassVar[Key] = _VOTES_FILE
     noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
 
@@ -318,7 +316,6 @@ class PateConfidentGNMax(PateMechanism):
     """A query answered by GNMax where the largest count, after a first noise, reaches a threshold."""
 
     name: ClassVar[str] = "pate-confident-gnmax"
-    other_names: ClassVar[str] = "confident-gnmax pate-confident"
     votes: ClassVar[Key] = _VOTES_FILE
     noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
     threshold: float = key(

@@ -116,6 +116,8 @@ def _level_text(level: Level) -> str:
             return f"{'up to ' if at_most else ''}{size} of {_count_text(level)} ({level.name}), fixed size"
         case Poisson(probability=rate) | CappedPoisson(probability=rate) as scheme:
             cut = f", cut at random to {scheme.max_batch_size}" if isinstance(scheme, CappedPoisson) else ""
+            if level.is_assumed:
+                return f"each {level.name}, with probability {_number_text(rate)}, Poisson (their number is not stated)"
             if level.is_equal:
                 return f"{_number_text(rate * level.count)} of {level.count} ({level.name}) expected, Poisson{cut}"
             return f"each of {_count_text(level)} ({level.name}) with probability {_number_text(rate)}, Poisson{cut}"
@@ -137,12 +139,16 @@ def _level_text(level: Level) -> str:
             return f"{_count_text(level)} ({level.name}) in {groups}, one of them a step, {drawn}"
         case AnyOrder():
             return f"batches of {_count_text(level)} ({level.name}) in any order"
+        case All() if level.is_assumed:
+            return f"everything ({level.name})"
         case All():
             return f"all {_count_text(level)} ({level.name})"
 
 
 def _count_text(level: Level) -> str:
     """Return the number of units under one parent: "5", or "3 to 5" where it differs."""
+    if level.is_assumed:
+        return "an unknown number"
     return str(level.count) if level.is_equal else f"{level.min_count} to {level.count}"
 
 

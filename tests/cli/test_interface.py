@@ -122,7 +122,10 @@ def test_steps_beyond_the_run(steps):
     [
         ({"sample_rate": 0.01}, "--sample-rate 0.01"),
         ({"sample_rate": "4e-3", "adjacency": "replace-one"}, "--sample-rate 0.004 --adjacency replace-one"),
-        ({"batch_size": 256, "dataset_size": 6e4}, "--batch-size 256 --dataset-size 60000"),
+        (
+            {"scheme": "poisson", "batch_size": 256, "dataset_size": 6e4},
+            "--scheme poisson --batch-size 256 --dataset-size 60000",
+        ),
         (
             {"batch_size": 256, "dataset_size": "6e4", "scheme": "fixed"},
             "--batch-size 256 --dataset-size 6e4 --scheme=fixed",
@@ -163,10 +166,12 @@ def test_a_quotient_beside_a_number_of_examples():
 def test_a_plan_without_noise_is_for_solving():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = plan(batch_size=512, dataset_size=50_000, epochs=5, delta=1e-5)
+        run = plan(scheme="poisson", batch_size=512, dataset_size=50_000, epochs=5, delta=1e-5)
     assert not epsilon(run).finite
     found = solve(run, "sigma", target_epsilon=3)
-    stated = plan(batch_size=512, dataset_size=50_000, epochs=5, delta=1e-5, noise_multiplier=found.value)
+    stated = plan(
+        scheme="poisson", batch_size=512, dataset_size=50_000, epochs=5, delta=1e-5, noise_multiplier=found.value
+    )
     assert found.plan == stated
     assert found.guarantee.epsilon <= 3
 
@@ -194,7 +199,7 @@ def test_what_is_no_plan(given):
     [
         ("sigma", "dpcalc calls this noise_multiplier"),
         ("q", "dpcalc calls this sample_rate"),
-        ("n_samples", "dpcalc calls this dataset_size"),
+        ("n_samples", "what a sampler draws in an epoch"),
         ("target_delta", "dpcalc calls this delta"),
         ("num_epochs", "dpcalc calls this epochs"),
         ("accountant", "dpcalc calls this method"),
@@ -202,7 +207,7 @@ def test_what_is_no_plan(given):
         ("noise_mult", "dpcalc calls this noise_multiplier"),
         ("l2_norm_clip", "leave it out"),
         ("max_grad_norm", "leave it out"),
-        ("num_microbatches", "clip='microbatch'"),
+        ("num_microbatches", "moves by up to 2 clip norms"),
         ("data_loader", "len.loader"),
         ("target_epsilon", "solve.plan, 'sigma', target_epsilon="),
         ("redraw_every", "a config says more"),
@@ -259,7 +264,7 @@ def test_a_plan_is_shown_in_a_line():
 
 
 def test_epochs_become_steps():
-    given = {"batch_size": 256, "dataset_size": 60_000, "noise_multiplier": 1.0, "delta": 1e-5}
+    given = {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "noise_multiplier": 1.0, "delta": 1e-5}
     assert plan(epochs=60, **given).steps == 14_063
     assert plan(epochs=Fraction(1, 2), **given).steps == 118
 
@@ -411,3 +416,13 @@ def test_a_group_costs_what_so_much_less_noise_does():
 def test_what_cannot_be_protected_or_drawn(asked, told):
     with pytest.raises(InputError, match=told):
         asked(plan(**FLAT, sample_rate=0.01))
+
+
+def test_a_batch_size_alone_does_not_tell_how_examples_are_drawn():
+    run = {"batch_size": 256, "dataset_size": 60_000, "epochs": 2, "noise_multiplier": 1.0, "delta": 1e-5}
+    with pytest.raises(InputError, match="expected scheme too"):
+        plan(**run)
+    epsilons = {scheme: epsilon(plan(scheme=scheme, **run)).epsilon for scheme in ("poisson", "fixed", "shuffle")}
+    assert epsilons["poisson"] < epsilons["fixed"]
+    assert epsilons["poisson"] < epsilons["shuffle"]
+    assert plan(sample_rate=0.01, steps=3, delta=1e-5).phases[0].hierarchy.level(1).rate == Fraction("0.01")

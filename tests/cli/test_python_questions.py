@@ -167,7 +167,7 @@ def test_nested_plans_say_what_is_wrong(change, words):
     [
         (lambda: epsilon(PATH, target_delta=1e-5), r"epsilon\(\) got .*dpcalc calls this delta"),
         (lambda: epsilon(PATH, noise_mult=1), "give noise_multiplier to `plan`"),
-        (lambda: epsilon(PATH, num_microbatches=1), "clip='microbatch'"),
+        (lambda: epsilon(PATH, num_microbatches=1), "moves by up to 2 clip norms"),
         (lambda: solve(PATH, "sigma", target_eps=1), r"solve\(\) got .*dpcalc calls this target_epsilon"),
         (lambda: solve(PATH, "sigma", max_grad_norm=1), "leave it out"),
         (lambda: delta(PATH, epsilon=1, sample_rate=1), "give sample_rate to `plan`"),

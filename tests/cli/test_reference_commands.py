@@ -205,6 +205,11 @@ def test_init(dpcalc, tmp_path, monkeypatch, template):
     ended = dpcalc("init", "--template", str(template))
     assert (ended.code, ended.out) == (0, "wrote dpcalc.yaml\n")
     text = (tmp_path / "dpcalc.yaml").read_text(encoding="utf-8")
+    if "scheme: ???" in text:  # any loader fits, and none is chosen
+        assert "how the loader draws" in ended.err
+        asked = dpcalc("epsilon")
+        assert (asked.code, "`sampling.scheme` is `???`" in asked.err) == (2, True)
+        assert dpcalc("init", "--template", str(template), "--scheme", "fixed", "--force").code == 0
     assert text.startswith("# yaml-language-server: $schema=dpcalc.schema.json\n")
     assert text.count("#") >= 7
     validated = dpcalc("validate", "dpcalc.yaml")
@@ -220,7 +225,8 @@ def test_every_template_is_offered():
 def test_templates_meet_the_budget_they_state(template):
     from dpcalc.planner.evaluate import guarantee
 
-    plan = load(str(TEMPLATES / f"{template}.yaml")).plan
+    text = (TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8").replace("scheme: ???", "scheme: poisson")
+    plan = load_text(text, path="template.yaml").plan
     assert 0 < guarantee(plan).epsilon < plan.budget.epsilon
 
 
@@ -264,6 +270,14 @@ def test_init_where_nothing_can_be_written(dpcalc, tmp_path, monkeypatch, name):
     ended = dpcalc("init", "-o", name)
     assert (ended.code, ended.out) == (2, "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_init_with_a_loader(dpcalc):
+    assert "scheme: shuffle" in dpcalc("init", "-o", "-", "--scheme", "shuffle").out
+    ended = dpcalc("init", "-o", "-", "--scheme", "bernoulli")
+    assert (ended.code, "dpcalc calls this `poisson`" in ended.err) == (2, True)
+    ended = dpcalc("init", "-o", "-", "--template", "maml", "--scheme", "shuffle")
+    assert (ended.code, "says itself how it draws" in ended.err) == (2, True)
 
 
 def test_init_does_not_know_other_templates(dpcalc):

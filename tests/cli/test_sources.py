@@ -88,7 +88,7 @@ def test_flags_alone(dpcalc):
     ended = dpcalc("epsilon", *RUN)
     assert ended.code == 0
     assert "\nsteps: 1400\n" in ended.out
-    assert "note[DPC201]: Poisson sampling assumed" in ended.err
+    assert "note[DPC201]: a rate without a scheme is Poisson's" in ended.err
 
 
 @pytest.mark.parametrize("command", ["epsilon", "compare", "show"])
@@ -103,7 +103,7 @@ def test_neither_config_nor_flags(dpcalc, folder, command):
     )
     assert ways == [
         f"  give one:            dpcalc {command} config.yaml",
-        f"  or say it directly:  dpcalc {command} --delta 1e-5 --steps 3 --sample-rate 0.004 --noise-multiplier 1.1",
+        f"  or say it directly:  dpcalc {command} --delta 1e-5 --steps 3 --sample-rate RATE --noise-multiplier SIGMA",
     ]
 
 
@@ -117,7 +117,7 @@ def test_what_is_said_directly_is_enough(dpcalc):
 @pytest.mark.usefixtures("folder")
 def test_a_solver_keeps_its_own_words(dpcalc):
     *_, last = dpcalc("solve-sigma", "--target-eps", "2", "-q").err.splitlines()
-    assert last.endswith("dpcalc solve-sigma --target-eps 2 --quiet --sample-rate 0.004 --steps 14_000 --delta 1e-5")
+    assert last.endswith("dpcalc solve-sigma --target-eps 2 --quiet --sample-rate RATE --steps N --delta D")
 
 
 @pytest.mark.usefixtures("folder")

@@ -88,7 +88,7 @@ def test_schema_describes_it(real):
         ("{type: toy}", "`mechanism.odds` is missing", "^ say the odds"),
         ("{type: toy, odds: 3, rho: 1}", "`rho` does not go with type `toy`", "^ `toy` takes `odds`"),
         ("{noise_multiplier: 1, odds: 3}", "`odds` does not go with type `gaussian`", "^ `gaussian` takes `noise_mul"),
-        ("{type: plaything, odds: 3}", "got the string 'plaything'", "^ dpcalc calls this `toy`"),
+        ("{type: toi, odds: 3}", "got the string 'toi'", "^ did you mean `toy`?"),
     ],
 )
 def test_wrong_values_have_messages(toy_run, mechanism, message, hint):

@@ -56,21 +56,20 @@ def test_a_chart_has_thousands_separators_and_a_pipe_has_none(real, file, monkey
 
 
 KEYS = {
-    "data.examples": "num_samples source_dataset_size num_clients population_size num_examples number_of_examples",
+    "data.examples": "source_dataset_size num_examples number_of_examples",
     "privacy.delta": "dp_delta target_delta",
     "privacy.group_size": "max_examples_per_user max_elements_per_user",
     "mechanism.max_grad_norm": "l2_norm_clip dp_l2_norm_clip clipping_norm",
-    "mechanism.noise_multiplier": "sigma standard_deviation dp_noise_multiplier",
+    "mechanism.noise_multiplier": "noise_mult dp_noise_multiplier",
     "mechanism.categories": "num_buckets",
     "sampling.rate": "sampling_probability sample_rate sampling_prob participation_probability",
-    "sampling.size": "sample_size",
-    "sampling.expected": "expected_batch_size clients_per_round",
-    "sampling.scheme": "poisson_sampling",
+    "sampling.expected": "expected_batch_size",
+    "sampling.scheme": "sampler",
     "training.steps": "num_updates step_count num_training_steps iterations",
     "training.epochs": "num_epochs",
     "accounting.method": "accountant",
     "sampling.max_batch_size": "truncated_batch_size",
-    "budget.epsilon": "target_epsilon privacy_budget",
+    "budget.epsilon": "privacy_budget",
 }
 
 

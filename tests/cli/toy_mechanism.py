@@ -12,7 +12,6 @@ from dpcalc.records import dataclass
 @dataclass(frozen=True, kw_only=True)
 class Toy(PairOnly):
     name: ClassVar[str] = "toy"
-    other_names: ClassVar[str] = "plaything"
     assumptions: ClassVar[tuple[str, ...]] = ("the toy tosses its coin afresh in every step",)
     odds: float = key(exact(1, 1000, "from 1 to 1000"), "Odds of the true bit, for type toy.", advice="say the odds")
 

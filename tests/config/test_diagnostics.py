@@ -134,19 +134,26 @@ def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
     assert time.process_time() - start < 5
 
 
+DRAWS = "how the loader draws: poisson, cyclic-poisson, fixed, with-replacement, shuffle, balls-in-bins, "
+DRAWS += "random-allocation, all or any-order"
+
+
 @pytest.mark.parametrize(
-    ("written", "nested"),
+    ("written", "given", "meant"),
     [
         (
             "dataset_size: 60_000\nnoise_multiplier: 1.1\nlot_size: 256\nsteps: 100\ndelta: 1e-6\nl2_norm_clip: 1.0\n",
-            {},
+            {"scheme: ???": "scheme: poisson"},
+            {"mechanism": "{noise_multiplier: 1.1}", "privacy": "{delta: 1e-6}"},
         ),
         (
             "num_examples: 60_000\nsigma: 1.1\nexpected: 256\niterations: 100\ntarget_delta: 1e-6\nlearning_rate: 0.1",
-            {},
+            {"scheme: ???": "scheme: poisson"},
+            {"mechanism": "{noise_multiplier: 1.1}", "privacy": "{delta: 1e-6}"},
         ),
         (
             "version: 1\nmodel: cnn\ndataset_size: 1000\nbatch_size: 10\nnoise: 2\nnum_epochs: 3\ndelta: 1e-5\n",
+            {"scheme: ???": "scheme: poisson", "noise_multiplier: ???": "noise_multiplier: 2"},
             {
                 "data": "{examples: 1000}",
                 "sampling": "{scheme: poisson}",
@@ -158,34 +165,127 @@ def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
         (
             '{"steps": 7, "sample_rate": 0.25, "target_epsilon": 2}',
             {
+                "scheme: ???": "scheme: poisson",
+                "examples: ???": "examples: 60_000",
+                "noise_multiplier: ???": "noise_multiplier: 1",
+                "delta: ???": "delta: 1e-5",
+            },
+            {
                 "sampling": "{scheme: poisson, rate: 0.25}",
+                "mechanism": "{noise_multiplier: 1}",
                 "training": "{steps: 7}",
                 "privacy": "{delta: 1e-5}",
                 "budget": "{epsilon: 2}",
             },
         ),
-        ("sigma: 1.1\n", {"sampling": "{scheme: poisson, rate: 0.01}", "training": "{steps: 10_000}"}),
     ],
 )
-def test_a_file_without_sections_is_answered_by_one_that_can_be_pasted(written, nested):
+def test_a_file_without_sections_is_answered_by_one_with_what_it_states(written, given, meant):
     (found,) = errors(written)
     assert "none of the sections" in found.message
-    assert found.format().endswith("write this instead\n\n" + "\n".join(found.example))
-    pasted = load_text("\n".join(found.example), path="pasted.yaml")
-    meant = {"mechanism": "{noise_multiplier: 1.1}", "privacy": "{delta: 1e-6}"} | nested
-    if "1e-6" not in written:
-        meant["privacy"] = "{delta: 1e-5}"
+    assert found.format().endswith("\n\n" + "\n".join(found.example))
+    text = "\n".join(found.example)
+    # Every number in it stands in the file, and what is missing is one error each.
+    asked = re.findall(r"\w+: \?\?\?", text)
+    assert set(asked) == given.keys()
+    assert [each.code for each in errors(text)] == ["DPC110"] * len(asked)
+    for question, answer in given.items():
+        text = text.replace(question, answer)
+    pasted = load_text(text, path="pasted.yaml")
     assert pasted.config_hash == load_text(flat(meant), path="meant.yaml").config_hash
+
+
+FOREIGN = [
+    """
+setup: {runner: base, n_gpus_per_node: 8}
+data: {path: , name: mnist, n_classes: 10}
+train: {seed: 0, batch_size: 4096, n_epochs: 300}
+dp: {max_grad_norm: 1., delta: 1e-5, epsilon: 1., max_physical_batch_size: 8192}
+""",
+    """
+common_args: {random_seed: 0}
+data_args: {dataset: mnist}
+train_args: {client_num_in_total: 1000, client_num_per_round: 2, comm_round: 500, epochs: 1, batch_size: 10}
+dp_args: {enable_dp: true, epsilon: 0.5, delta: 0.1, sensitivity: 1, mechanism_type: gaussian}
+""",
+    """
+model: {name: resnet}
+training: {batch_size: 64, epochs: 10, lr: 0.1, max_grad_norm: 1.0}
+data: {path: cifar}
+""",
+    """
+central_epsilon: 2.0
+central_delta: 1e-6
+central_privacy_clipping_bound: 1.0
+population: 1e6
+cohort_size: 100
+noise_cohort_size: 5000
+central_num_iterations: 2000
+local_batch_size: 4
+""",
+    """
+per_device_train_batch_size: 8
+gradient_accumulation_steps: 16
+num_train_epochs: 3
+max_steps: 1000
+noise_multiplier: 0.7
+target_delta: 1e-6
+""",
+    """
+models: [{synthetics: {params: {dp: true, dp_noise_multiplier: 0.001, dp_l2_norm_clip: 5.0, epochs: 5}}}]
+""",
+    """
+optimizer: {eps: 1e-8, lr: 0.1}
+transforms: {blur: {sigma: 0.5}}
+privacy_engine: {noise_multiplier: 1.2}
+loss: {delta: 0.3}
+""",
+]
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_file_of_another_tool_gets_one_error_that_invents_no_number(text):
+    (found,) = errors(text)
+    assert found.message.startswith("this is no dpcalc config")
+    assert "`dpcalc init`" in found.hint
+    assert "`dpcalc:`" in found.hint
+    config = [line.partition("#")[0] for line in found.example if not line.startswith(("#", "version"))]
+    numbers = re.findall(r"[\d.e-]*\d[\d.e-]*", " ".join(config))
+    assert set(numbers) <= set(re.findall(r"[\d.e-]*\d[\d.e-]*", text))
+    assert "scheme: ???" in "".join(config)
+    assert "noise_multiplier: 0.5" not in "".join(config)
+    assert "delta: 0.3" not in "".join(config)
+
+
+def test_what_is_found_below_the_top_is_said_with_its_place():
+    (found,) = errors(FOREIGN[5])
+    (line,) = (line for line in found.example if line.startswith("mechanism"))
+    assert line.startswith(
+        "mechanism: {noise_multiplier: 0.001, max_grad_norm: 5.0}  # noise_multiplier from models[0]."
+    )
+
+
+def test_words_whose_value_cannot_be_copied_are_explained():
+    (found,) = errors(FOREIGN[3])
+    shown = "\n".join(found.example)
+    assert "  noise_multiplier: ???" in shown
+    assert "  batch_size: ???" in shown
+    assert "  steps: 2000" in shown
+    assert any(line.startswith("# cohort_size: 100: `scheme: fixed") for line in found.example)
+    assert any("solve-sigma" in line for line in found.example)
+    (found,) = errors(FOREIGN[4])
+    assert "  steps: ???  # max_steps is 1000, num_train_epochs is 3" in found.example
 
 
 def test_the_config_of_another_tool_gets_one_error():
     (found,) = errors("model: {name: resnet}\noptimizer: {lr: 0.1}\ntrainer: {epochs: 10}\n")
     assert "none of the sections" in found.message
+    assert found.example == ()
     assert found.hint.startswith("`dpcalc init` writes one")
 
 
 def test_one_misspelled_section_alone_is_taken_for_a_config():
-    assert any("did you mean `training`" in found.hint for found in errors("version: 1\ntrainer: {steps: 10}\n"))
+    assert any("did you mean `training`" in found.hint for found in errors("version: 1\ntrainning: {steps: 10}\n"))
 
 
 @pytest.mark.parametrize("sizes", ["50-300", "50 to 300", "50..300"])
@@ -206,22 +306,26 @@ def test_what_is_missing_is_marked():
     (found,) = errors("sigma: 1.1\n")
     assert found.example == (
         "version: 1",
-        "data: {examples: 60_000}  # examples is not in your file",
-        (
-            "sampling: {scheme: poisson, rate: 0.01}  # rate is not in your file; how the loader draws: poisson, "
-            "cyclic-poisson, fixed, with-replacement, shuffle, balls-in-bins, random-allocation, all or any-order"
-        ),
-        "mechanism: {noise_multiplier: 1.1}",
-        "training: {steps: 10_000}  # steps is not in your file",
-        "privacy: {delta: 1e-5}  # delta is not in your file",
+        "data:",
+        "  examples: ???",
+        "sampling:",
+        f"  scheme: ???  # {DRAWS}",
+        "mechanism: {noise_multiplier: 1.1}  # noise_multiplier from sigma",
+        "training:",
+        "  batch_size: ???",
+        "  steps: ???",
+        "privacy:",
+        "  delta: ???",
     )
 
 
 def test_a_value_cannot_leave_its_line_of_the_example():
     (found,) = errors('sigma: "1\\n::error::forged"\nsteps: 5,000\n')
-    assert found.example[3:5] == (
-        'mechanism: {noise_multiplier: "1\\n::error::forged"}',
-        'training: {steps: "5,000"}',
+    assert found.example[5:9] == (
+        'mechanism: {noise_multiplier: "1\\n::error::forged"}  # noise_multiplier from sigma',
+        "training:",
+        '  steps: "5,000"',
+        "  batch_size: ???",
     )
 
 

@@ -120,7 +120,7 @@ def test_one_level_flags_on_several_levels(option):
         ),
         ({"--steps": None, "--epochs": "3"}, (250, Poisson(probability=Fraction(1, 250)), 750)),
         (
-            {"--sample-rate": None, "--batch-size": "256", "--dataset-size": "60_000"},
+            {"--sample-rate": None, "--scheme": "poisson", "--batch-size": "256", "--dataset-size": "60_000"},
             (60_000, Poisson(probability=Fraction(256, 60_000)), 14_000),
         ),
         (
@@ -156,7 +156,8 @@ def test_settings_count_like_flags():
         ({"--steps": None}, ("--steps",)),
         ({"--noise-multiplier": None}, ("--noise-multiplier",)),
         ({"--sample-rate": None}, ("--sample-rate",)),
-        ({"--sample-rate": None, "--batch-size": "9"}, ("--dataset-size",)),
+        ({"--sample-rate": None, "--batch-size": "9"}, ("--scheme", "--dataset-size")),
+        ({"--sample-rate": None, "--batch-size": "9", "--dataset-size": "99"}, ("--scheme",)),
         ({"--sample-rate": None, "--scheme": "fixed"}, ("--batch-size",)),
         ({"--sample-rate": None, "--scheme": "fixed", "--batch-size": "9"}, ("--dataset-size",)),
         (dict.fromkeys(RUN), ("--sample-rate", "--noise-multiplier", "--steps", "--delta")),

@@ -82,7 +82,18 @@ VALID = [
     flat({"tuning": "{mean: 1.5, distribution: negative-binomial, shape: -0.5}"}),
     flat({"mechanism": None, "phases": "[{mechanism: {noise_multiplier: 2, type: gaussian, clip: batch}}]"}),
     *(path.read_text(encoding="utf-8") for path in sorted((ROOT / "sample_configs").glob("*.yaml"))),
-    *(path.read_text(encoding="utf-8") for path in sorted((ROOT / "dpcalc/config/templates").glob("*.yaml"))),
+    *(
+        path.read_text(encoding="utf-8").replace("scheme: ???", "scheme: shuffle")
+        for path in sorted((ROOT / "dpcalc/config/templates").glob("*.yaml"))
+    ),
+    flat({"data": "{examples: unknown}", "sampling": "{scheme: poisson, rate: 1/97}", "training": "{steps: 3}"}),
+    flat(
+        {
+            "data": "{levels: [{name: user, count: unknown}]}",
+            "sampling": "{scheme: poisson, rate: 1/97}",
+            "training": "{steps: 3}",
+        }
+    ),
 ]
 
 

@@ -1,0 +1,564 @@
+"""The table of foreign words: following a hint gives the run that the word's own library means.
+
+The runs are evaluated here by an accountant of this file's own, which shares no code with the package.
+"""
+
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dpcalc.config.load import load_text
+from dpcalc.config.messages import key_suggestion, value_suggestion
+from dpcalc.config.schema import SCHEMES, SECTIONS, keys_in
+from dpcalc.config.words import (
+    RENAMED,
+    RENAMED_IN,
+    SAID,
+    VALUES,
+    VALUES_SAID,
+    Beside,
+    is_misspelling,
+    meaning,
+    plain_word,
+    value_meaning,
+    words_page,
+)
+from dpcalc.mechanisms.kinds import MECHANISMS
+from dpcalc.planner.evaluate import guarantee
+from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
+from tests.config.texts import errors
+
+ROOT = Path(__file__).parents[2]
+
+
+# An independent accountant: the loss of one Poisson step on a grid, composed by a Fourier transform.
+
+
+def poisson_epsilon(rate, sigma, steps, delta, *, spacing=2e-4, size=2**19):
+    """Epsilon of add-remove for Poisson sampled Gaussian noise, within about `spacing` * sqrt(steps)."""
+    edges = (np.arange(size + 1) - size / 2 - 0.5) * spacing
+    found = []
+    for sign in (1, -1):
+        # The loss log(1 - q + q e^{(2x - 1) / 2s^2}) grows with x: its distribution is that of x.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inner = (np.exp(sign * edges) - 1 + rate) / rate
+            x = np.where(inner > 0, sigma**2 * np.log(np.where(inner > 0, inner, 1)) + 0.5, -np.inf)
+        below = (1 - rate) * norm.cdf(x / sigma) + rate * norm.cdf((x - 1) / sigma) if sign > 0 else norm.sf(x / sigma)
+        mass = np.clip(np.diff(below), 0, None)
+        centred = np.fft.ifftshift(mass)
+        total = np.fft.fftshift(np.clip(np.fft.irfft(np.fft.rfft(centred) ** steps, size), 0, None))
+        losses = (np.arange(size) - size / 2) * spacing
+        low, high = 0.0, float(losses[-1])
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = losses > middle
+            if np.sum(total[above] * -np.expm1(middle - losses[above])) > delta:
+                low = middle
+            else:
+                high = middle
+        found.append(high)
+    return max(found)
+
+
+def gaussian_epsilon(mu, delta):
+    """Epsilon of Gaussian noise at distance mu standard deviations."""
+    low, high = 0.0, 500.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        at = norm.cdf(mu / 2 - middle / mu) - math.exp(middle + norm.logcdf(-mu / 2 - middle / mu))
+        low, high = (middle, high) if at > delta else (low, middle)
+    return high
+
+
+def test_the_accountant_of_this_file():
+    # Published: dp_accounting's PLD for these runs.
+    assert poisson_epsilon(1 / 240, 0.55, 3600, 1e-5) == pytest.approx(7.7305, rel=1e-3)
+    assert poisson_epsilon(256 / 60_000, 1.0, 3516, 1e-5) == pytest.approx(1.3514, rel=2e-3)
+    assert gaussian_epsilon(1, 1e-5) == pytest.approx(4.3772, rel=1e-3)
+
+
+# Runs. The defaults of a run, and how a library's word changes it.
+
+RUN = {"n": 10_000, "batch": 100, "sigma": 1.0, "steps": 200, "delta": 1e-5}
+KEYS = {
+    "n": "data.levels[0].count",
+    "batch": "sampling.example.expected",
+    "sigma": "mechanism.noise_multiplier",
+    "steps": "training.steps",
+    "delta": "privacy.delta",
+}
+
+
+def config(assignments, scheme="poisson"):
+    text = f"""
+version: 1
+data: {{examples: {RUN["n"]}}}
+sampling: {{scheme: {scheme}}}
+mechanism: {{noise_multiplier: {RUN["sigma"]}}}
+training: {{batch_size: {RUN["batch"]}, steps: {RUN["steps"]}}}
+privacy: {{adjacency: add-remove, delta: {RUN["delta"]}}}
+"""
+    return load_text(text, path="run.yaml", assignments=[f"{key}={value}" for key, value in assignments.items()])
+
+
+def computed(assignments):
+    return evaluated(tuple(assignments.items()))
+
+
+@cache
+def evaluated(assignments):
+    return guarantee(config(dict(assignments)).plan).epsilon
+
+
+@cache
+def meant(**changes):
+    run = {**RUN, **changes}
+    rate = run.get("rate", run["batch"] / run["n"])
+    return poisson_epsilon(rate, run["sigma"], run["steps"], run["delta"])
+
+
+SAME = {"rel": 2e-3, "abs": 2e-3}
+
+# What each renamed word is in its own library: a quantity of the run, a value that differs from RUN's, by hand.
+QUANTITIES = {
+    "sigma": (2.0, "noise_mult dp_noise_multiplier z"),
+    "rate": (
+        0.02,
+        (
+            "sample_rate sampling_prob sampling_probability sampling_rate subsampling_rate q probability "
+            "participation_probability"
+        ),
+    ),
+    "batch": (250, "expected_batch_size expected_size logical_batch_size lot_size meta_batch_size tasks_per_batch"),
+    "steps": (
+        700,
+        (
+            "max_steps max_train_steps num_training_steps train_steps num_steps num_updates central_num_iterations "
+            "iterations num_iterations total_steps n_steps nsteps step_count compositions"
+        ),
+    ),
+    "epochs": (5, "num_train_epochs max_epochs num_epochs n_epochs train_epochs"),
+    "n": (
+        4000,
+        (
+            "number_of_examples num_examples train_dataset_size train_size dataset_size num_records records "
+            "source_dataset_size data_size train_samples num_train num_train_examples n_train training_samples "
+            "num_train_samples"
+        ),
+    ),
+    "delta": (1e-6, "target_delta dp_delta central_delta"),
+    "clip": (
+        7.5,
+        (
+            "l2_norm_clip l2_norm_bound clipping_norm clip_norm l2_clip_norm clipping_value "
+            "central_privacy_clipping_bound clipping_bound clipping_threshold clip_bound max_norm grad_norm "
+            "dp_l2_norm_clip"
+        ),
+    ),
+    "group": (2, "max_examples_per_user max_elements_per_user"),
+    "budget": (3, "epsilon_budget privacy_budget eps"),
+}
+# Words for a form, not a number: their values are names, levels or mappings, which the keys take unchanged.
+FORMS = (
+    "clip_level clip_per num_buckets num_categories min_sep separation minimum_separation max_participation "
+    "num_participations epochs_per_user threshold_sigma sigma1 check_sigma mechanism_type kind sampler sampling_method "
+    "method_of_sampling truncated_batch_size batch_size_cap max_cohort_size cycle_length num_groups largest_group_size "
+    "hold hold_for held_for redraw_interval resample_every constructed_tasks task_construction way n_way n_ways "
+    "num_ways nway shot k_shot k_shots num_shots kshot k_spt support query k_query k_qry num_queries test_shots "
+    "tasks_per_step task_num hierarchy nesting examples_per_user neighboring_relation neighbouring_relation "
+    "adjacency_relation neighbors neighbours neighboring neighbouring relation privacy_unit protect protects "
+    "drop_remainder unit_of_privacy accountant hyperparameter_tuning private_selection repeat_and_select mean_runs"
+)
+RENAMES = [word for _, _, words in RENAMED for word in words.split()]
+
+
+def test_every_renamed_word_is_known_here():
+    here = [word for _, words in QUANTITIES.values() for word in words.split()] + FORMS.split()
+    assert sorted(here) == sorted(RENAMES)
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
+def test_a_renamed_word_is_the_run_that_its_library_means(quantity):
+    value, words = QUANTITIES[quantity]
+    expected = {
+        "rate": lambda: meant(rate=value),
+        "epochs": lambda: meant(steps=value * RUN["n"] // RUN["batch"]),
+        "clip": meant,
+        "budget": meant,
+        "group": lambda: None,
+    }.get(quantity, lambda: meant(**{quantity: value}))()
+    followed = set()
+    for word in words.split():
+        found = meaning("", word, Beside({word: repr(value)}))
+        assert found.is_rename
+        ((key, text),) = found.keys.items()
+        assert text == repr(value)
+        followed.add(key.replace("sampling.", "sampling.example.").replace("data.examples", "data.levels[0].count"))
+    # Two keys say one quantity: a size by `batch_size`, whatever the scheme, or as the mean of Poisson draws.
+    for key in followed:
+        epsilon = computed({key: value})
+        if expected is not None:
+            assert epsilon == pytest.approx(expected, **SAME)
+        else:  # any two examples: two examples in each of the steps, at most
+            assert meant() < epsilon
+
+
+def test_a_word_stands_in_one_entry():
+    said = [word for _, words, _, _ in SAID for word in words.split()]
+    assert len(set(said + RENAMES)) == len(said + RENAMES)
+    assert all(word == plain_word(word) for word in said + RENAMES)
+    values = [(key, word) for key, _, _, words in VALUES for word in words.split()]
+    values += [(key, word) for key, _, words, _ in VALUES_SAID for word in words.split()]
+    assert len(set(values)) == len(values)
+    ours = {"scheme": SCHEMES, "type": MECHANISMS}
+    assert not [(key, word) for key, word in values if word in ours.get(key, ())]
+
+
+def test_every_key_of_the_table_exists():
+    for key in (*(key for key, _, _ in RENAMED), *(key for _, key, _ in RENAMED_IN)):
+        section, _, name = key.rpartition(".")
+        assert name in keys_in(section)
+    for section, _, words in RENAMED_IN:
+        assert section in SECTIONS
+        assert not set(words.split()) & set(keys_in(section))
+
+
+# Words that are said: the conversions, with the numbers beside them.
+
+ABSOLUTE = next(words for _, words, _, _ in SAID if words.startswith("stddev")).split()
+PARTS = next(words for _, words, _, _ in SAID if words.startswith("max_physical")).split()
+ACCUMULATION = PARTS[PARTS.index("gradient_accumulation_steps") :]
+COHORT = next(words for _, words, _, _ in SAID if words.startswith("clients_per_round")).split()
+ROUNDS = next(words for _, words, _, _ in SAID if words.startswith("rounds")).split()
+UNITS = next(words for _, words, _, _ in SAID if words.startswith("num_clients")).split()
+
+
+def followed(section, beside, word):
+    """The keys that a hint leads to, which it must name."""
+    found = meaning(section, word, Beside(beside))
+    for key, value in found.keys.items():
+        name = key.rpartition(".")[2]
+        assert f"{name}: {value}" in found.hint or f"{name}`" in found.hint
+    return found.keys
+
+
+@pytest.mark.parametrize("word", [word for word in ABSOLUTE if "varian" not in word])
+@pytest.mark.parametrize(("deviation", "clip"), [("4.0", "4.0"), ("3", "1.5"), ("1", "0.3")])
+def test_an_absolute_deviation_is_divided_by_the_clip_norm(word, deviation, clip):
+    # A library adds noise of this deviation to a sum of vectors no longer than the clip norm.
+    for norm_word in ("l2_norm_clip", "max_grad_norm", "sensitivity"):
+        keys = followed("mechanism", {word: deviation, norm_word: clip}, word)
+        noise = float(keys["mechanism.noise_multiplier"])
+        assert noise == pytest.approx(float(deviation) / float(clip), rel=1e-8)
+        assert noise <= float(deviation) / float(clip) * (1 + 1e-15)
+    assert computed(keys) == pytest.approx(meant(sigma=float(deviation) / float(clip)), **SAME)
+
+
+def test_a_variance_and_other_noise_are_not_converted_silently():
+    assert not meaning("mechanism", "noise_variance", Beside({"noise_variance": "4", "max_grad_norm": "2"})).keys
+    for kind in ("laplace", "discrete-laplace", "matrix-factorization"):
+        assert not meaning("mechanism", "stddev", Beside({"type": kind, "stddev": "4", "max_grad_norm": "2"})).keys
+
+
+def test_sigma_with_a_clip_norm_has_two_readings():
+    found = meaning("mechanism", "sigma", Beside({"sigma": "4", "l2_norm_clip": "4"}))
+    assert (found.keys, found.is_rename) == ({}, False)
+    assert "`noise_multiplier: 4`" in found.hint
+    assert "`noise_multiplier: 1`" in found.hint
+    assert meaning("mechanism", "sigma", Beside({"sigma": "4"})).keys == {"mechanism.noise_multiplier": "4"}
+
+
+@pytest.mark.parametrize("accumulation", ACCUMULATION)
+@pytest.mark.parametrize("part", [word for word in PARTS if word not in ACCUMULATION])
+def test_parts_of_a_batch_are_multiplied(part, accumulation):
+    # The library sums the clipped gradients of all parts, and adds the noise once.
+    beside = {part: "64", accumulation: "4"}
+    assert (
+        followed("training", beside, part)
+        == followed("training", beside, accumulation)
+        == {"training.batch_size": "256"}
+    )
+    with_devices = followed("training", {**beside, "world_size": "2"}, part)
+    assert with_devices == {"training.batch_size": "512"}
+    assert not followed("training", {part: "64"}, part)
+
+
+def test_a_batch_of_parts_is_the_run_of_the_whole():
+    keys = followed("training", {"micro_batch_size": "64", "accumulation_steps": "4"}, "micro_batch_size")
+    assert computed({"sampling.example.expected": keys["training.batch_size"]}) == pytest.approx(
+        meant(batch=256), **SAME
+    )
+
+
+@pytest.mark.parametrize("word", COHORT)
+def test_a_cohort_is_a_fixed_size(word):
+    keys = followed("sampling.*", {"scheme": "fixed", word: "100"}, word)
+    assert config({f"sampling.example.{key[9:]}": value for key, value in keys.items()}, "fixed").plan.phases[
+        0
+    ].hierarchy.level(1).scheme == Fixed(size=100)
+    open_draw = meaning("sampling.*", word, Beside({word: "100"}))
+    assert (open_draw.keys, open_draw.is_rename) == ({}, False)
+    assert open_draw.hint.startswith("`scheme: fixed, size: 100`")
+
+
+def test_microbatches_of_tf_privacy():
+    # The mean of a microbatch is clipped: it moves by up to two clip norms, at half the noise multiplier.
+    keys = followed("training", {"num_microbatches": "10", "batch_size": "100"}, "num_microbatches")
+    assert computed({**keys, "mechanism.noise_multiplier": 2.0}) == pytest.approx(meant(sigma=1.0), **SAME)
+    assert followed("", {"num_microbatches": "100", "batch_size": "100"}, "num_microbatches") == {}
+
+
+def test_the_other_conversions():
+    sample_size = followed("", {"sample_size": "4000", "batch_size": "100"}, "sample_size")
+    assert computed({"data.levels[0].count": sample_size["data.examples"]}) == pytest.approx(meant(n=4000), **SAME)
+    assert not followed("", {"sample_size": "4000"}, "sample_size")
+    for word in ROUNDS:
+        assert followed("", {word: "700"}, word) == {"training.steps": "700"}
+        assert not followed("", {word: "700", "local_epochs": "2"}, word)
+    for word in ("target_epsilon", "target_eps", "central_epsilon"):
+        assert followed("", {word: "3"}, word) == {"budget.epsilon": "3"}
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "scheme"),
+    [
+        ("poisson_sampling", "true", Poisson),
+        ("shuffle", "true", Shuffle),
+        ("with_replacement", "True", WithReplacement),
+        ("replacement", "true", WithReplacement),
+        ("poisson_sampling", "false", None),
+        ("with_replacement", "false", None),
+        ("shuffle", "false", None),
+    ],
+)
+def test_loaders_that_are_switched_on(word, value, scheme):
+    keys = followed("sampling", {word: value}, word)
+    if scheme is None:
+        assert keys == {}
+    else:
+        assert isinstance(config({}, keys["sampling.scheme"]).plan.phases[0].hierarchy.level(1).scheme, scheme)
+
+
+def test_a_shuffled_pass_is_one_release():
+    # zero-out: every example is in one batch of each pass, at a distance of one clip norm.
+    epsilon = computed_shuffled = guarantee(
+        config({"privacy.adjacency": "zero-out", "training.epochs": 3, "mechanism.noise_multiplier": 4}, "shuffle").plan
+    ).epsilon
+    assert computed_shuffled == epsilon == pytest.approx(gaussian_epsilon(math.sqrt(3) / 4, 1e-5), rel=1e-3)
+
+
+COVERED = {
+    *(word for word in ABSOLUTE if "varian" not in word),
+    *PARTS,
+    *COHORT,
+    *ROUNDS,
+    *[
+        "sensitivity",
+        "l2_sensitivity",
+        "l1_sensitivity",
+        "sigma",
+        "sample_size",
+        "poisson_sampling",
+        "shuffle",
+        "with_replacement",
+    ],
+    *["replacement", "target_epsilon", "target_eps", "central_epsilon", "num_microbatches", "microbatches"],
+    *["used_microbatching", "num_micro_batches"],
+}
+
+
+@pytest.mark.parametrize(("words", "says"), [(words, says) for _, words, _, says in SAID])
+def test_no_other_word_leads_to_a_key_with_its_value(words, says):
+    value = "7919"
+    for word in words.split():
+        for section in ("", "mechanism", "training", "sampling", "sampling.*", "data"):
+            for more in ({}, {"batch_size": "100"}, {"scheme": "poisson"}, {"scheme": "fixed"}, {"max_grad_norm": "2"}):
+                found = meaning(section, word, Beside({**more, word: value}))
+                assert found.hint
+                if (section, word) in {(s, w) for s, _, ws in RENAMED_IN for w in ws.split()}:
+                    continue
+                if word not in COVERED:
+                    assert not found.is_rename
+                    assert not found.keys
+                if word not in COVERED and word not in UNITS:
+                    assert f": {value}" not in found.hint
+    assert callable(says) or says[-1] not in ".:"
+
+
+# Values.
+
+
+@pytest.mark.parametrize(("key", "ours", "words"), [(key, ours, words) for key, ours, _, words in VALUES])
+def test_a_value_of_another_tool(key, ours, words):
+    for word in words.split():
+        for written in (word, word.upper(), word.replace("-", "_")):
+            assert value_meaning(key, written) == f"dpcalc calls this `{ours}`"
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "UniformWithReplacementSampler",
+        "opacus.utils.uniform_sampler.DistributedUniformWithReplacementSampler",
+        "bernoulli",
+    ],
+)
+def test_samplers_that_flip_a_coin(word):
+    hint = value_suggestion("scheme", word, tuple(SCHEMES))
+    assert hint == "dpcalc calls this `poisson`"
+    assert computed({}) == pytest.approx(meant(), **SAME)
+
+
+@pytest.mark.parametrize(
+    "word", ["uniform", "random", "cyclic", "WeightedRandomSampler", "SequentialSampler", "stratified"]
+)
+def test_samplers_that_no_word_of_ours_is_for(word):
+    hint = value_suggestion("scheme", word, tuple(SCHEMES))
+    assert hint
+    assert "dpcalc calls this" not in hint
+    assert "did you mean" not in hint
+
+
+@pytest.mark.parametrize(
+    "word", ["skellam", "sparse-vector", "svt", "above_threshold", "report-noisy-max", "permute_and_flip"]
+)
+def test_mechanisms_without_a_name_here(word):
+    assert "not covered by name" in value_suggestion("type", word, tuple(MECHANISMS))
+
+
+# Spelling.
+
+QUALIFIERS = [
+    "min",
+    "max",
+    "local",
+    "micro",
+    "physical",
+    "per",
+    "num",
+    "clipped",
+    "virtual",
+    "global",
+    "total",
+    "mean",
+    "avg",
+    "initial",
+    "final",
+    "target",
+    "server",
+    "client",
+    "user",
+    "noise",
+    "public",
+    "eval",
+    "test",
+    "inner",
+    "outer",
+    "sub",
+    "mini",
+    "macro",
+    "batch",
+    "step",
+    "epoch",
+    "unclipped",
+    "expected",
+    "effective",
+    "first",
+    "last",
+    "base",
+]
+
+
+def test_no_spelling_hint_leads_to_another_quantity():
+    for section in SECTIONS:
+        for key in keys_in(section):
+            for qualifier in QUALIFIERS:
+                for word in (f"{qualifier}_{key}", f"{key}_{qualifier}", f"{qualifier}{key}"):
+                    assert "did you mean" not in key_suggestion(section, word).hint
+    for key in ("max_batch_size", "max_grad_norm", "max_participations"):
+        for other in ("min", "mean", "num", "per", "mini", "micro", "total"):
+            word = key.replace("max", other)
+            assert not is_misspelling(word, key)
+            assert "did you mean" not in key_suggestion("sampling", word).hint
+
+
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [
+        ("noise_multiplyer", "noise_multiplier"),
+        ("noisemultiplier", "noise_multiplier"),
+        ("noiseMultiplier", "noise_multiplier"),
+        ("bach_size", "batch_size"),
+        ("epoch", "epochs"),
+        ("stpes", "steps"),
+        ("mechansim", "mechanism"),
+        ("samplng", "sampling"),
+        ("deltaa", "delta"),
+        ("poison", "poisson"),
+        ("plq", "pld"),
+    ],
+)
+def test_typing_errors_are_seen(word, ours):
+    assert is_misspelling(word, ours)
+
+
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [("epsilon0", "epsilon"), ("lrate", "rate"), ("noise_schedule", "noise_multiplier"), ("trainer", "training")],
+)
+def test_other_words_are_no_typing_errors(word, ours):
+    assert not is_misspelling(word, ours)
+
+
+# In a file.
+
+FILE = """version: 1
+data: {examples: 10_000}
+sampling: {scheme: SCHEME}
+mechanism: MECHANISM
+training: {batch_size: 100, steps: 10}
+privacy: {adjacency: add-remove, delta: DELTA}
+"""
+
+
+def hints(scheme="poisson", mechanism="{noise_multiplier: 1}", delta="1e-5"):
+    text = FILE.replace("SCHEME", scheme).replace("MECHANISM", mechanism).replace("DELTA", delta)
+    return " ".join(found.hint for found in errors(text))
+
+
+@pytest.mark.parametrize("value", [".inf", "inf", "0", "none", "None", "null", "", "'no'"])
+def test_no_clipping_is_no_privacy(value):
+    assert "without clipping" in hints(mechanism=f"{{noise_multiplier: 1, max_grad_norm: {value}}}")
+
+
+@pytest.mark.parametrize("value", ["1/(10000*sqrt(10000))", "n^-1.1", "1/n", "n**-1.1", "1 / len(data)"])
+def test_a_formula_for_delta(value):
+    assert "a formula: state its value, rounded down" in hints(delta=f"'{value}'")
+
+
+def test_lists_where_a_number_belongs():
+    assert "phases" in hints(mechanism="{noise_multiplier: [1, 0.9]}")
+    layers = hints(mechanism="{noise_multiplier: 1, max_grad_norm: [1, 1, 1, 1]}")
+    assert "`max_grad_norm: 2`" in layers
+    assert "sqrt(4)" in layers
+    # sigma on each of 4 layers is a distance of sqrt(4) clip norms at deviation sigma: sigma / 2
+    assert computed({"mechanism.noise_multiplier": 0.5}) == pytest.approx(meant(sigma=0.5), **SAME)
+    uneven = hints(mechanism="{noise_multiplier: 1, max_grad_norm: [1, 2]}")
+    assert "max_grad_norm: " not in uneven
+
+
+def test_keys_of_other_mechanisms():
+    assert "`type: pure-dp` with the sum" in hints(
+        mechanism="{type: laplace, noise_multiplier: 1, also: {noise_multiplier: 1}}"
+    )
+    assert "`type: approximate-dp`" in hints(mechanism="{noise_multiplier: 1, epsilon: 1}")
+    inverse = "{type: matrix-factorization, noise_multiplier: 1, strategy: {banded_inverse: {bands: 4}}}"
+    assert "state C, not its inverse" in hints("any-order", inverse)
+
+
+def test_the_page_is_written_from_the_table(same_as_file):
+    same_as_file(words_page(), ROOT / "docs" / "words.md")
