@@ -54,7 +54,11 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     scheme: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"How the loader draws: {listed(LOADERS)}. Without it the file asks."),
+        typer.Option(
+            metavar="NAME",
+            help=f"How the loader draws: {listed(LOADERS)}. Without it the file asks.",
+            autocompletion=options.one_of(LOADERS),
+        ),
     ] = None,
 ) -> CommandResult:
     """Write a commented config to start from."""

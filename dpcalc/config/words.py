@@ -1038,9 +1038,10 @@ def words_page() -> str:
     lines = [
         "# Words of other libraries",
         "",
-        "What a word of another library means in a config. The same hints follow an unknown key, an unknown option, an",
-        "unknown argument of `plan`, and a value that dpcalc calls otherwise. Only words of the first table are",
-        "renamed: their values may be copied.",
+        "What a word of another library means in a config.",
+        "",
+        "The same hints follow an unknown key, an unknown option, an unknown argument of `plan`, and a value that",
+        "dpcalc calls otherwise. Only words of the first table are renamed: their values may be copied.",
         "",
         "## Renamed",
         "",

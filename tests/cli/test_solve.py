@@ -83,6 +83,7 @@ def test_who_states_batches_gets_a_whole_batch(real, file, text, key):
 
 def test_batches_by_flags_alone(real, file):
     words = ("--steps", "500", "--noise-multiplier", "1.1", "--batch-size", "500", "--dataset-size", "50_000")
+    words += ("--scheme", "poisson")
     alone = real("solve-rate", *FLAGS, *words, "--target-eps", "1.5", "-q")
     assert bare(alone) == bare(real("solve-rate", str(file(BATCH)), "-q"))
 
