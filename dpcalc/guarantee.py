@@ -113,6 +113,8 @@ MAX_REGRET = 0.01
 
 At ten times the value Laplace noise, of which mu says little, would count as summed up (tests/planner/test_gdp.py)."""
 
+INFINITE = "epsilon is infinite: "
+"""Begins the note of a guarantee without a finite epsilon; the cause follows."""
 ROUGH_COUNTS = (
     "how often a batch holds what is protected is bounded roughly: its exact probabilities need more work than one "
     "answer may take"

@@ -188,6 +188,8 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
     known = tuple(end for end in ends if end is not None)
     if len(known) == len(sides):
         return known
+    if epsilon >= largest_loss(counts.items()) and not total_infinity_mass(counts.items()):
+        return tuple(0.0 for _ in sides)  # pure steps
     rough, infinity_mass = best_delta(counts, epsilon=epsilon).value, total_infinity_mass(counts.items())
     if rough < _TINY:
         return tuple(_TINY if side is UPPER else 0.0 for side in sides)

@@ -14,12 +14,15 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, StepCounts, costliest_release
+from dpcalc.amplification.schedule import step_counts
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
-from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Result, Row
+from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
+from dpcalc.losses.moments import total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.planner.advice import Note, advice, advice_work
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
+from dpcalc.planner.phase_releases import releases_of
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
 from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Repetitions, Runs
@@ -61,6 +64,7 @@ CLOSED_FORM_NOTE = (
     "one answer may take"
 )
 _SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
+_NAMED_PHASES = 3  # of those that leave no finite epsilon
 _DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
 _FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
 _SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
@@ -116,7 +120,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     if name not in {CLOSED_FORM, *METHODS}:
         raise InputError(f"method: expected one of {', '.join(METHODS)}, got {name!r}")
     if is_noiseless(run):
-        return _guarantee(run, math.inf, "none", "")
+        return replace(_guarantee(run, math.inf, "none", ""), notes=(_infinite_note(composition),))
     with add_run_to_errors(composition.stated), allowance(math.inf):
         _refuse_without_losses(composition, name)
         bound = within_work(
@@ -130,7 +134,42 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
             raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
     accountant, note = _accountant_and_note(bound, name, knows_losses=run.knows_losses)
     main = _guarantee(run, bound.result.epsilon, accountant, bound.direction)
-    return replace(main, notes=_with_rough_note(composition, note))
+    cause = "" if main.finite else _infinite_note(composition)
+    return replace(main, notes=_with_rough_note(composition, note, cause))
+
+
+def _infinite_note(composition: Composition) -> str:
+    """Return in one sentence which phases leave no finite epsilon, and why."""
+    run = composition.plan
+    if run.parts:
+        return f"{INFINITE}some part of the data has no finite one"
+    names = [phase.name or f"phase {place}" for place, phase in enumerate(run.phases, 1)]  # the gate drops names
+    releasing = releasing_phases(run)
+    silent = [
+        name
+        for name, phase in zip(names, run.phases, strict=True)
+        if phase in releasing and phase.noise_multiplier == 0
+    ]
+    if silent:
+        where = f" in {', '.join(silent)}" if run.phases[1:] else ""
+        return f"{INFINITE}without noise{where} a single record can show; set noise_multiplier above 0"
+    masses = dict.fromkeys(names, 0.0)
+    for protected, bounds in zip(composition.units, composition.bounds, strict=True):
+        for place, bound in enumerate(bounds):
+            if run.phases[place] in releasing:
+                releases = releases_of(run, protected, place, bound)
+                mass = max(total_infinity_mass(step_counts(each).items()) for each in releases)
+                masses[names[place]] = max(mass, masses[names[place]])
+    total = max(total_infinity_mass(counts.items()) for counts in composition.one_run.steps.values())
+    costly = sorted((name for name in names if masses[name]), key=lambda name: -masses[name])[:_NAMED_PHASES]
+    if not costly:
+        return f"{INFINITE}no bound that is known on the steps says enough"
+    shares = f" ({', '.join(f'{masses[name]:.3g} in {name}' for name in costly)})" if run.phases[1:] else ""
+    times = "" if run.tuning is None else f", times {run.tuning.mean:g} runs on average,"
+    return (
+        f"{INFINITE}what steps may reveal without bound, such as the delta of approximate-dp or a loss above 1e9, comes "
+        f"to {total:.3g}{shares}{times} and uses up delta {run.delta:g}; a larger delta or fewer steps may help"
+    )
 
 
 def _refuse_without_losses(composition: Composition, name: str) -> None:
@@ -243,12 +282,13 @@ def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guaran
     if method not in {"auto", "rdp"}:
         raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {method!r}")
     if is_noiseless(plan):
-        return _guarantee(plan, math.inf, "none", "")
+        return replace(_guarantee(plan, math.inf, "none", ""), notes=(_infinite_note(composition),))
     with add_run_to_errors(plan):
         runs = tuple(counts for counts in composition.one_run.steps.values() if counts)
         epsilon, note = _tuned_within_work(tuning, runs, plan.delta) if runs else (0.0, "")
     main = _guarantee(plan, epsilon, "rdp", "")
-    return replace(main, bound=f"{BOUND}, best of several runs", notes=_with_rough_note(composition, note))
+    cause = "" if main.finite else _infinite_note(composition)
+    return replace(main, bound=f"{BOUND}, best of several runs", notes=_with_rough_note(composition, note, cause))
 
 
 def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[float, str]:
@@ -528,4 +568,6 @@ def accountant_row(plan: Plan | Composition, name: str) -> Row:
         return replace(row, note="needs more work than a row may take")
     except FAILURES as error:
         return replace(row, note=str(error))
+    if name == "pld" and math.isinf(answer.epsilon):
+        return replace(row, epsilon=math.inf, valid=True, note=_infinite_note(composition))
     return replace(row, epsilon=answer.epsilon, valid=True, note=answer.note)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.verdict import Change, Fits, Problem, Result
-from dpcalc.guarantee import Guarantee
+from dpcalc.guarantee import INFINITE, Guarantee
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up so that the next check passes
@@ -67,8 +67,11 @@ def _claim_text(guarantee: Guarantee) -> str:
 
 
 def _no_bound_text(problem: Problem, result: Result) -> str:
-    """Return "there is no finite epsilon (unit U, delta D)" for DPC205, or `problem.detail` without a guarantee."""
-    return problem.detail if result.guarantee is None else f"there is no finite epsilon {_claim_text(result.guarantee)}"
+    """Return "there is no finite epsilon (unit U, delta D): cause" for DPC205; `detail` without a guarantee."""
+    if result.guarantee is None:
+        return problem.detail
+    causes = (note.removeprefix(INFINITE) for note in result.guarantee.notes if note.startswith(INFINITE))
+    return ": ".join((f"there is no finite epsilon {_claim_text(result.guarantee)}", *causes))
 
 
 def _over_budget_text(problem: Problem, result: Result) -> str:

@@ -118,8 +118,9 @@ RULES: dict[str, Rule] = {
     "DPC205": Rule(
         title="no finite bound",
         rule="No finite epsilon is proved for this run.",
-        reason="Without noise, or where one unit can change a batch without limit, a single record can show.",
-        fix="Add noise, clip at the protected unit or above, or protect a smaller unit.",
+        reason="Without noise a single record can show. Steps with a delta of their own, such as those of type "
+        "approximate-dp, may reveal that much without bound, and use up the delta of the run. The finding says where.",
+        fix="Add noise; or state a delta above those of the steps together, take fewer steps, protect a smaller unit.",
     ),
     "DPC206": Rule(
         title="constructed task as unit",
