@@ -152,3 +152,13 @@ def test_a_linked_group(tmp_path):
     (tmp_path / "shared" / "loose.yaml").write_text(LOOSE, encoding="utf-8")
     message = found(tmp_path, {"config.yaml": "defaults: [dq: loose]\n"}, "${conf/dq/strict.yaml:sigma}")
     assert "choose `conf/dq/loose.yaml`" in message
+
+
+def test_a_main_config_that_leads_out_of_the_repository(tmp_path):
+    """Hydra reads it, dpcalc does not: what it chooses is not known."""
+    (tmp_path / "outside.yaml").write_text("defaults: [dp: loose]\n", encoding="utf-8")
+    repository = tmp_path / "work"
+    (repository / "conf").mkdir(parents=True)
+    (repository / "conf" / "config.yaml").symlink_to("../../outside.yaml")
+    message = found(repository, {})
+    assert "`config.yaml` beside it is a symbolic link that leaves the repository" in message

@@ -13,7 +13,7 @@ from dpcalc.config.source import ConfigError
 from tests.config.texts import PATH, flat, marked
 
 TRAINING = """\
-defaults: [model: resnet, optim: sgd]
+defaults: [optional model: resnet, optional optim: sgd]
 train: {batch_size: 512, max_steps: 300, lr: .nan, lr: 2, when: !!timestamp 2024-01-01}
 ? [odd]
 : ~
