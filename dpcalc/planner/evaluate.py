@@ -165,8 +165,8 @@ def _infinite_note(composition: Composition) -> str:
     shares = f" ({', '.join(f'{masses[name]:.3g} in {name}' for name in costly)})" if run.phases[1:] else ""
     times = "" if run.tuning is None else f", times {run.tuning.mean:g} runs on average,"
     return (
-        f"{INFINITE}what steps may reveal without bound, such as the delta of approximate-dp or a loss above 1e9, comes "
-        f"to {total:.3g}{shares}{times} and uses up delta {run.delta:g}; a larger delta or fewer steps may help"
+        f"{INFINITE}what steps may reveal without bound, such as the delta of approximate-dp or a loss above 1e9, is "
+        f"{total:.3g}{shares}{times} and uses up delta {run.delta:g}; a larger delta or fewer steps may help"
     )
 
 

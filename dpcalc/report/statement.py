@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.guarantee import Adjacency, Guarantee, Kind
+from dpcalc.guarantee import INFINITE, Adjacency, Guarantee, Kind
 from dpcalc.planner.gdp import GaussianSummary
 from dpcalc.planner.plan import Budget, Plan
 from dpcalc.planner.statement import Statement
@@ -158,6 +158,9 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Statement
     promise = "There is no guarantee: no finite epsilon is known for this run."
     if guarantee.finite:
         promise = _promise_text(guarantee, budget)
+    causes = [note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE)]
+    if causes:
+        promise = f"{promise[:-1]}: {causes[0]}."
     return StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(statement, budget)))
 
 
