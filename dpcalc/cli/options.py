@@ -144,7 +144,7 @@ Unset = Annotated[
 OVERRIDES: dict[str, tuple[str, str, Sequence[str]]] = {
     "--unit": ("LEVEL", "The level whose units are protected; all for each level in turn.", (EVERY_UNIT,)),
     "--group-size": ("N", "Units that are protected together.", ()),
-    "--delta": ("D", "The delta of the guarantee.", ()),
+    "--delta": ("D", "How much likelier an event may be beyond the factor e^epsilon.", ()),
     "--adjacency": ("NAME", f"{listed(ADJACENCIES)}.", ADJACENCIES),
     "--method": ("NAME", f"The accountant: {listed(METHODS)}.", METHODS),
     "--scheme": ("NAME", f"{listed(tuple(SCHEMES))}.", tuple(SCHEMES)),

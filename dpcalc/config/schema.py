@@ -274,9 +274,10 @@ class Privacy:
     )
     delta: Fraction = key(
         Exact(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
-        "The delta of the guarantee, also as a quotient such as 1/1000000; well below 1 / number of "
-        "protected units to mean anything.",
-        advice="the probability with which the bound may fail, e.g. `delta: 1e-5`; below 1 / number of protected units",
+        "The delta of the guarantee, by which an event may be more likely beyond the factor e^epsilon; also as a "
+        "quotient such as 1/1000000; well below 1 / number of protected units to mean anything.",
+        advice="by at most this much may an event be more likely beyond the factor e^epsilon, e.g. `delta: 1e-5`; "
+        "below 1 / number of protected units",
     )
     group_size: int = key(COUNT, "Units that are protected together, wherever they are.", default=1)
 

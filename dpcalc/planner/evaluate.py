@@ -95,6 +95,10 @@ class Evaluation:
     notes: tuple[Note, ...]
 
 
+NEED_LOSSES = frozenset({"pld", "optimal", "advanced", "basic"})
+"""Accountants of which Renyi divergences alone are not enough."""
+
+
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
     """Return the guarantee with a certified upper bound on epsilon, infinite without noise.
 
@@ -122,9 +126,11 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     if is_noiseless(run):
         return replace(_guarantee(run, math.inf, "none", ""), notes=(_infinite_note(composition),))
     with add_run_to_errors(composition.stated), allowance(math.inf):
-        _refuse_without_losses(composition, name)
+        # An exponential mechanism is a pure one, too, whose losses are known.
+        stated = composition.statements[-1] if name in NEED_LOSSES else composition
+        _refuse_without_losses(stated, name)
         bound = within_work(
-            composition.steps, name, delta=run.delta, moment_bound=lambda counts: composition.moment_bound(counts)[0]
+            stated.steps, name, delta=run.delta, moment_bound=lambda counts: stated.moment_bound(counts)[0]
         )
         for other in composition.statements[1:] if name == "auto" else ():
             with suppress(ArithmeticError, UnsupportedError):
@@ -167,14 +173,14 @@ def _infinite_note(composition: Composition) -> str:
     shares = f" ({', '.join(f'{masses[name]:.3g} in {name}' for name in costly)})" if run.phases[1:] else ""
     times = "" if run.tuning is None else f", times {run.tuning.mean:g} runs on average,"
     return (
-        f"{INFINITE}what steps may reveal without bound, such as the delta of approximate-dp or a loss above 1e9, "
-        f"comes to {total:.3g}{shares}{times} and uses up delta {run.delta:g}; a larger delta or fewer steps may help"
+        f"{INFINITE}what steps may reveal without bound, such as the delta of approximate-dp or a loss above 1e9, is "
+        f"{total:.3g}{shares}{times} and uses up delta {run.delta:g}; a larger delta or fewer steps may help"
     )
 
 
 def _refuse_without_losses(composition: Composition, name: str) -> None:
     """Raise UnsupportedError for an accountant that needs losses where Renyi divergences alone are known."""
-    if name not in {"pld", "optimal", "advanced", "basic"}:
+    if name not in NEED_LOSSES:
         return
     unknown = [phase for phase in releasing_phases(composition.plan) if isinstance(phase.mechanism, RdpOnly)]
     if unknown:

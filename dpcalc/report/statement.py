@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.guarantee import Adjacency, Kind
+from dpcalc.guarantee import INFINITE, Adjacency, Kind
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
@@ -165,6 +165,8 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Statement
             f"at most {delta} on top of that."
         )
         rows["epsilon"] = f"at most {epsilon}"
+    if causes := [note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE)]:
+        promise = f"{promise[:-1]}: {causes[0]}."
     if guarantee.epsilon_lower is not None:
         gap = "the bound is tight" if guarantee.tight else "the smallest bound that holds lies between the two"
         lower = rounded_down(guarantee.epsilon_lower)

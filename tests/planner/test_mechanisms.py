@@ -78,10 +78,13 @@ def test_the_order_of_accountants(name, scheme, adjacency):
         try:
             found[method] = guarantee(run, method=method).epsilon
         except UnsupportedError:
-            assert name in {"zcdp", "exponential", "rdp-curve"}
+            assert name in {"zcdp", "rdp-curve"}
     assert {"rdp", "rdp-classic", "moments"} <= found.keys()
     close = 1 + (1e-9 if "pld" in found else 1e-4)  # a curve of few orders has kinks, where the best order is rough
     assert found["rdp"] <= found["rdp-classic"] * close <= found["moments"] * close**2
+    if name == "exponential":  # a pure mechanism, too: its pld need not be below the curve that it has besides
+        assert guarantee(run).epsilon <= min(found.values()) * (1 + 1e-9)
+        return
     if "pld" in found:
         trees = [*composed(run).steps.values()]
         lower = max(epsilon_bounds(counts, delta=run.delta, sides=(LOWER,))[0] for counts in trees)
