@@ -180,11 +180,15 @@ class BlackBoxSteps:
 
     @property
     def _is_number_told(self) -> bool:
-        """True if a Poisson draw of a replaced unit tells the number drawn; if cut, before that, out of a known one."""
+        """True if a Poisson draw of a replaced unit tells the number drawn; if cut, before that, out of a known one.
+
+        The share that is drawn varies with the number of units: where nobody stated that, it could be any.
+        """
         level, schemes = self.hierarchy.level(len(self.path.counts)), self.path.schemes
         is_poisson = isinstance(schemes[-1], Poisson) or (isinstance(schemes[-1], CappedPoisson) and level.is_equal)
         is_fresh = level.redraw_every == 1 and not any(isinstance(scheme, WithReplacement) for scheme in schemes)
-        return not self.change.covers_missing and self.group.size == 1 and is_poisson and is_fresh
+        is_stated = not any(each.is_assumed for each in self.hierarchy.levels)
+        return not self.change.covers_missing and self.group.size == 1 and is_poisson and is_fresh and is_stated
 
     def _may_hide_draws(self, drawn: Path) -> bool:
         """Return True if draws of a unit drawn anew can miss an ancestor, and the mechanism may hide their schemes."""

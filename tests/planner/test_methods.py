@@ -74,14 +74,12 @@ def test_the_phase_is_named():
             "sampling": "{scheme: all}",
             "mechanism": None,
             "training": None,
-            "phases": "[{name: select, mechanism: {type: exponential, epsilon: 0.05}, training: {steps: 10}},"
+            "phases": "[{name: select, mechanism: {type: zcdp, rho: 0.001}, training: {steps: 10}},"
             " {name: measure, mechanism: {type: laplace, noise_multiplier: 20}, training: {steps: 10}}]",
         }
     )
     plan = load_text(text, path="f").plan
-    with pytest.raises(
-        InputError, match=r"rdp, rdp-classic or moments for phase select \(exponential\).*got basic"
-    ) as said:
+    with pytest.raises(InputError, match=r"rdp, rdp-classic or moments for phase select \(zcdp\).*got basic") as said:
         epsilon(plan, method="basic")
     assert len(str(said.value)) < 300
     assert epsilon(plan, method="rdp").epsilon < 1
