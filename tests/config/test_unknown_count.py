@@ -93,7 +93,7 @@ def test_words_of_results_state_no_number():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mechanism", [{"type": "pure-dp", "epsilon": 1.0}, {"type": "zcdp", "rho": 0.1}])
 def test_no_bound_leans_on_a_number_that_nobody_stated(mechanism):
-    """The share of a Poisson batch varies most for few examples: an assumed number once gave 2.17, two examples 3.98."""
+    """The share of a Poisson batch varies most for few examples: 2.17 was said where two examples cost 3.98."""
     config = {
         "version": 1,
         "sampling": {"scheme": "poisson", "rate": 0.1},
