@@ -1,5 +1,6 @@
 """Errors and remarks that concern several sections of a config: episodes, units, draws, lengths and clipping."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from fractions import Fraction
@@ -325,6 +326,14 @@ def _tuning_method_errors(config: Sections) -> Iterator[Diagnostic]:
         yield error("DPC107", method.anchor, message, "only rdp bounds the best of several runs")
 
 
+# Ways to cut a list, in which the part of a unit depends on how many others come before it.
+_BY_POSITION = re.compile(
+    r"array_split|\bsplit|split\b|chunk|slice|position|\bindex\b|\bindices\b|\brow (number|index)|line number"
+    r"|\[[^\]]*:[^\]]*\]|round.?robin|contiguous|in order|\border\b|\bfirst\b|\blast\b|half|halves|shuffled|random_split|kfold",
+    re.IGNORECASE,
+)
+
+
 def remarks(config: Sections) -> Iterator[Diagnostic]:
     """Yield the warnings and notes on a valid config, such as an assumed adjacency or a large delta.
 
@@ -336,6 +345,11 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
         return
     yield from _adjacency_notes(config.root, section, config.privacy)
     yield from _delta_warnings(config, [level.name for level in config.data.levels], config.privacy)
+    rule, is_removal = node_at(config.root, "partition", "rule"), config.privacy.adjacency in {None, "add-remove"}
+    if is_removal and rule is not None and config.partition and _BY_POSITION.search(config.partition.rule):
+        message = "the rule goes by position: where one unit is removed, those after it move to other parts"
+        hint = "then all parts count; let the unit alone decide its part, e.g. `sha256 of the id, modulo 2`"
+        yield finding(Severity.WARNING, "DPC211", rule.anchor, message, hint)
     for run in config.runs:
         yield from _shuffle_notes(run, config)
         yield from _zero_noise_warnings(run)

@@ -648,6 +648,18 @@ SAID: tuple[tuple[str, str, str, str | Says], ...] = (
         ),
     ),
     (
+        "GAN training",
+        (
+            "n_critic critic_iters critic_steps d_steps disc_steps discriminator_steps steps_per_batch "
+            "updates_per_batch gradients_per_batch inner_updates"
+        ),
+        "",
+        (
+            "several noisy outputs on one drawn sample: every one of them is a step, and `redraw_every` at the drawn "
+            "levels says for how many steps a draw is kept"
+        ),
+    ),
+    (
         "papers",
         (
             "last_iterate only_last last_iterate_only release_last hidden_state amplification_by_iteration "

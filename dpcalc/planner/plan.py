@@ -311,7 +311,8 @@ def _refuse_draw_of_part(phase: Phase, allowed: tuple[type[Scheme], ...]) -> Non
         raise InputError(
             f"part: expected {listed(tuple(scheme.name for scheme in allowed))} at level {outermost.name} of a "
             f"part, whose size is not known, got {outermost.scheme.name}"
-            f"{' with max_batch_size' if isinstance(outermost.scheme, CappedPoisson) else ''}"
+            f"{' with max_batch_size' if isinstance(outermost.scheme, CappedPoisson) else ''}; without `partition` all "
+            "phases are composed, each with any draw"
         )
 
 

@@ -160,6 +160,15 @@ RULES: dict[str, Rule] = {
         "still to be filled in than a run.",
         fix="State the length of the run, or delete the phase.",
     ),
+    "DPC211": Rule(
+        title="part by position",
+        rule="The rule of a partition goes by position, under add-remove.",
+        reason="Parts are counted one by one because a unit is in one of them alone, whatever units there are besides. "
+        "Where a list is cut by position, removing one unit moves those after it to other parts, and every part shows "
+        "it.",
+        fix="Let the unit alone decide its part, such as a hash of its id modulo the number of parts; or leave "
+        "`partition` out, so that all phases are composed.",
+    ),
     "DPC301": Rule(
         title="over budget",
         rule="epsilon is larger than the budget, or than `--max-epsilon`.",

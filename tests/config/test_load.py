@@ -195,6 +195,32 @@ def test_an_omitted_inner_level_is_drawn_whole():
     assert [level.scheme for level in levels] == [Fixed(size=4), All()]
 
 
+@pytest.mark.parametrize(
+    ("rule", "adjacency", "is_warned"),
+    [
+        ("np.array_split of the shuffled list", "add-remove", True),
+        ("the first half and the second", "add-remove", True),
+        ("rows[i::2]", "add-remove", True),
+        ("row index modulo 2", "add-remove", True),
+        ("torch.utils.data.random_split", "add-remove", True),
+        ("sha256 of the user id, modulo 2", "add-remove", False),
+        ("np.array_split of the shuffled list", "replace-one", False),
+    ],
+)
+def test_a_partition_by_position_is_a_warning(rule, adjacency, is_warned):
+    text = flat(
+        {
+            "partition": f"{{rule: '{rule}', parts: [{{name: r1}}, {{name: r2}}]}}",
+            "sampling": "{scheme: poisson, rate: 0.032}",
+            "training": None,
+            "phases": "[{name: a, part: r1, training: {steps: 32}}, {name: b, part: r2, training: {steps: 32}}]",
+            "privacy": f"{{adjacency: {adjacency}, delta: 1e-5}}",
+        }
+    )
+    found = [item.code for item in load_text(text, path="f").diagnostics]
+    assert ("DPC211" in found) is is_warned
+
+
 def test_zero_noise_and_zero_steps_are_warnings():
     loaded = load_text(flat({"mechanism": "{noise_multiplier: 0}", "training": "{steps: 0}"}), path="f")
     assert [(item.code, item.severity, item.line, item.column) for item in loaded.diagnostics] == [
