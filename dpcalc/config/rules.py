@@ -329,7 +329,7 @@ def _tuning_method_errors(config: Sections) -> Iterator[Diagnostic]:
 # Ways to cut a list, in which the part of a unit depends on how many others come before it.
 _BY_POSITION = re.compile(
     r"array_split|\bsplit|split\b|chunk|slice|position|\bindex\b|\bindices\b|\brow (number|index)|line number"
-    r"|\[[^\]]*:[^\]]*\]|round.?robin|contiguous|in order|\border\b|\bfirst\b|\blast\b|half|halves|shuffled|random_split|kfold",
+    r"|\[[^\]]*:[^\]]*\]|round.?robin|contiguous|in order|\border\b|\bfirst\b|\blast\b|half|halves|shuffled|kfold",
     re.IGNORECASE,
 )
 

@@ -62,7 +62,7 @@ def test_explain_takes_short_codes(dpcalc, code):
 
 @pytest.mark.parametrize(
     ("code", "hint"),
-    [("DPC113", "did you mean DPC1"), ("DPC4041", "did you mean DPC404?"), ("x\x1b[2J", "`dpcalc explain` lists all")],
+    [("DPC113", "did you mean DPC"), ("DPC4041", "did you mean DPC404?"), ("x\x1b[2J", "`dpcalc explain` lists all")],
 )
 def test_explain_of_no_code(dpcalc, code, hint):
     ended = dpcalc("explain", code)
