@@ -17,6 +17,7 @@ from typing import NamedTuple
 from dpcalc.accountants.pld import auto
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Guarantee, Result
+from dpcalc.keys import Exact, keys_of
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.numerics.roots import falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
@@ -177,12 +178,14 @@ class Measure(NamedTuple):
 class _NoiseSetting(NamedTuple):
     """The noise that is solved for: its name, a function from a value to the plan with it, where the search begins.
 
+    `ends` are the least and the largest value with which all noise multipliers are ones that a config may state, and
     `phase` is the index, from 0, of the phase; 0 for a factor on all.
     """
 
     name: str
     with_value: Callable[[float], Plan]
     start: float
+    ends: tuple[float, float]
     phase: int
 
 
@@ -191,83 +194,103 @@ def _noise_setting(plan: Plan, phase: str | None) -> _NoiseSetting:
     if phase is None and len(plan.phases) > 1:
         if all(each.noise_multiplier is None for each in plan.phases):
             plan.phases[0].with_noise(1.0)  # says what is missing
-        return _NoiseSetting("noise_multiplier factor", partial(with_scaled_noise, plan), 1.0, 0)
+        noises = [(each.noise_multiplier, _noise_range(each)) for each in plan.phases if each.noise_multiplier]
+        low = max((least / noise for noise, (least, _) in noises), default=_MIN_NOISE) * (1 + FINEST)
+        high = min((largest / noise for noise, (_, largest) in noises), default=_MAX_NOISE) * (1 - FINEST)
+        return _NoiseSetting("noise_multiplier factor", partial(with_scaled_noise, plan), 1.0, (low, high), 0)
     chosen = select_phase(plan, phase, "noise_multiplier")
     start = chosen.noise_multiplier or 1.0
-    return _NoiseSetting("noise_multiplier", partial(with_noise, plan, chosen), start, plan.phases.index(chosen))
+    with_value, phase_at = partial(with_noise, plan, chosen), plan.phases.index(chosen)
+    return _NoiseSetting("noise_multiplier", with_value, start, _noise_range(chosen), phase_at)
+
+
+def _noise_range(phase: Phase) -> tuple[float, float]:
+    """Return the least noise multiplier above 0, and the largest one, that a config may state for a phase."""
+    declared = keys_of(type(phase.mechanism)).get("noise_multiplier")
+    if declared is None or not isinstance(declared.kind, Exact):
+        return _MIN_NOISE, _MAX_NOISE
+    return max(_MIN_NOISE, float(declared.kind.min_value)), min(_MAX_NOISE, float(declared.kind.max_value))
 
 
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the least noise multiplier, or factor on those of several phases, that meets a goal; 1e-6 if all do."""
+    """Return the least noise multiplier, or factor on several, that meets a goal and that a config may state."""
     setting = _noise_setting(base.stated, phase)
     names = (setting.name, "noise_multiplier")
 
     def with_value(value: float) -> Composition:
         return base.changed(setting.with_value(value))
 
-    solved, ends, measure = with_value(_MIN_NOISE), Ends(_MIN_NOISE, None), None
+    least = setting.ends[0]
+    solved, ends, measure = with_value(least), Ends(least, None), None
     if releasing_phases(base.stated):
-        root, direction = _noise_root(with_value, setting.start, goal, setting.name)
-        if root != _MIN_NOISE or not goal.certified(solved) <= goal.limit:
-            value, fails_at, measure = _noise_ends(with_value, root, direction, goal, setting.name)
+        root, direction = _noise_root(with_value, setting, goal)
+        if root != least or not goal.certified(solved) <= goal.limit:
+            value, fails_at, measure = _noise_ends(with_value, root, direction, goal, setting)
             solved, ends = with_value(value), Ends(value, fails_at)
     return replace(_solution(solved, ends, names, goal, measure), phase=setting.phase)
 
 
 def _noise_ends(
-    with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, name: str
-) -> tuple[float, float, Measure]:
+    with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, setting: _NoiseSetting
+) -> tuple[float, float | None, Measure]:
     """Return (noise that meets a goal, a little less that fails, measure of the first), close above the root."""
-    root, step, measure = _noise_above(with_value, root, direction, goal, name)
-    fails_at = root
+    root, step, measure = _noise_above(with_value, root, direction, goal, setting)
+    value, fails_at = min(root * (1 + 2 * step), setting.ends[1]), root
     while not _exceeds(with_value(fails_at), goal, measure.guarantee.direction):
-        fails_at *= 1 - step
-    return root * (1 + 2 * step), fails_at, measure
+        if fails_at == setting.ends[0]:
+            return value, None, measure
+        fails_at = max(fails_at * (1 - step), setting.ends[0])
+    return value, fails_at, measure
 
 
 def _noise_above(
-    with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, name: str
+    with_value: Callable[[float], Composition], root: float, direction: str, goal: Goal, setting: _NoiseSetting
 ) -> tuple[float, float, Measure]:
     """Return (root, step, measure): step is doubled, or root moved to a costlier direction's, until the goal is met.
 
-    The noise that meets it is root (1 + 2 step); a step above .1 raises ConvergenceError.
+    The noise that meets it is root (1 + 2 step), or the largest there is; a step above .1 raises ConvergenceError.
     """
-    searched, step = {direction}, FINEST
-    while (measure := certified_measure(with_value(root * (1 + 2 * step)), goal)).reached > goal.limit:
+    searched, step, largest = {direction}, FINEST, setting.ends[1]
+    while (measure := certified_measure(with_value(min(root * (1 + 2 * step), largest)), goal)).reached > goal.limit:
+        if root * (1 + 2 * step) >= largest:
+            raise NoSolution(setting.name, goal, largest, measure.reached)
         direction = measure.guarantee.direction
         if direction in searched:
             step *= 2
         else:
-            root, direction = _noise_root(with_value, root, goal, name, direction)
+            root, direction = _noise_root(with_value, setting._replace(start=root), goal, direction)
             searched.add(direction)
         if step > 0.1:
-            raise disagreement_error(name, root)
+            raise disagreement_error(setting.name, root)
     return root, step, measure
 
 
 def _noise_root(
-    with_value: Callable[[float], Composition], start: float, goal: Goal, name: str, direction: str = ""
+    with_value: Callable[[float], Composition], setting: _NoiseSetting, goal: Goal, direction: str = ""
 ) -> tuple[float, str]:
-    """Return (noise >= 1e-6 whose estimate is the limit, direction that decided at `start`); NoSolution above 1e9.
+    """Return (noise whose estimate is the limit, or the least, direction that decided); NoSolution above the largest.
 
-    A `direction` is the only one to look at; `name` is that of the quantity, for messages.
+    A `direction` is the only one to look at.
     """
     looked_at = direction
 
     def excess(log_noise: float) -> tuple[float, float]:  # nearly a straight line
         """Return (log(estimate / limit) at noise e^log_noise, its derivative); remember the deciding direction."""
         nonlocal looked_at
-        noise = math.exp(log_noise)
-        estimate = goal.estimate(with_value(noise), direction=looked_at, nearby=with_value(noise * (1 + _NUDGE)))
+        noise = min(max(math.exp(log_noise), setting.ends[0]), setting.ends[1])
+        nudged = min(noise * (1 + _NUDGE), setting.ends[1])  # at the largest one there is no change to be told
+        estimate = goal.estimate(with_value(noise), direction=looked_at, nearby=with_value(nudged))
         looked_at = estimate.direction
         value = max(estimate.value, 1e-300)
         return math.log(value / goal.limit), estimate.change / (value * _NUDGE)
 
-    ends = math.log(_MIN_NOISE), math.log(_MAX_NOISE)
-    estimate = falling_root(excess, math.log(start), ends, value_tolerance=NEAREST)
-    if estimate == ends[1]:
-        raise NoSolution(name, goal, _MAX_NOISE, goal.certified(with_value(_MAX_NOISE)))
-    return (_MIN_NOISE if estimate == ends[0] else math.exp(estimate)), looked_at
+    least, largest = setting.ends
+    ends = math.log(least), math.log(largest)
+    start = min(max(math.log(setting.start), ends[0]), ends[1])
+    estimate = falling_root(excess, start, ends, value_tolerance=NEAREST)
+    if estimate == ends[1] and (reached := goal.certified(with_value(largest))) > goal.limit:
+        raise NoSolution(setting.name, goal, largest, reached)
+    return {ends[0]: least, ends[1]: largest}.get(estimate, math.exp(estimate)), looked_at
 
 
 def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
@@ -286,6 +309,8 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
 def _shortest_run(phase: Phase) -> int:
     """Return the fewest steps to try, as stated limits demand them; UnsupportedError if more steps may cost less."""
     _refuse_falling_cost(phase)
+    if isinstance(phase.hierarchy.allocation, BallsInBins):
+        return phase.hierarchy.allocation.bins
     if not isinstance(phase.mechanism, MatrixFactorization):
         return 1
     limits = phase.mechanism.limits
