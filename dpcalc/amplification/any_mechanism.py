@@ -207,15 +207,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of a phase; InputError if removal takes a step from a shuffle's passes.
-
-    Args:
-        steps: of a phase that `randomized_response_refusal` accepts.
-
-    Raises:
-        InputError: removing what is protected takes a step from the passes of a shuffle.
-        UnsupportedError: the known divergences bound no step that holds so many of the protected units.
-    """
+    """Return the releases (D||D', D'||D) of a phase; InputError if removal takes a step from a shuffle's passes."""
     unit, group = len(steps.path.counts), steps.group
     if is_shortened(steps.hierarchy, unit=unit, adjacency=steps.adjacency, group=group):
         raise shortened_pass_error(steps.hierarchy, unit=unit, group=group)
@@ -233,16 +225,8 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of `number` steps under one bound; AssertionError if its `squared` is not 1.
-
-    Args:
-        mechanism: what each step applies to its batch.
-        phase_bound: the bound in changes, its redraw periods and the length of a pass.
-        number: of steps, >= 0.
-
-    Raises:
-        AssertionError: squared distances of several steps are summed up, which is right for Gaussian noise alone.
-    """
+    """Return the releases (D||D', D'||D) of `number` steps under one bound; AssertionError if its `squared` is
+    not 1."""
     if phase_bound.squared != 1:
         raise AssertionError("only Gaussian noise sums up squared distances")
     if phase_bound.allocation is not None:

@@ -64,12 +64,7 @@ class StepBound:
 def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
     """Return (P, Q) of (K) as {center: weight}: missed batches at `distances` in both, the unit at 0 or (Q) at `shift`.
 
-    Args:
-        bound: the parameters of (K) for one step.
-        distances: `bound.distances` for D||D', `bound.distances_swapped` for D'||D.
-
-    Returns:
-        eta N(0) + sum_j v_j N(d_j) and eta N(s) + sum_j v_j N(d_j), the pair of (K) at epsilon >= 0.
+    eta N(0) + sum_j v_j N(d_j) and eta N(s) + sum_j v_j N(d_j), the pair of (K) at epsilon >= 0.
     """
     # Levels at the same distance share a center: all later work grows with the number of centers.
     common: dict[int, Fraction] = {}
@@ -84,9 +79,6 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
 
 def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
     """Return a StepBound that is at least as large as several bounds of equal inclusion and missed probabilities.
-
-    Args:
-        bounds: not empty, of one inclusion and the same probabilities of what is missed.
 
     Source: docs/theory.md, Theorem 4.6.
     """
@@ -104,14 +96,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
     A unit that is clipped from above turns one vector of norm 1 around at most.
 
-    Args:
-        path: counts, schemes and largest contributions from the outermost level down to the protected unit; no draw
-            with replacement and no shuffle.
-        clip: level c whose vectors are clipped, 1 to depth; 0 clips the whole batch as one vector.
-        adjacency: relation between D and D'.
-
-    Returns:
-        The parameters of (K), an upper bound on the privacy loss of one step.
+    The parameters of (K), an upper bound on the privacy loss of one step.
 
     Source: docs/theory.md, Theorem 4.4.
     """

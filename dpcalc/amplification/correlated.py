@@ -27,19 +27,8 @@ from dpcalc.sampling.schemes import (
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of independent steps that cost at least a correlated run, at most if `attained`.
-
-    Args:
-        mechanism: of the phase.
-        hierarchy: its levels and schemes.
-        steps: its length, >= 0.
-        attained: True for steps that cost at most what an actual data set costs in the phase, False for an upper bound.
-
-    Raises:
-        KeyedInputError: nothing is proved for this mechanism under these schemes.
-        InputError: there are more steps than the strategy has rows.
-        TypeError: the noise is not correlated.
-    """
+    """Return (levels, noise, number) of independent steps that cost at least a correlated run, at most if
+    `attained`."""
     correlated = _require_bound(mechanism, hierarchy, steps)
     level = hierarchy.level(max(1, hierarchy.allocated))
     drawn, noise, number = _steps_of_level(correlated, hierarchy, level, steps, attained=attained)
@@ -160,25 +149,14 @@ def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsI
 
 
 def has_overlap(mechanism: Mechanism, steps: int) -> bool:
-    """Return True if noise is correlated over the steps of a run: its strategy is not diagonal.
-
-    Args:
-        mechanism: any.
-        steps: length of the run.
-    """
+    """Return True if noise is correlated over the steps of a run: its strategy is not diagonal."""
     return isinstance(mechanism, MatrixFactorization) and mechanism.strategy.bands(max(1, steps)) != 1
 
 
 def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> KeyedInputError | None:
     """Return, without raising it, the gravest reason why no bound is proved for this noise; None if there is none.
 
-    Args:
-        mechanism: any.
-        hierarchy: levels and schemes of the phase.
-        steps: its length.
-
-    Returns:
-        The error at a key that is relative to the phase; for other mechanisms only that a scheme is not theirs.
+    The error at a key that is relative to the phase; for other mechanisms only that a scheme is not theirs.
     """
     return next(_faults(mechanism, hierarchy, steps), None)
 
@@ -299,10 +277,6 @@ def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
     """Return the error if the stated participations or a matrix's rows do not fit the run's steps; None if they do.
 
     Shorter runs, of which curves and solvers ask, keep the limits and need no such agreement.
-
-    Args:
-        mechanism: of the phase.
-        steps: its length.
     """
     if not isinstance(mechanism, MatrixFactorization):
         return None

@@ -242,12 +242,6 @@ def average_over_counts(
 ) -> list[tuple[Fraction, Part]]:
     """Return [(Pr[H = h | H >= 1], StepBound of inclusion Pr[H >= 1] and h times the lengths)] for h >= 1, ascending.
 
-    Args:
-        law: distribution of H, with Pr[H >= 1] > 0.
-        shift: s for h = 1, in clip norms.
-        distance: distance for h = 1 of a batch without anything protected, seen from D, in clip norms.
-        distance_swapped: that distance seen from D'.
-
     Source: docs/theory.md, Theorem 6.2.
     """
     inclusion = nonzero_probability(law)
@@ -276,14 +270,6 @@ def revealed_count_distributions(
     """Return (probability, upper law of H) by outcome of the public draws above; H is cut to 1 for a clipped batch.
 
     Where the work runs out, the laws are those of `_rough_counts`, which are looser.
-
-    Args:
-        hierarchy: levels and schemes, or how episodes are built.
-        path: the path to the protected units; all draws have one redraw period.
-        clip: clipping level, from 0. Above the protected level H counts a clipped vector once for each member in it; at
-            0 the whole batch is one vector, so that H is 0 or 1.
-        group: the protected units and their placement.
-        each: distribution of the contributions that a drawn member makes; None counts each drawn member once.
     """
     try:
         laws = _contribution_counts(hierarchy, path, clip, group, each)
@@ -363,13 +349,6 @@ def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group, exchange: int) -> Bound:
     """Return the upper bound on a step, averaged over the public draws above, with distances in changes.
 
-    Args:
-        hierarchy: levels and schemes, or how episodes are built.
-        path: the path to the protected units; all draws have one redraw period.
-        adjacency: relation between D and D'.
-        group: the protected units and their placement.
-        exchange: changes, 1 or 2, between batches in one of which another unit stands in the place of one.
-
     Source: docs/theory.md, Theorem 8.1.
     """
     laws = revealed_count_distributions(hierarchy, path, clip=hierarchy.depth, group=group)
@@ -399,12 +378,6 @@ def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
     """Return a group's bound averaged over how many members a hidden draw holds; None if they are never drawn.
-
-    Args:
-        path: fixed, poisson and all draws, two levels or more.
-        placement: for each outermost unit that holds members, their placement in it.
-        member: the effect of one member on a batch, or of one contribution where contributions are counted.
-        each: distribution of the contributions of a drawn member; None counts each member once.
 
     Source: docs/theory.md, Theorem 6.4.
     """
@@ -438,13 +411,8 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return the law of (g, h), the group's outermost units and members that a step draws; g > 2 counts as all of them.
-
-    Args:
-        path: as of `hidden_group_bound`.
-        placement: likewise.
-        each: likewise.
-    """
+    """Return the law of (g, h), the group's outermost units and members that a step draws; g > 2 counts as all
+    of them."""
     joint = _units_and_members_drawn(path, placement, each)
     inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
     without_members = sum((chance for (g, h), chance in joint.items() if g and not h), start=Fraction(0))
@@ -477,14 +445,7 @@ def _units_and_members_drawn(
 def missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return the largest distances of a batch to one with other units drawn for the group's, and for its members.
-
-    Args:
-        path: as of `hidden_group_bound`.
-        placement: likewise.
-        member: likewise.
-        drawn: (g units, h members) of the group that the first batch holds.
-    """
+    """Return the largest distances of a batch to one with other units drawn for the group's, and for its members."""
     (g, h), stand_in = drawn, path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
     without_members = _distance_to_redrawn_units(path, g, len(placement))
     if len(placement) == 1 and len(path.counts) == 2:  # members are exchanged for others of the same frame alone

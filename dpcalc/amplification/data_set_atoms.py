@@ -25,13 +25,7 @@ _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms w
 def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
     """Return Atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
 
-    Args:
-        mechanism: noise on a sum.
-        p: distribution of the sum in D without the noise, {center in clip norms: weight}.
-        q: the same in D', different from p.
-
-    Returns:
-        A lower bound on the privacy loss, in the direction D||D'.
+    A lower bound on the privacy loss, in the direction D||D'.
 
     Source: docs/theory.md, Theorem 10.1.
     """

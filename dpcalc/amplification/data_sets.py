@@ -73,16 +73,7 @@ def data_set_pair(
 ) -> Pair:
     """Return (P, Q), the laws of a step's sum without noise in two actual data sets D and D'.
 
-    Args:
-        co_sampled: the protected unit and the units drawn with it.
-        adjacency: relation between D and D'.
-        contributions: of all units; the centers have their unit.
-        members: units protected together, all in one frame.
-        repeats: for each level above the protected one, how many draws of the next level are summed under one of its
-            own; () for one each.
-
-    Returns:
-        (P, Q) of D and D' as {center in clip norms / length: exact weight}, without the noise.
+    (P, Q) of D and D' as {center in clip norms / length: exact weight}, without the noise.
     """
     unit = len(co_sampled.path.counts)
     if co_sampled.clip < unit:
@@ -192,16 +183,7 @@ def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -
 def _counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> Pair:
-    """Return (P, Q), the laws in D and D' of the sum of H members of -`own` each (replaced: +) and others of `each`.
-
-    Args:
-        law: distribution of H.
-        own: distribution of the number of clipped contributions of a protected unit.
-        each: distribution of the contribution of every other unit.
-        adjacency: relation between D and D'.
-        drawn: number of units drawn in D, and in D' if the protected ones are removed; 0 where no unit takes the place
-            of a protected one.
-    """
+    """Return (P, Q), the laws in D and D' of the sum of H members of -`own` each (replaced: +) and others of `each`."""
     p, q = Mixture(), Mixture()
     # Counts ascend, so that the sum of own contributions grows from one to the next instead of being computed anew.
     own_sum, reached = {0: Fraction(1)}, 0
@@ -236,19 +218,7 @@ def episode_pair(
     adjacency: Adjacency,
     members: int = 1,
 ) -> Pair:
-    """Return (P, Q), the laws of the sum of a step of episodes in two actual data sets D and D', without noise.
-
-    Args:
-        hierarchy: classes and their records, with episodes.
-        contributions: of all units, as in `data_set_pair`; that of the last level of every other vector.
-        unit_and_clip: the protected level (1 for classes, 2 for records) and what is clipped (2 for records, 1 for
-            tasks, 0 for the whole batch).
-        adjacency: relation between D and D'.
-        members: classes protected together; of records, 1.
-
-    Raises:
-        LookupError: the hierarchy has no episodes.
-    """
+    """Return (P, Q), the laws of the sum of a step of episodes in two actual data sets D and D', without noise."""
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")

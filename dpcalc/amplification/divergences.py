@@ -28,15 +28,7 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return upper bounds on the Renyi divergences of one step; UnsupportedError if none is finite.
-
-    Args:
-        mechanism: on the batch; one change is one unit.
-        bound: numbers of changed units and their probabilities.
-
-    Raises:
-        UnsupportedError: for so many changes at once no divergence follows from those known.
-    """
+    """Return upper bounds on the Renyi divergences of one step; UnsupportedError if none is finite."""
     parts = len(bound.parts if isinstance(bound, Average) else getattr(bound, "missed", ())) or 1
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
     changes = unamplified(bound).max_shift
@@ -52,15 +44,7 @@ def _orders_if_drawn_at_random(mechanism: RdpOnly, changes: int) -> Sequence[flo
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on the divergences of `changes` sure changes; UnsupportedError if none is finite.
-
-    Args:
-        mechanism: on the batch; one change is one unit.
-        changes: units changed one after the other, >= 0.
-
-    Raises:
-        UnsupportedError: as for `step_divergences`.
-    """
+    """Return upper bounds on the divergences of `changes` sure changes; UnsupportedError if none is finite."""
     points = finite_points(
         partial(group_divergence, mechanism.rdp, changes),
         (*_OTHER_ORDERS[:6], *map(float, range(2, 33)), *_OTHER_ORDERS[6:]),
@@ -69,15 +53,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return upper bounds on the divergences of `links` changes that each cost the sum of `curves`.
-
-    Args:
-        curves: divergences of each release for one unit.
-        links: number of units in the group, changed one after the other.
-
-    Raises:
-        UnsupportedError: as for `step_divergences`.
-    """
+    """Return upper bounds on the divergences of `links` changes that each cost the sum of `curves`."""
     orders = sorted({order for curve in curves for order, _ in curve.points})
     points = finite_points(
         lambda order: group_divergence(lambda at: sum(curve.rdp(at) for curve in curves), links, order), orders
@@ -170,13 +146,7 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.
 
-    Args:
-        rdp: from an order above 1, or infinity, to the divergence after one change; infinite where none is known.
-        changes: k >= 0.
-        order: a > 1, or infinity.
-
-    Returns:
-        An upper bound; k times the largest loss where no better one follows, for example above 1000 changes.
+    An upper bound; k times the largest loss where no better one follows, for example above 1000 changes.
 
     References:
         Bun, Steinke 2016 (1605.02065v1), Lemma 5.2.
@@ -208,12 +178,7 @@ def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
 
 
 def _public_mixture_divergence(parts: list[tuple[float, float]], order: float) -> float:
-    """Return the divergence of a public mixture, in which missing probability releases nothing.
-
-    Args:
-        parts: (probability, divergence of the order); probabilities sum to at most 1.
-        order: above 1, or infinite.
-    """
+    """Return the divergence of a public mixture, in which missing probability releases nothing."""
     top = max((value for _, value in parts), default=0.0)
     if math.isinf(order) or math.isinf(top):
         return top

@@ -47,13 +47,7 @@ MAX_PLACED_MEMBERS = 12
 
 
 def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
-    """Return the first reason why no bound covers a group of this size; "" if there is none, or for size 1.
-
-    Args:
-        size: number of members, >= 1.
-        hierarchies: one for each phase.
-        unit: protected level, from 1.
-    """
+    """Return the first reason why no bound covers a group of this size; "" if there is none, or for size 1."""
     phases = tuple(hierarchies) if size > 1 else ()
     refusals = [_limited_batch_refusal(size, phase.levels[:unit]) for phase in phases]
     if unit > 1:
@@ -80,12 +74,8 @@ def _nested_group_refusal(size: int, phase: Hierarchy, unit: int) -> str:
 
 
 def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
-    """Return how many units must remain under each parent: a shuffle's size, or what a task takes; 0 for other draws.
-
-    Args:
-        hierarchy: levels and schemes, or how episodes are built.
-        unit: protected level, from 1.
-    """
+    """Return how many units must remain under each parent: a shuffle's size, or what a task takes; 0 for other
+    draws."""
     if hierarchy.episodes is not None:
         return (hierarchy.episodes.ways, hierarchy.episodes.records)[unit - 1]
     scheme = hierarchy.level(unit).scheme
@@ -93,13 +83,7 @@ def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
-    """Return, for each level down to `unit`, how many units of one frame can hold members of a group.
-
-    Args:
-        hierarchies: one for each phase, over the same data.
-        unit: protected level, from 1.
-        adjacency: relation between D and D'; add-remove must leave `min_units_left`.
-    """
+    """Return, for each level down to `unit`, how many units of one frame can hold members of a group."""
     phases = tuple(hierarchies)
     # Members lie in units that stay, so that above the protected level every unit can hold some.
     *above, last = (level.count for level in phases[0].levels[:unit])
@@ -112,13 +96,7 @@ def _units_left(phases: Sequence[Hierarchy], unit: int, adjacency: Adjacency) ->
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the number of units in the data, less `min_units_left` under each parent if the group is removed.
-
-    Args:
-        hierarchies: one for each phase, over the same data.
-        unit: protected level, from 1.
-        adjacency: relation between D and D'.
-    """
+    """Return the number of units in the data, less `min_units_left` under each parent if the group is removed."""
     phases = tuple(hierarchies)
     data, left = phases[0], _units_left(phases, unit, adjacency)
     if data.tree is not None:  # parents have unequal numbers of units
@@ -168,18 +146,8 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return the groups of this size, one for each placement; InputError without room, UnsupportedError without bound.
-
-    Args:
-        size: number of members, >= 1.
-        phases: the levels and schemes of each phase.
-        unit: protected level, from 1.
-        adjacency: where units are removed, as many must be left as a step draws.
-
-    Raises:
-        InputError: if there is no room for so many.
-        UnsupportedError: if no bound covers such a group.
-    """
+    """Return the groups of this size, one for each placement; InputError without room, UnsupportedError
+    without bound."""
     if size == 1:
         return (Group(),)
     max_size = max_group_size(phases, unit=unit, adjacency=adjacency)
@@ -205,15 +173,7 @@ def _nested_groups(size: int, room: tuple[int, ...]) -> tuple[Group, ...]:
 
 
 def placements(members: int, room: Sequence[int]) -> list[Placement]:
-    """Return every placement of `members`, siblings in any order as one; [] if `room` is too small for them.
-
-    Args:
-        members: number of members, >= 1.
-        room: for each level, from the outermost to the protected one, how many units of a frame can be occupied.
-
-    Raises:
-        WorkExceededError: there are too many.
-    """
+    """Return every placement of `members`, siblings in any order as one; [] if `room` is too small for them."""
     spend(8 * TURN)
     max_occupied, *below = room
     if not below:
@@ -251,17 +211,8 @@ _MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bou
 def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> ContextDistribution:
     """Return an upper law, about 48 contexts long, of what all draws above the members of a placement reveal.
 
-    Args:
-        placement: of the members.
-        schemes: of the levels from the outermost to the protected one.
-        counts: fewest units in a frame at each level; a frame with more occupied units than that holds as many.
-
-    Returns:
-        An upper bound in stochastic order. With replacement and several kinds of units, every draw is taken to hit each
-        kind, more than can be.
-
-    Raises:
-        WorkExceededError: there are too many contexts.
+    An upper bound in stochastic order. With replacement and several kinds of units, every draw is taken to hit each
+    kind, more than can be.
     """
     if isinstance(placement, int):
         return {((placement, 1),): Fraction(1)}
@@ -333,14 +284,7 @@ def _context_above(merged: list[Context]) -> Context:
 def outermost_drawn(
     scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units drawn, members drawn, chance) of a group, an upper law; a pair may come several times.
-
-    Args:
-        scheme: of the outermost level, without replacement.
-        count: units of the outermost level.
-        occupied: for each kind of unit of the group how many there are.
-        below: for each kind the distribution of the members drawn from one unit that is drawn.
-    """
+    """Yield (outermost units drawn, members drawn, chance) of a group, an upper law; a pair may come several times."""
     for units, chance in _units_drawn_by_kind(scheme, count, occupied):
         law: CountDistribution = {0: chance}
         for number, each in zip(units, below, strict=True):
@@ -434,13 +378,7 @@ def _hits_by_kind(size: int, count: int, occupied: tuple[int, ...]) -> Iterator[
 
 
 def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
-    """Return an upper law of the members in a batch, summed over the frames of all copies of parents in `context`.
-
-    Args:
-        context: of the draws above.
-        scheme: of the protected level.
-        count: fewest units in one of its frames; one with more members than that holds as many.
-    """
+    """Return an upper law of the members in a batch, summed over the frames of all copies of parents in `context`."""
     law: CountDistribution = {0: Fraction(1)}
     for members, copies in context:
         law = convolve_upper(law, coarsen_upwards(_members_of_copies(scheme, max(count, members), members, copies)))
@@ -466,13 +404,7 @@ def large_group(members: int, parent_rate: Fraction, rate: Fraction) -> list[tup
     With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
     together with probability at most r^j, so at least j of them with at most C(k, j) r^j.
 
-    Args:
-        members: k.
-        parent_rate: eta, probability that a parent is drawn.
-        rate: r, probability that a member is drawn, given its parent is.
-
-    Returns:
-        One pair; with the remaining probability no member is drawn.
+    One pair; with the remaining probability no member is drawn.
 
     Source: docs/theory.md, Theorem 6.3.
     """

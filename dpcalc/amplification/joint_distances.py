@@ -64,12 +64,6 @@ class JointStepBound(StepBound):
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
     """Return (K) with the geometry of its likeliest missed ancestor; None unless a removed unit has one and a stand-in.
 
-    Args:
-        bound: (K) of the path.
-        path: the path to the unit, all of its draws made anew in every step.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-
     Source: docs/theory.md, Theorem 6.10.
     """
     unit, scheme = len(path.counts), path.schemes[-1]
@@ -91,13 +85,6 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 @cached_with_cost(64)
 def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
     """Return an upper profile of (K) that uses the joint distances; `plain` if noise is low or the gain small.
-
-    Args:
-        bound: the geometry.
-        plain: (K) under the noise at hand, D||D'.
-
-    Raises:
-        WorkExceededError: the allowance does not suffice.
 
     Source: docs/theory.md, Theorem 6.10.
     """

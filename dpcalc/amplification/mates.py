@@ -130,12 +130,7 @@ class Surroundings:
     def parts(
         self, cases: Sequence[UnitCase], *, exchange_distance: _Distance = operator.add
     ) -> tuple[tuple[Fraction, StepBound], ...]:
-        """Return (probability, (K)) for each case of the unit combined with each draw of the mates, as independent.
-
-        Args:
-            cases: of the unit; their probabilities sum to at most 1.
-            exchange_distance: sum of contributions that go and come; the larger one for mechanisms that count units.
-        """
+        """Return (probability, (K)) for each case of the unit combined with each draw of the mates, as independent."""
         if not self.is_certain:
             spend(8 * TURN * len(cases) * len(self.mates) * (1 + sum(map(len, self.stand_ins))))
         return tuple(
@@ -167,17 +162,7 @@ class Surroundings:
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
     """Return the ancestors above unit and clip, with upper laws of what mates and stand-ins under each contribute.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the unit; all of its draws that are not certain have one redraw period.
-        clip: clipping level, 0 to depth.
-        max_mates: different draws of the mates that may be told apart, about, >= 1.
-
-    Returns:
-        For the ancestors above both the unit and the clipping level. Numbers that are not random are at their largest.
-
-    Raises:
-        WorkExceededError: the distributions need too much work.
+    For the ancestors above both the unit and the clipping level. Numbers that are not random are at their largest.
 
     Source: docs/theory.md, Theorem 6.9.
     """
@@ -193,12 +178,7 @@ def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int)
 
 
 def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
-    """Return the ancestors above unit and clip; what mates and stand-ins under each contribute is at its largest.
-
-    Args:
-        path: the path to the unit.
-        clip: clipping level, 0 to depth.
-    """
+    """Return the ancestors above unit and clip; what mates and stand-ins under each contribute is at its largest."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     above = range(1, lowest)
     largest = tuple(path.contributions[number - 1] for number in above)
@@ -345,11 +325,6 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
     """Return an Average above this one: close parts are merged until about `max_centers` are left; few are unchanged.
-
-    Args:
-        average: its parts are all of the kind of (K); else, or if they are few, it is returned unchanged.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-        max_centers: distances of all parts together, about, and 4 for each part; fewer if several units share the work.
 
     Source: docs/theory.md, Theorem 4.6.
     """

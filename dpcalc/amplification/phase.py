@@ -59,17 +59,6 @@ def phase_bounds(
     """Return the valid bounds of a phase, of which any may be the smallest, own ones first; InputError if none is.
 
     A plain (K), which no other bound is below, is the only one.
-
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the protected unit, or to one that costs as much as any.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-        group: the protected units and their placement.
-
-    Raises:
-        InputError: removing what is protected takes a step from the passes, and no bound covers that.
-        UnsupportedError: the protected unit is above the allocated level.
     """
     if hierarchy.allocation is not None:
         return _allocated_bounds(hierarchy, path, clip, adjacency, group)
@@ -208,18 +197,9 @@ def averaged_choices(
     The choices are unchanged for episodes, for steps that units choose, and for other draws than fixed, Poisson and
     `all` ones.
 
-    Args:
-        choices: from `phase_bounds`.
-        hierarchy_and_clip: levels and schemes, and the clipping level, 0 to depth.
-        path_and_shared: the path to the unit, from `worst_paths`; and one that is nowhere below those of many units,
-            which then share one average, else None. For a group the former is above all units.
-        group: the protected units and their placement.
-        adjacency: relation between D and D'.
-
-    Returns:
-        For one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average, nowhere above
-        (K), then the bound from joint distances. Else all choices, then the averages of the unit and its ancestors, or
-        of the group; any may be the smallest.
+    For one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average, nowhere above
+    (K), then the bound from joint distances. Else all choices, then the averages of the unit and its ancestors, or
+    of the group; any may be the smallest.
 
     Source: docs/theory.md, Theorem 6.9, Theorem 6.10 and Theorem 6.11.
     """
@@ -353,13 +333,6 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
     """Return the bound of the protected units themselves: of a pass if their path has a shuffle, else of a draw.
 
     Passes are taken to have the same number of steps in D and D'.
-
-    Args:
-        hierarchy: levels and schemes, or how episodes are built.
-        path: the path to the protected unit.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-        group: the protected units and their placement.
     """
     if (built := hierarchy.episodes) is not None:
         member = _member_of_episode(built, path, hierarchy.level(len(path.counts)).count, clip, adjacency)
@@ -374,13 +347,6 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
     """Return a phase bound from that of a draw, where draws of ancestors that are held for longer are public.
-
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the protected units.
-        group: the protected units and their placement.
-        bound: from a path whose draws all have the protected level's redraw period, each pass of a shuffle as one draw,
-            to the bound of one draw.
 
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.2.
     """
@@ -475,13 +441,7 @@ _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another 
 def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
     """Return the bound averaged over which capped draws are full; unchanged if no draw is capped.
 
-    Args:
-        path: the path to a single protected unit; each of its draws is made anew in every step.
-        bound: from a path with Poisson or fixed-size draws in the place of capped ones to the bound of a step; never
-            falls with a rate, and a fixed-size draw costs no less than a Poisson draw of the same rate.
-
-    Returns:
-        An upper bound in both directions.
+    An upper bound in both directions.
 
     Source: docs/theory.md, Theorem 4.9.
     """
@@ -531,15 +491,7 @@ def _always_full(scheme: CappedPoisson) -> FixedAtRate:
 def black_box_refusal(
     mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group_size: int
 ) -> str:
-    """Return why a mechanism that counts units has no bound here; "" if it has one, or for other mechanisms.
-
-    Args:
-        mechanism: of the phase.
-        hierarchy: levels and schemes.
-        unit: protected level, 1 (outermost) to depth.
-        adjacency: relation between D and D'.
-        group_size: number of units protected together.
-    """
+    """Return why a mechanism that counts units has no bound here; "" if it has one, or for other mechanisms."""
     if isinstance(mechanism, RandomizedResponse):
         if adjacency is not Adjacency.REPLACE_ONE:
             return (

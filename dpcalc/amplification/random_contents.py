@@ -53,14 +53,7 @@ class ContributionLaws(NamedTuple):
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
     """Return one unit's bound by the law of its contributions; (K) with the most if they are certain or costly.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the unit; all draws have one redraw period.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-
-    Returns:
-        (K) if nothing but the draw is random; a CountPair for an outermost unit without stand-ins; else an Average.
+    (K) if nothing but the draw is random; a CountPair for an outermost unit without stand-ins; else an Average.
     """
     laws = _random_contributions(hierarchy, path, clip)
     is_fixed = isinstance(path.schemes[-1], Fixed)
@@ -96,12 +89,6 @@ def _few_single_counts(laws: ContributionLaws, *, is_fixed: bool) -> Contributio
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
     """Return one unit's bound averaged over random mates too; `single_unit_bound` if there are none or too costly.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the unit; all draws have one redraw period.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-
     Source: docs/theory.md, Theorem 6.9.
     """
     largest = single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -133,15 +120,7 @@ def hidden_unit_bound(
 
     A missed ancestor takes the units drawn under it away, and its stand-in brings others.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: fixed, poisson and all draws of one redraw period; its contributions count protected units.
-        adjacency: relation between D and D'; a zeroed unit is as if it were not drawn.
-        max_mates: different draws of the mates that may be told apart, about; 0 for no average.
-        exchange: changes, 1 or 2, between batches in one of which another unit stands in the place of one.
-
-    Returns:
-        An upper bound whose shift and distances are numbers of changes.
+    An upper bound whose shift and distances are numbers of changes.
 
     Source: docs/theory.md, Theorem 8.7.
     """
@@ -242,16 +221,9 @@ def member_contribution_distribution(
 ) -> CountDistribution | None:
     """Return an upper law of a drawn member's contributions, 0 or 1 if clipped from above; None to count the most.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the members; all draws have one redraw period.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-
-    Returns:
-        Clipped from above (clip < unit), the law of whether the member holds any drawn record. None where the number is
-        not random or not known, another unit may take the member's place, or draws are with replacement or build
-        episodes.
+    Clipped from above (clip < unit), the law of whether the member holds any drawn record. None where the number is
+    not random or not known, another unit may take the member's place, or draws are with replacement or build
+    episodes.
     """
     unit = len(path.counts)
     if _counts_empty_members(hierarchy, path, clip, adjacency):

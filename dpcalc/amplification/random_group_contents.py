@@ -36,16 +36,6 @@ def averaged_group_bound(
 ) -> MatesAverage | None:
     """Return a group's bound averaged over what non-members contribute; None if that is certain or no member is drawn.
 
-    Args:
-        hierarchy: levels and schemes; the clipping level is the protected one or below.
-        path: fixed, poisson and all draws of one redraw period, two levels or more.
-        placement: for each outermost unit that holds members, their placement in it.
-        member: the effect of one member, or of one of its contributions if these are random.
-        clip: clipping level.
-
-    Raises:
-        WorkExceededError: the distributions need too much work.
-
     Source: docs/theory.md, Theorem 6.11.
     """
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=member.adjacency)
@@ -107,12 +97,7 @@ class _BesideMembers:
     is_equal: bool
 
     def bounds(self, units_and_members: tuple[int, int], hidden: HiddenDraws) -> Iterator[tuple[Fraction, StepBound]]:
-        """Yield (share, (K)) given the numbers drawn, for each number that non-members in drawn units contribute.
-
-        Args:
-            units_and_members: (g, h), numbers of outermost units of the group and of members in the batch.
-            hidden: law of (g, h), with the probabilities of what is missed.
-        """
+        """Yield (share, (K)) given the numbers drawn, for each number that non-members in drawn units contribute."""
         (g, h), member, max_each = units_and_members, self.member, self.path.contributions[0]
         own_swapped = self._own_in_neighbour()
         exchanges = [*self._without_units(g, hidden), *self._without_members(units_and_members, hidden)]

@@ -136,12 +136,7 @@ def _step_under_public_draw(counts: dict[Curve, int], rate: float) -> PublicMixt
 
 
 def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
-    """Return why no bound covers PATE here, for episodes or a level not drawn by `all`; "" otherwise.
-
-    Args:
-        mechanism: how the votes are answered.
-        hierarchy: levels and schemes; each level must be drawn whole, without episodes.
-    """
+    """Return why no bound covers PATE here, for episodes or a level not drawn by `all`; "" otherwise."""
     if hierarchy.episodes is not None:
         return f"expected teachers who all vote with {mechanism.name}, got constructed tasks"
     for level in hierarchy.levels:
@@ -152,11 +147,6 @@ def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
 
 def query_release(mechanism: PateMechanism, *, group_size: int, queries: int) -> Release:
     """Return `queries` repeats of the curves that dominate one answer of PATE teachers, in either direction.
-
-    Args:
-        mechanism: how each query is answered.
-        group_size: number of units protected together, each perhaps of another teacher.
-        queries: number of queries, >= 0.
 
     Source: docs/theory.md, Theorem 12.1.
     """
@@ -172,10 +162,6 @@ _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
     """Return the profile of a StepBound in the direction D||D', an upper bound; its `swapped` is for D'||D.
 
-    Args:
-        bound: distances and probabilities of one step, inclusion > 0.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-
     Source: docs/theory.md, Theorem 2.6.
     """
     own, other = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
@@ -183,12 +169,8 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are merged first.
-
-    Args:
-        bound: any one-step bound with inclusion probability > 0.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-    """
+    """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are
+    merged first."""
     if isinstance(bound, MatesAverage):
         bound = merge_close_parts(bound, noise_multiplier=noise_multiplier)
     spend(_PROFILE_WORK * (len(bound.parts) if isinstance(bound, Average) else 1))
@@ -268,11 +250,6 @@ def unamplified_phase(phase_bound: PhaseBound) -> PhaseBound:
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
     """Return the Gaussian releases (D||D', D'||D) of a phase: T steps under one draw as one at sigma / sqrt(T).
 
-    Args:
-        phase_bound: the one-step bound and its redraw periods.
-        steps: number of steps of the phase, >= 0; an unfinished pass counts as a whole one.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.3.
     """
     passes = -(-steps // phase_bound.steps_of_a_pass)
@@ -288,14 +265,7 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
 def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Return the release of `length` steps, nested in the periods of the public draws around them.
-
-    Args:
-        length: number of steps, >= 0.
-        revealed: (rate, redraw period) of the public draws, outermost first.
-        hold: redraw period of the draw below them.
-        curve: from a number of steps to the privacy loss of so many steps under one such draw.
-    """
+    """Return the release of `length` steps, nested in the periods of the public draws around them."""
     if revealed:
         (rate, period), *inner = revealed
         nodes: list[Release] = [
@@ -348,10 +318,6 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
-
-    Args:
-        path: the path to the protected units.
-        group: the protected units.
     """
     last = max((at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)), default=0)
     is_revealed = (last > 0 and not group.is_together) or group.size > _MAX_LEFT_OUT
@@ -361,16 +327,8 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
     """Return `phase_bound` by pass: a sure shift by the pass's distance if a pass holds all units, else its own bound.
 
-    Args:
-        phase_bound: the bound of the pass taken as one draw.
-        path: the path to the protected units, some of its levels shuffled.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D', whose passes have equally many steps.
-        group: the protected units.
-
-    Returns:
-        If each pass holds every unit of the protected level, one Gaussian release with the squared distance of the
-        pass; else the bound of the draw, for each pass.
+    If each pass holds every unit of the protected level, one Gaussian release with the squared distance of the
+    pass; else the bound of the draw, for each pass.
 
     Source: docs/theory.md, Theorem 7.3 and Theorem 7.4.
     """
@@ -411,26 +369,14 @@ def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_abov
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the number of steps of one pass over shuffled levels; 1 without a shuffle.
-
-    Args:
-        path: the path to the protected units; the passes of nested shuffles multiply.
-        group: the protected units; under several parents only the outermost shuffle counts.
-    """
+    """Return the number of steps of one pass over shuffled levels; 1 without a shuffle."""
     schemes = zip(path.schemes, path.counts, strict=True)
     lengths = [scheme.steps_of_a_pass(count) for scheme, count in schemes if isinstance(scheme, Shuffle)]
     return math.prod(lengths if group.is_together else lengths[:1])
 
 
 def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group: Group) -> bool:
-    """Return True if removing what is protected (add-remove) can take a step from a pass over its level.
-
-    Args:
-        hierarchy: levels and schemes.
-        unit: protected level, from 1.
-        adjacency: relation between D and D'; only add-remove changes counts.
-        group: the protected units.
-    """
+    """Return True if removing what is protected (add-remove) can take a step from a pass over its level."""
     level = hierarchy.level(unit)
     if adjacency is not Adjacency.ADD_REMOVE or not isinstance(level.scheme, Shuffle):
         return False
@@ -438,16 +384,8 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
-    """Return the InputError for a shuffled level whose passes lose a step to a removal, with remedies in its message.
-
-    Args:
-        hierarchy: levels and schemes.
-        unit: protected level, from 1; a shuffle.
-        group: the protected units.
-
-    Raises:
-        TypeError: the protected level is not shuffled.
-    """
+    """Return the InputError for a shuffled level whose passes lose a step to a removal, with remedies in its
+    message."""
     level, removed = hierarchy.level(unit), _max_members_per_parent(group)
     if not isinstance(level.scheme, Shuffle):
         raise TypeError(f"level {level.name}: expected a shuffle, got {level.scheme.name}")

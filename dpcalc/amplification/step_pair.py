@@ -42,12 +42,7 @@ _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the differ
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
     """Return Atoms with an upper bound on a step's loss D||D', whose `swapped` is one on D'||D.
 
-    Args:
-        bound: numbers of changes and their probabilities; inclusion probability > 0.
-        pairs: from a number of changes d >= 0 to a dominating pair, which never falls with d.
-
-    Returns:
-        An upper bound on the privacy loss of the step, at every real epsilon.
+    An upper bound on the privacy loss of the step, at every real epsilon.
 
     Source: docs/theory.md, Theorem 8.1 and Theorem 2.6.
     """

@@ -24,14 +24,9 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
     """Return tuples of paths, one path a phase, of which some tuple costs at least as much as any unit of the data.
 
-    Args:
-        draws: (levels, clipping level) of each phase; the data are the same.
-        unit: protected level, from 1.
-
-    Returns:
-        For each path a tuple with one `Path` a phase, in the order of the data; equal paths once. Beyond MAX_PATHS,
-        neighbours in size are merged; the cost of a merged path is an upper bound on theirs. `mates` are the most of
-        any path that a path stands for, so that bounds which count them are covered too.
+    For each path a tuple with one `Path` a phase, in the order of the data; equal paths once. Beyond MAX_PATHS,
+    neighbours in size are merged; the cost of a merged path is an upper bound on theirs. `mates` are the most of
+    any path that a path stands for, so that bounds which count them are covered too.
     """
     table = path_table(draws, unit=unit)
     kept = _maximal_rows(_features(table), limit=MAX_PATHS)

@@ -75,12 +75,7 @@ class Laplace(AdditiveNoise):
         return _CELLS + len(centers)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above them.
-
-        Args:
-            center: of the noise.
-            centers: for which the same cells are used, increasing.
-        """
+        """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above them."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
         cuts = np.unique(np.append(np.linspace(low, high, _CELLS + 1), centers))
         near = np.where(cuts[:-1] >= center, cuts[:-1] - center, center - cuts[1:])
@@ -102,9 +97,6 @@ def laplace_pair(pure: float) -> Atoms:
 
 def _laplace_chords(losses: Array) -> Atoms:
     """Return the pair whose profile is chords of Laplace noise's profile between the given losses: an upper bound.
-
-    Args:
-        losses: from -pure to pure, strictly increasing, shape (n,), n >= 2.
 
     References:
         Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 3.
@@ -133,10 +125,6 @@ def _laplace_losses(pure: float) -> Array:
 
 def laplace_rdp(pure: float, order: float) -> float:
     """Return the exact Renyi divergence of order > 1 of Lap(0, 1) and Lap(pure, 1); `pure` at order inf.
-
-    Args:
-        pure: distance of the centers over the scale, > 0.
-        order: alpha > 1; `inf` returns `pure`.
 
     References:
         Mironov 2017 (1702.07476v3), Proposition 6.
@@ -202,12 +190,7 @@ class DiscreteGaussian(AdditiveNoise):
         return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses of at most 16,000 even cells, from 39 sigma below the first to 39 above the last center.
-
-        Args:
-            center: of the noise.
-            centers: for which the same cells are used, increasing.
-        """
+        """Return log masses of at most 16,000 even cells, from 39 sigma below the first to 39 above the last center."""
         low, high, sigma = centers[0], centers[-1], self.noise_multiplier
         # What is left out, below e^-760, is taken from both data sets: a lower bound loses nothing that floats hold.
         far = math.ceil(_TAIL_DEVIATIONS * sigma)
@@ -257,15 +240,8 @@ def _discrete_gaussian_losses(sigma: float, shift: int) -> tuple[Array, Array]:
 
 
 def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of numbers from low to high; above 16,000 those at ends of even cells.
-
-    Args:
-        sigma: of the noise.
-        shift: distance of the centers, >= 1; P has its center at 0, Q at `shift`.
-        low: smallest number.
-        high: largest number.
-        log_total: log of the sum of e^(-x^2 / (2 sigma^2)) over all whole x.
-    """
+    """Return (increasing losses, log P masses) of numbers from low to high; above 16,000 those at ends of even
+    cells."""
     x = np.arange(high, low - 1, -1, dtype=np.float64)
     cells = _cells(-0.5 * (x / sigma) ** 2 - log_total, _MAX_EXACT_LOSSES)
     width = cells.shape[1]
@@ -277,10 +253,6 @@ def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: f
 
 def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
     """Return log P masses at the m + 1 ends of m cells (rows), to which masses move so that P and Q both keep them.
-
-    Args:
-        cells: log P masses, whose losses lie `loss_step` apart along the rows and from row to row.
-        loss_step: distance of neighbouring losses, > 0.
 
     Source: chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022, 2207.04380v3, section 4).
     """
@@ -330,12 +302,7 @@ class DiscreteLaplace(AdditiveNoise):
         return centers[-1] - centers[0] + 3.0
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses of each number between the first and last center, and of the two tails that these begin.
-
-        Args:
-            center: of the noise.
-            centers: for which the same cells are used, increasing.
-        """
+        """Return log masses of each number between the first and last center, and of the two tails that these begin."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
         log_total = math.log1p(math.exp(-1 / scale))
         inside = math.log(math.tanh(0.5 / scale)) - np.abs(np.arange(low + 1, high) - center) / scale

@@ -122,10 +122,6 @@ def _log_answers(epsilon: float) -> tuple[float, float]:
 def pure_dp_rdp(epsilon: float, order: float) -> float:
     """Return the largest Renyi divergence of order > 1 of an epsilon-DP mechanism; epsilon at order inf.
 
-    Args:
-        epsilon: >= 0.
-        order: alpha > 1, may be infinite.
-
     References:
         Mironov 2017 (1702.07476v3), Proposition 5.
     """
@@ -182,12 +178,8 @@ class RandomizedResponse(PairOnly):
     def pair(self, answers: int = 1) -> Atoms:
         """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform.
 
-        Args:
-            answers: their number, >= 1; each is of a record that is exchanged.
-
-        Returns:
-            Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
-            sum lies on a grid.
+        Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
+        sum lies on a grid.
         """
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
         if loss <= 0:

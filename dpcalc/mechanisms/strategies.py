@@ -113,11 +113,6 @@ def _bounds(value: float, roundings: float) -> Bounds:
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
     """Return the sensitivity of a Toeplitz strategy; InputError if overlapping columns have over 1e7 numbers to sum.
 
-    Args:
-        coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
-        steps: n >= 1.
-        participation: steps in which a unit takes part.
-
     Source: docs/theory.md, Theorem 16.3 and Theorem 16.4.
     """
     used = coefficients[:steps]
@@ -204,10 +199,6 @@ def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
 def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitivity:
     """Return the exact sensitivity of prefix sums (a lower triangle of ones) in closed form.
 
-    Args:
-        steps: n >= 1.
-        participation: steps in which a unit takes part.
-
     Source: docs/theory.md, Theorem 16.3.
     """
     times, apart = participation.times(steps), participation.separation
@@ -222,11 +213,6 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
 
 def tree_sensitivity(steps: int, restart_every: int | None, participation: Participation) -> Sensitivity:
     """Return the sensitivity of a tree, as an upper bound and a value that is attained; exact if they are equal.
-
-    Args:
-        steps: n >= 1.
-        restart_every: steps of a tree, after which the next one begins; None for one tree.
-        participation: steps in which a unit takes part.
 
     Source: docs/theory.md, Theorem 16.6.
     """
@@ -286,11 +272,6 @@ def matrix_bands(matrix: Array) -> int:
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
     """Return C's largest column norm over the RMS norm at a period's worst place, and over its least uncut column norm.
 
-    Args:
-        matrix: n x n, finite.
-        steps: length of the run, from 1 to n.
-        period: of the steps in which a unit takes part, >= 1.
-
     Source: docs/theory.md, Theorem 16.10.
     """
     largest = np.einsum("ij,ij->j", matrix, matrix).max()
@@ -306,10 +287,6 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
     """Return the sensitivity of a matrix, exact at least if a unit has only one column or its columns do not overlap.
-
-    Args:
-        matrix: n x n, finite.
-        participation: steps in which a unit takes part.
 
     Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
     """
@@ -371,11 +348,6 @@ def _max_by_rows(sizes: Array, participation: Participation) -> float:
 def largest_separated_sum(values: Array, times: int, apart: int) -> float:
     """Return the largest sum of at most `times` values >= 0 at places `apart` or more apart, by dynamic programming.
 
-    Args:
-        values: numbers >= 0, shape (n,).
-        times: most places, >= 1.
-        apart: smallest distance of two places, >= 1.
-
     Source: docs/theory.md, Theorem 16.4; Choquette-Choo et al. 2023 (2306.08153), Algorithm 3.
     """
     if apart == 1:
@@ -389,11 +361,6 @@ def largest_separated_sum(values: Array, times: int, apart: int) -> float:
 
 def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
     """Return upper bounds on the `largest_separated_sum` of each column.
-
-    Args:
-        table: numbers >= 0, shape (n, columns).
-        times: most places, >= 1.
-        apart: smallest distance of two places, >= 1.
 
     Source: docs/theory.md, Lemma 16.7.
     """
@@ -439,10 +406,6 @@ def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
 def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, float] | None:
     """Return the (RMS, largest) deviation of prefix sums, times C's largest column norm; None if long or not finite.
 
-    Args:
-        coefficients: as for `toeplitz_sensitivity`.
-        steps: n >= 1.
-
     Source: docs/theory.md, Definition 16.1.
     """
     c = np.array(coefficients[:steps])
@@ -476,12 +439,7 @@ def matrix_error(strategy: Array) -> tuple[float, float] | None:
 
 
 def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | None:
-    """Return the (RMS, largest) deviation of a tree's prefix sums, relative to a node's; None for over 1e6 steps.
-
-    Args:
-        steps: n >= 1.
-        restart_every: as for `tree_sensitivity`.
-    """
+    """Return the (RMS, largest) deviation of a tree's prefix sums, relative to a node's; None for over 1e6 steps."""
     if steps > _MAX_PREFIX_SUMS:
         return None
     leaves = min(steps, restart_every or steps)
