@@ -132,6 +132,14 @@ class Group:
         return ""
 
     @property
+    def by_frame(self) -> tuple[int, ...]:
+        """The numbers of members in the frames of the protected level; all of them in one without a placement."""
+        frames = [self.size if self.placement is None else self.placement]
+        while any(isinstance(frame, tuple) for frame in frames):
+            frames = [inner for frame in frames for inner in (frame if isinstance(frame, tuple) else (frame,))]
+        return tuple(frame for frame in frames if isinstance(frame, int))
+
+    @property
     def is_together(self) -> bool:
         """True if all members have one parent: one member, level 1, or a placement with one unit at each level."""
         inner = self.placement
