@@ -5,14 +5,14 @@ Source: docs/theory.md, Theorem 4.3 and Theorem 2.6.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, Bound, CountPair, unamplified
-from dpcalc.amplification.groups import Group, Placement
+from dpcalc.amplification.groups import Group
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.errors import InputError
@@ -108,25 +108,18 @@ def step_counts(release: Release) -> dict[Curve, int]:
             for node in release.nodes:
                 counts.update(step_counts(node))
         case Revealed(rate=rate):
-            counts.update(_under_public_draw(step_counts(release.node), rate))
+            inside = step_counts(release.node)
+            if rate == 1:
+                counts.update(inside)
+            elif rate and inside:
+                # A single step with a privacy profile keeps one, as a mixture of profiles. Several have none before
+                # they are composed, so that accountants mix the draw in afterwards.
+                ((curve, count), *more) = inside.items()
+                if not more and count == 1 and isinstance(curve, PrivacyProfile):
+                    counts[PublicMixture(weights=(rate,), profiles=(curve,))] = 1
+                else:
+                    counts[RevealedSubsample(rate=rate, counts=tuple(inside.items()))] = 1
     return {curve: count for curve, count in counts.items() if count}
-
-
-def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return {all steps under a public draw as one: 1}; unchanged at rate 1, {} if there are none or at rate 0."""
-    if rate in {0, 1} or not counts:
-        return counts if rate else {}
-    return {_step_under_public_draw(counts, rate): 1}
-
-
-def _step_under_public_draw(counts: dict[Curve, int], rate: float) -> PublicMixture | RevealedSubsample:
-    """Return one step that makes these with probability `rate`: a PublicMixture for one profile, occurring once."""
-    # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
-    # they are composed, so that accountants mix the draw in afterwards.
-    ((curve, count), *more) = counts.items()
-    if not more and count == 1 and isinstance(curve, PrivacyProfile):
-        return PublicMixture(weights=(rate,), profiles=(curve,))
-    return RevealedSubsample(rate=rate, counts=tuple(counts.items()))
 
 
 # PATE: the answers of teachers, whatever the votes are (docs/theory.md, Theorem 12.1)
@@ -266,28 +259,18 @@ def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
     """Return the release of `length` steps, nested in the periods of the public draws around them."""
-    if revealed:
-        (rate, period), *inner = revealed
-        nodes: list[Release] = [
-            Repeat(
-                node=Revealed(node=repeat_under_draws(steps, tuple(inner), hold, curve), rate=float(rate)), count=number
-            )
-            for steps, number in _split_by_period(length, period)
-        ]
-    else:
-        nodes = [
-            Repeat(node=Single(curve=curve(steps)), count=number) for steps, number in _split_by_period(length, hold)
-        ]
-    return nodes[0] if len(nodes) == 1 else Chain(nodes=tuple(nodes))
-
-
-def _split_by_period(length: int, period: int) -> Iterator[tuple[int, int]]:
-    """Yield (steps, number) for the whole periods in `length`, then for the shorter one that remains."""
+    period = revealed[0][1] if revealed else hold
     whole, remaining = divmod(length, period)
-    if whole or not remaining:
-        yield period, whole
-    if remaining:
-        yield remaining, 1
+    spans = [(period, whole)] if whole or not remaining else []
+    spans += [(remaining, 1)] if remaining else []  # a shorter period at the end
+    nodes: list[Release] = []
+    for steps, number in spans:
+        if revealed:
+            inner = repeat_under_draws(steps, revealed[1:], hold, curve)
+            nodes.append(Repeat(node=Revealed(node=inner, rate=float(revealed[0][0])), count=number))
+        else:
+            nodes.append(Repeat(node=Single(curve=curve(steps)), count=number))
+    return nodes[0] if len(nodes) == 1 else Chain(nodes=tuple(nodes))
 
 
 # Passes over shuffled units (docs/theory.md, Theorem 7.3 and Theorem 7.4)
@@ -336,36 +319,23 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
     last = path.schemes[-1]
     if not isinstance(last, Shuffle) or pass_as_draw(path, group).rate(len(path.counts)) < 1:
         return replace(phase_bound, steps_of_a_pass=length)
-    squared = _squared_distance_of_a_pass(path, last, clip, adjacency, group)
-    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
-    return replace(phase_bound, bound=bound, squared=squared, steps_of_a_pass=length)
-
-
-def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
-    """Return an upper bound on the sum, over batches of a pass, of the squared distance (clip norms) of D and D'."""
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
     # the sum of their squared distances.
-    is_clipped_above = clip < len(path.counts)
+    own, is_clipped_above = path.contributions[-1], clip < len(path.counts)
     if adjacency is Adjacency.ADD_REMOVE:
-        return group.size**2 * _squared_distance_of_removal(path, scheme, is_clipped_above=is_clipped_above)
-    own = 1 if is_clipped_above else path.contributions[-1]
-    distance = own if adjacency is Adjacency.ZERO_OUT and not is_clipped_above else 2 * own
-    return _squared_members_of_batches(group, scheme.size) * distance**2
-
-
-def _squared_members_of_batches(group: Group, batch_size: int) -> int:
-    """Return the largest sum over batches of squared numbers of members; only members of one parent fill batches."""
-    full, remaining = divmod(group.size, batch_size) if group.is_together else (0, group.size)
-    return full * batch_size**2 + remaining**2
-
-
-def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_above: bool) -> int:
-    """Return the squared distance of a removed unit's batch, plus the last batch's unless that is dropped."""
-    # `moved` is the distance of the last batch, which the removed unit's stand-in left.
-    own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
-    if is_clipped_above:
-        own, sibling, moved = 1, 1, 2
-    return (own + sibling) ** 2 + (0 if scheme.drop_last else moved**2)
+        sibling = moved = path.siblings[-1]  # `moved`: distance of the last batch, which the unit's stand-in left
+        if is_clipped_above:
+            own, sibling, moved = 1, 1, 2
+        squared = group.size**2 * ((own + sibling) ** 2 + (0 if last.drop_last else moved**2))
+    else:
+        distance = 2 * (1 if is_clipped_above else own)
+        if adjacency is Adjacency.ZERO_OUT and not is_clipped_above:
+            distance = own
+        # The largest sum over batches of squared numbers of members: only members of one parent fill batches.
+        full, remaining = divmod(group.size, last.size) if group.is_together else (0, group.size)
+        squared = (full * last.size**2 + remaining**2) * distance**2
+    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
+    return replace(phase_bound, bound=bound, squared=squared, steps_of_a_pass=length)
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
@@ -380,45 +350,30 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
     level = hierarchy.level(unit)
     if adjacency is not Adjacency.ADD_REMOVE or not isinstance(level.scheme, Shuffle):
         return False
-    return hierarchy.loses_steps(unit, level.scheme, _max_members_per_parent(group))
+    return hierarchy.loses_steps(unit, level.scheme, max(group.by_frame))
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
     """Return the InputError for a shuffled level whose passes lose a step to a removal, with remedies in its
     message."""
-    level, removed = hierarchy.level(unit), _max_members_per_parent(group)
+    level, removed = hierarchy.level(unit), max(group.by_frame)
     if not isinstance(level.scheme, Shuffle):
         raise TypeError(f"level {level.name}: expected a shuffle, got {level.scheme.name}")
     counted = f"{level.count:,}" if level.is_equal else f"{level.min_count:,} to {level.count:,}"
     drawn = f"size {level.scheme.size:,}{' and drop_last' if level.scheme.drop_last else ''}"
     units = "1 unit is" if removed == 1 else f"{removed} units are"
-    ways = ["use adjacency zero-out or replace-one", *_remedies(hierarchy, unit, level.scheme, removed)]
+    ways = ["use adjacency zero-out or replace-one"]
+    other = replace(level.scheme, drop_last=not level.scheme.drop_last)
+    if not hierarchy.loses_steps(unit, other, removed):
+        ways.append(f"set drop_last: {str(other.drop_last).lower()}")
+    nearest = (level.scheme.size + sign * apart for apart in range(1, _MAX_SIZE_CHANGE) for sign in (-1, 1))
+    for size in nearest:
+        fits = 1 <= size <= level.min_count
+        if fits and not hierarchy.loses_steps(unit, replace(level.scheme, size=size), removed):
+            ways.append(f"take size {size}")
+            break
     return InputError(
         f"level {level.name}: expected a shuffle whose passes have as many steps when {units} removed, got {drawn} of "
         f"{counted}, whose passes lose a step, so that all later batches change; "
         f"{', '.join(ways[:-1])}{' or ' if ways[1:] else ''}{ways[-1]}"
     )
-
-
-def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield each change that keeps a shuffle from losing a step: `drop_last` flipped, and the nearest batch size."""
-    other = replace(scheme, drop_last=not scheme.drop_last)
-    if not hierarchy.loses_steps(unit, other, removed):
-        yield f"set drop_last: {str(other.drop_last).lower()}"
-    nearest = (scheme.size + sign * apart for apart in range(1, _MAX_SIZE_CHANGE) for sign in (-1, 1))
-    for size in nearest:
-        if not 1 <= size <= hierarchy.level(unit).min_count:
-            continue
-        if not hierarchy.loses_steps(unit, replace(scheme, size=size), removed):
-            yield f"take size {size}"
-            return
-
-
-def _max_members_per_parent(group: Group) -> int:
-    """Return the largest number of members under one parent; the group size without a placement."""
-    return group.size if group.placement is None else _max_leaf(group.placement)
-
-
-def _max_leaf(placement: Placement) -> int:
-    """Return the largest number of members in one frame of a placement."""
-    return max(map(_max_leaf, placement)) if isinstance(placement, tuple) else placement
