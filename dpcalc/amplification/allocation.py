@@ -32,17 +32,12 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
 
     UPPER: a bound in both directions, for any order in which the steps depend on each other.
     """
-    return mean_pair(_limited_bins(bins, estimate), estimate, share=share)
-
-
-def _limited_bins(bins: Bins, estimate: Estimate) -> Bins:
-    """Return the bins, cut to 1e8 where fewer equal bins give an upper bound; TooLargeError for more in other cases."""
-    if sum(number for _, number in bins) <= _MAX_BINS:
-        return bins
-    if estimate is not Estimate.UPPER or len(bins) > 1:
-        raise TooLargeError(f"bins: expected at most {_MAX_BINS:.0e} for this bound, got more")
-    # A mean of fewer independent ratios is larger in convex order: the cost of fewer bins is an upper bound.
-    return ((bins[0][0], _MAX_BINS),)
+    if sum(number for _, number in bins) > _MAX_BINS:
+        if estimate is not Estimate.UPPER or len(bins) > 1:
+            raise TooLargeError(f"bins: expected at most {_MAX_BINS:.0e} for this bound, got more")
+        # A mean of fewer independent ratios is larger in convex order: the cost of fewer bins is an upper bound.
+        bins = ((bins[0][0], _MAX_BINS),)
+    return mean_pair(bins, estimate, share=share)
 
 
 def pass_losses(
@@ -102,35 +97,29 @@ def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
     """Return the releases (D||D', D'||D) of allocated Gaussian steps, by `hidden_or_revealed`."""
-    return hidden_or_revealed(phase_bound, partial(_gaussian_releases, steps, noise_multiplier))
-
-
-def _gaussian_releases(steps: int, noise_multiplier: float, phase_bound: PhaseBound) -> tuple[Release, Release]:
-    """Return `allocated_releases` of Gaussian steps; revealed steps that surely draw the unit are chained exactly."""
-    bound = phase_bound.bound
     loss_of = partial(step_profile, noise_multiplier=noise_multiplier)
-    chain = (bound, *phase_bound.later) if phase_bound.later else (bound,) * len(phase_bound.links)
-    sure = [each for each in chain if isinstance(each, StepBound) and each.inclusion == 1]
-    if phase_bound.is_revealed and len(chain) > 1 and len(sure) == len(chain):
-        # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
-        far = loss_of(replace(sure[0], shift=sum(each.shift for each in sure)))
-        return allocated_releases(replace(phase_bound, links="-", later=()), steps, lambda _: far, loss_of)
-    return allocated_releases(phase_bound, steps, _losses_of_bins(bound, noise_multiplier), loss_of)
 
+    def releases(phase_bound: PhaseBound) -> tuple[Release, Release]:
+        bound = phase_bound.bound
+        chain = (bound, *phase_bound.later) if phase_bound.later else (bound,) * len(phase_bound.links)
+        sure = [each for each in chain if isinstance(each, StepBound) and each.inclusion == 1]
+        if phase_bound.is_revealed and len(chain) > 1 and len(sure) == len(chain):
+            # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
+            far = loss_of(replace(sure[0], shift=sum(each.shift for each in sure)))
+            return allocated_releases(replace(phase_bound, links="-", later=()), steps, lambda _: far, loss_of)
+        single = loss_of(bound)
 
-def _losses_of_bins(bound: Bound, noise_multiplier: float) -> Callable[[int], PrivacyProfile]:
-    """Return `_loss_of_bin` as a function of the number of steps."""
-    return partial(_loss_of_bin, bound, step_profile(bound, noise_multiplier=noise_multiplier), noise_multiplier)
+        def loss_of_bin(repeats: int) -> PrivacyProfile:
+            # Steps of one bin follow each other: Gaussian ones cost as one with less noise, others are composed.
+            if repeats == 1:
+                return single
+            if isinstance(bound, StepBound) and bound.inclusion == 1:
+                return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
+            return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
 
+        return allocated_releases(phase_bound, steps, loss_of_bin, loss_of)
 
-def _loss_of_bin(bound: Bound, single: PrivacyProfile, noise_multiplier: float, repeats: int) -> PrivacyProfile:
-    """Return the loss of the `repeats` >= 1 steps of one bin, in each of which the unit takes part."""
-    # Steps of one bin follow each other: Gaussian ones cost as much as one with less noise, others are composed.
-    if repeats == 1:
-        return single
-    if isinstance(bound, StepBound) and bound.inclusion == 1:
-        return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
-    return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
+    return hidden_or_revealed(phase_bound, releases)
 
 
 def hidden_or_revealed(

@@ -134,10 +134,10 @@ class BlackBoxSteps:
         unit, schemes = len(drawn.counts), {*map(type, drawn.schemes)}
         level, above = hierarchy.level(unit), hierarchy.levels[: unit - 1]
 
-        # Draws may be hidden where each step draws a single unit anew and can miss an ancestor, if they are fixed, Poisson
-        # or `all`. A promise for batches of one size hides them if all batches have it: all frames of a level are equal,
-        # drawn by `fixed` or `all`. Renyi bounds at hundreds of orders are too slow for an average, and hide the draws
-        # only where mates may be told apart.
+        # Draws may be hidden where each step draws a single unit anew and can miss an ancestor, if they are fixed,
+        # Poisson or `all`. A promise for batches of one size hides them if all batches have it: all frames of a level
+        # are equal, drawn by `fixed` or `all`. Renyi bounds at hundreds of orders are too slow for an average, and hide
+        # the draws only where mates may be told apart.
         is_nested = hierarchy.episodes is None and self.noise.allocation is None and not is_shuffled(self.path)
         is_drawn_anew = is_nested and self.group.size == 1 and level.redraw_every == 1
         keeps_sizes = schemes <= {Fixed, All} and all(each.is_equal for each in (*above, level))

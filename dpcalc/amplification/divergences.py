@@ -32,15 +32,13 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     parts = len(bound.parts if isinstance(bound, Average) else getattr(bound, "missed", ())) or 1
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
     changes = unamplified(bound).max_shift
-    orders = mechanism.orders if bound.inclusion == 1 else _orders_if_drawn_at_random(mechanism, changes)
+    if bound.inclusion == 1:
+        orders: Sequence[float] = mechanism.orders
+    else:
+        others = mechanism.orders if changes <= _MAX_FINE_CHANGES else _OTHER_ORDERS
+        orders = sorted({*map(float, _WHOLE_ORDERS), *others})
     points = finite_points(_step_divergence(mechanism, bound), orders)
     return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_require_points(points, changes))
-
-
-def _orders_if_drawn_at_random(mechanism: RdpOnly, changes: int) -> Sequence[float]:
-    """Return all whole orders and, for 16 changes or fewer, those of the mechanism, else 21 other orders; ascending."""
-    others = mechanism.orders if changes <= _MAX_FINE_CHANGES else _OTHER_ORDERS
-    return sorted({*map(float, _WHOLE_ORDERS), *others})
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
@@ -82,20 +80,15 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
                 _divergence_with_public_misses(mechanism, bound, first) for first in range(max(1, len(bound.missed)))
             ]
             return lambda order: min(choice(order) for choice in choices)
-        case CountPair():
-            return _count_divergence(mechanism, bound)
-
-
-def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
-    """Return a function from order to an upper bound: that of a public H given H >= 1, amplified by Pr[H >= 1]."""
-    shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
-    mixed = cache(
-        lambda order: _public_mixture_divergence(
-            [(p, group_divergence(mechanism.rdp, bound.shift * h, order)) for p, h in shares], order
-        )
-    )
-    theorem = _poisson_bound(mechanism, bound.max_shift)
-    return partial(_subsampled_divergence, mixed, mixed, _positive_float(bound.inclusion), theorem)
+        case CountPair():  # of a public H given H >= 1, amplified by Pr[H >= 1]
+            shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
+            mixed = cache(
+                lambda order: _public_mixture_divergence(
+                    [(p, group_divergence(mechanism.rdp, bound.shift * h, order)) for p, h in shares], order
+                )
+            )
+            theorem = _poisson_bound(mechanism, bound.max_shift)
+            return partial(_subsampled_divergence, mixed, mixed, _positive_float(bound.inclusion), theorem)
 
 
 def _divergence_with_public_misses(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
@@ -144,23 +137,17 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
     """Return an upper bound on the divergence at one order after `changes` changes; at most `changes` * rdp(inf).
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
-    P to R and one from R to Q. No loss exceeds k times the largest.
+    P to R and one from R to Q. No loss exceeds k times the largest, which is the bound above 1000 changes.
 
-    An upper bound; k times the largest loss where no better one follows, for example above 1000 changes.
-
-    References:
-        Bun, Steinke 2016 (1605.02065v1), Lemma 5.2.
+    Source: Bun, Steinke 2016 (1605.02065v1), Lemma 5.2.
     """
     if not changes:
         return 0.0
     max_loss = changes * rdp(math.inf)
     if changes == 1:
         return min(max_loss, rdp(order))
-    return max_loss if math.isinf(order) or changes > _MAX_CHANGES else _chained_changes(rdp, changes, order)
-
-
-def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound for 2 or more changes, by one weak triangle inequality for each change after the first."""
+    if math.isinf(order) or changes > _MAX_CHANGES:
+        return max_loss
     # The inequality is unrolled from k changes down to 1, then summed back up; the order of the part with fewer changes
     # falls towards 1 while that of the last single change stays far above, where the divergence must be known.
     steps: list[tuple[float, float]] = []  # (factor, divergence) of the last change, of the one before, ...
@@ -168,7 +155,7 @@ def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
         far = left * order
         value = rdp(far)
         if math.isinf(value):
-            return changes * rdp(math.inf)
+            return max_loss
         steps.append((far / (far - 1), value))
         order = (far - 1) / (left - 1)
     total = min(rdp(math.inf), rdp(order))
