@@ -197,7 +197,11 @@ class DiscreteGaussian(AdditiveNoise):
         log_total = math.log(math.fsum(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * sigma * sigma)).tolist()))
         places = np.arange(low - far, high + far + 1)
         logs = -((places - center) ** 2) / (2 * sigma * sigma) - log_total
-        return _log_cell_masses(_cells(logs, _MAX_ROW))
+        cells = _cells(logs, _MAX_ROW)
+        top = cells.max(axis=1)
+        shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
+        with np.errstate(divide="ignore"):
+            return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
 
 
 def _cells(logs: Array, max_cells: int) -> Array:
@@ -206,18 +210,24 @@ def _cells(logs: Array, max_cells: int) -> Array:
     return np.pad(logs, (0, -logs.size % width), constant_values=-np.inf).reshape(-1, width)
 
 
-def _log_cell_masses(cells: Array) -> Array:
-    """Return the log of the sum of e^x over each row; -inf for a row without mass."""
-    top = cells.max(axis=1)
-    shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
-    with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
-
-
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
     """Return the pair of discrete Gaussians around 0 and `shift`, noise beyond 39 sigma as infinite loss; cached."""
-    losses, logs = _discrete_gaussian_losses(sigma, shift)
+    tail = math.ceil(_TAIL_DEVIATIONS * sigma)
+    noise = np.arange(-tail, tail + 1, dtype=np.float64)
+    log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))
+    # Where the two centers are far apart, the numbers between them have no mass in P nor in Q: two ranges then.
+    overlap = shift <= 2 * tail + 1
+    ranges = [(-tail, shift + tail)] if overlap else [(-tail, tail), (shift - tail, shift + tail)]
+    parts: list[tuple[Array, Array]] = []  # increasing losses, and log P masses
+    for low, high in reversed(ranges):
+        x = np.arange(high, low - 1, -1, dtype=np.float64)
+        cells = _cells(-0.5 * (x / sigma) ** 2 - log_total, _MAX_EXACT_LOSSES)
+        width = cells.shape[1]  # above 1 the losses are those at ends of even cells
+        masses = _move_to_cell_ends(cells, shift / sigma**2) if width > 1 else cells.reshape(-1)
+        x = high - width * np.arange(masses.size, dtype=np.float64)
+        parts.append((shift * (shift - 2 * x) / (2 * sigma * sigma), masses))
+    losses, logs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     has_mass = logs > -np.inf
     return Atoms(
         losses=tuple(losses[has_mass].tolist()),
@@ -225,30 +235,6 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
         infinity_mass=_SMALLEST_FLOAT,  # more than the noise that is left out has
         other_infinite=_SMALLEST_FLOAT,
     )
-
-
-def _discrete_gaussian_losses(sigma: float, shift: int) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of numbers within 39 sigma of 0 or `shift`, by `_losses_of_range`."""
-    tail = math.ceil(_TAIL_DEVIATIONS * sigma)
-    noise = np.arange(-tail, tail + 1, dtype=np.float64)
-    log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))
-    # Where the two centers are far apart, the numbers between them have no mass in P nor in Q: two ranges then.
-    overlap = shift <= 2 * tail + 1
-    ranges = [(-tail, shift + tail)] if overlap else [(-tail, tail), (shift - tail, shift + tail)]
-    parts = [_losses_of_range(sigma, shift, low, high, log_total) for low, high in reversed(ranges)]
-    return np.concatenate([losses for losses, _ in parts]), np.concatenate([logs for _, logs in parts])
-
-
-def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of numbers from low to high; above 16,000 those at ends of even
-    cells."""
-    x = np.arange(high, low - 1, -1, dtype=np.float64)
-    cells = _cells(-0.5 * (x / sigma) ** 2 - log_total, _MAX_EXACT_LOSSES)
-    width = cells.shape[1]
-    logs = _move_to_cell_ends(cells, shift / sigma**2) if width > 1 else cells.reshape(-1)
-    x = high - width * np.arange(logs.size, dtype=np.float64)
-    losses: Array = shift * (shift - 2 * x) / (2 * sigma * sigma)
-    return losses, logs
 
 
 def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
@@ -312,13 +298,11 @@ class DiscreteLaplace(AdditiveNoise):
 @lru_cache(maxsize=256)
 def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
     """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else an upper bound."""
-    is_exact = shift < _MAX_EXACT_LOSSES
-    x = np.arange(shift + 1, dtype=np.float64) if is_exact else _whole_chord_ends(scale, shift)
+    if shift < _MAX_EXACT_LOSSES:
+        x = np.arange(shift + 1, dtype=np.float64)
+    else:
+        # The whole numbers, 0 and `shift` included, that are next to where `_laplace_losses` lie. Chords of chords are
+        # still an upper bound, since the profile is convex.
+        x = np.unique(np.rint((_laplace_losses(shift / scale) * scale + shift) / 2))
+        x = np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])
     return _laplace_chords((2.0 * x - shift) / scale)
-
-
-def _whole_chord_ends(scale: float, shift: int) -> Array:
-    """Return the whole numbers, 0 and `shift` included, that are next to where `_laplace_losses` lie; increasing."""
-    # Chords of chords are still an upper bound, since the profile is convex.
-    x = np.unique(np.rint((_laplace_losses(shift / scale) * scale + shift) / 2))
-    return np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])

@@ -184,34 +184,25 @@ class RandomizedResponse(PairOnly):
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
         if loss <= 0:
             return Atoms(losses=(), log_masses=())
-        logs = _log_convolution_power(self._log_outcomes(), answers)
+        # Log probabilities of an answer: the category that a record is exchanged for, all third ones, its own.
+        log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
+        log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
+        square = np.array([log_exchanged, log_third, math.log(self.truth_probability)])
+        # Those of the sum, by squaring; a single 0 in log space is the variable that is always 0.
+        logs, left = np.zeros(1), answers
+        while left:
+            logs = _log_convolve(logs, square) if left % 2 else logs
+            left //= 2
+            square = _log_convolve(square, square) if left else square
         losses = loss * np.arange(-answers, answers + 1)
         has_mass = logs > -np.inf
         return Atoms(
             losses=tuple(losses[has_mass].tolist()), log_masses=tuple(logs[has_mass].tolist()), other_infinite=0.0
         )
 
-    def _log_outcomes(self) -> Array:
-        """Return log probabilities of answers: the category that a record is exchanged for, all third ones, its own."""
-        log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
-        log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
-        return np.array([log_exchanged, log_third, math.log(self.truth_probability)])
-
     def batch_rdp(self, shift: int) -> Renyi:  # noqa: ARG002  no sum is shifted
         """Return a function: order > 1 -> Renyi divergence of the pair of one answer; `shift` is ignored."""
         return self.pair().rdp
-
-
-def _log_convolution_power(logs: Array, copies: int) -> Array:
-    """Return log masses, on a grid, of the sum of `copies` >= 1 independent variables with these log masses."""
-    # A single 0 in log space is the variable that is always 0.
-    power, square = np.zeros(1), logs
-    while True:
-        copies, odd = divmod(copies, 2)
-        power = _log_convolve(power, square) if odd else power
-        if not copies:
-            return power
-        square = _log_convolve(square, square)
 
 
 def _log_convolve(a: Array, b: Array) -> Array:
