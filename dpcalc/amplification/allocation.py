@@ -30,41 +30,21 @@ Bins = tuple[tuple[LossCurve, int], ...]
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
     """Return the loss of a pass in which a unit takes part, with probability `share`, in one bin chosen at random.
 
-    Args:
-        bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
-        estimate: which bound; LOWER_REVERSED has the data set without the unit as its first distribution.
-        share: probability that the unit takes part in the pass at all, in (0, 1].
-
-    Returns:
-        UPPER: a bound in both directions, for any order in which the steps depend on each other.
-
-    Raises:
-        ConvergenceError: if the loss of one step cannot be put on a lattice.
-        TooLargeError: if a lattice would have too many points, or there are over 1e8 bins; for UPPER, of several kinds.
+    UPPER: a bound in both directions, for any order in which the steps depend on each other.
     """
-    return mean_pair(_limited_bins(bins, estimate), estimate, share=share)
-
-
-def _limited_bins(bins: Bins, estimate: Estimate) -> Bins:
-    """Return the bins, cut to 1e8 where fewer equal bins give an upper bound; TooLargeError for more in other cases."""
-    if sum(number for _, number in bins) <= _MAX_BINS:
-        return bins
-    if estimate is not Estimate.UPPER or len(bins) > 1:
-        raise TooLargeError(f"bins: expected at most {_MAX_BINS:.0e} for this bound, got more")
-    # A mean of fewer independent ratios is larger in convex order: the cost of fewer bins is an upper bound.
-    return ((bins[0][0], _MAX_BINS),)
+    if sum(number for _, number in bins) > _MAX_BINS:
+        if estimate is not Estimate.UPPER or len(bins) > 1:
+            raise TooLargeError(f"bins: expected at most {_MAX_BINS:.0e} for this bound, got more")
+        # A mean of fewer independent ratios is larger in convex order: the cost of fewer bins is an upper bound.
+        bins = ((bins[0][0], _MAX_BINS),)
+    return mean_pair(bins, estimate, share=share)
 
 
 def pass_losses(
     passes: Sequence[AllocatedPass], loss: Callable[[int], LossCurve], estimate: Estimate
 ) -> tuple[tuple[Atoms, int], ...]:
-    """Return (loss of a pass, number of such passes) for all passes, where `loss(n)` is the loss of a bin of n steps.
-
-    Args:
-        passes: of a phase.
-        loss: from a number of steps to the loss of so many steps in which the unit takes part.
-        estimate: which bound.
-    """
+    """Return (loss of a pass, number of such passes) for all passes, where `loss(n)` is the loss of a bin of n
+    steps."""
     return tuple(
         (
             allocated_pass(
@@ -85,16 +65,6 @@ def allocated_releases(
     """Return the releases (D||D', D'||D) of a phase in which units choose their steps at random.
 
     All passes are composed or, if the choice is revealed, the unit's visits; each loss is chained by the bound's links.
-
-    Args:
-        phase_bound: the bound of a step in which the unit takes part, its allocation, and the links by which the loss
-            of each pass or step is chained.
-        steps: of the phase, >= 0.
-        loss: from a number of steps to an upper bound on the loss of so many steps in which the unit takes part.
-        later_loss: from the bound of a later link to an upper bound on the loss of a step.
-
-    Raises:
-        LookupError: the bound has no allocation.
 
     Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
     """
@@ -126,56 +96,36 @@ def _as_atoms(single: PrivacyProfile) -> Atoms:
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of allocated Gaussian steps, by `hidden_or_revealed`.
-
-    Args:
-        phase_bound: the bound of a step in which the unit takes part, its allocation and links.
-        steps: of the phase, >= 0.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-    """
-    return hidden_or_revealed(phase_bound, partial(_gaussian_releases, steps, noise_multiplier))
-
-
-def _gaussian_releases(steps: int, noise_multiplier: float, phase_bound: PhaseBound) -> tuple[Release, Release]:
-    """Return `allocated_releases` of Gaussian steps; revealed steps that surely draw the unit are chained exactly."""
-    bound = phase_bound.bound
+    """Return the releases (D||D', D'||D) of allocated Gaussian steps, by `hidden_or_revealed`."""
     loss_of = partial(step_profile, noise_multiplier=noise_multiplier)
-    chain = (bound, *phase_bound.later) if phase_bound.later else (bound,) * len(phase_bound.links)
-    sure = [each for each in chain if isinstance(each, StepBound) and each.inclusion == 1]
-    if phase_bound.is_revealed and len(chain) > 1 and len(sure) == len(chain):
-        # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
-        far = loss_of(replace(sure[0], shift=sum(each.shift for each in sure)))
-        return allocated_releases(replace(phase_bound, links="-", later=()), steps, lambda _: far, loss_of)
-    return allocated_releases(phase_bound, steps, _losses_of_bins(bound, noise_multiplier), loss_of)
 
+    def releases(phase_bound: PhaseBound) -> tuple[Release, Release]:
+        bound = phase_bound.bound
+        chain = (bound, *phase_bound.later) if phase_bound.later else (bound,) * len(phase_bound.links)
+        sure = [each for each in chain if isinstance(each, StepBound) and each.inclusion == 1]
+        if phase_bound.is_revealed and len(chain) > 1 and len(sure) == len(chain):
+            # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
+            far = loss_of(replace(sure[0], shift=sum(each.shift for each in sure)))
+            return allocated_releases(replace(phase_bound, links="-", later=()), steps, lambda _: far, loss_of)
+        single = loss_of(bound)
 
-def _losses_of_bins(bound: Bound, noise_multiplier: float) -> Callable[[int], PrivacyProfile]:
-    """Return `_loss_of_bin` as a function of the number of steps."""
-    return partial(_loss_of_bin, bound, step_profile(bound, noise_multiplier=noise_multiplier), noise_multiplier)
+        def loss_of_bin(repeats: int) -> PrivacyProfile:
+            # Steps of one bin follow each other: Gaussian ones cost as one with less noise, others are composed.
+            if repeats == 1:
+                return single
+            if isinstance(bound, StepBound) and bound.inclusion == 1:
+                return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
+            return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
 
+        return allocated_releases(phase_bound, steps, loss_of_bin, loss_of)
 
-def _loss_of_bin(bound: Bound, single: PrivacyProfile, noise_multiplier: float, repeats: int) -> PrivacyProfile:
-    """Return the loss of the `repeats` >= 1 steps of one bin, in each of which the unit takes part."""
-    # Steps of one bin follow each other: Gaussian ones cost as much as one with less noise, others are composed.
-    if repeats == 1:
-        return single
-    if isinstance(bound, StepBound) and bound.inclusion == 1:
-        return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
-    return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
+    return hidden_or_revealed(phase_bound, releases)
 
 
 def hidden_or_revealed(
     phase_bound: PhaseBound, releases: Callable[[PhaseBound], tuple[Release, Release]]
 ) -> tuple[Release, Release]:
-    """Return `releases(phase_bound)` or, if that raises a TooLargeError, those with the choice of steps revealed.
-
-    Args:
-        phase_bound: as for `allocated_releases`.
-        releases: from a phase bound to the releases (D||D', D'||D) of its phase.
-
-    Raises:
-        TooLargeError: the choice is revealed already, or (WorkExceededError) no work is left for the second attempt.
-    """
+    """Return `releases(phase_bound)` or, if that raises a TooLargeError, those with the choice of steps revealed."""
     try:
         return releases(phase_bound)
     except TooLargeError as error:
@@ -204,15 +154,8 @@ def _chained_times(pair: Atoms, number: int) -> Atoms:
 
 
 def repeated_loss(curve: Atoms, steps: int) -> Atoms:
-    """Return an upper bound on the loss of `steps` independent releases, by repeated squaring; ValueError for 0 steps.
-
-    Args:
-        curve: of one release.
-        steps: number of releases, >= 1.
-
-    Raises:
-        ValueError: for fewer than 1.
-    """
+    """Return an upper bound on the loss of `steps` independent releases, by repeated squaring; ValueError for
+    0 steps."""
     # By squaring: each product thins its factors to 501 losses, so that fewer products lose less.
     result, power = None, curve
     while steps:

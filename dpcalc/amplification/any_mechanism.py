@@ -105,11 +105,9 @@ class BlackBoxSteps:
 
     @property
     def phase_bound(self) -> PhaseBound:
-        """The bound of the phase: for noise on a sum `noise`, in clip norms, else `_bound_in_changes`."""
-        return self.noise if isinstance(self.mechanism, AdditiveNoise) else self._bound_in_changes()
-
-    def _bound_in_changes(self) -> PhaseBound:
-        """Return the phase bound in changes of the promise instead of clip norms."""
+        """The bound of the phase: for noise on a sum `noise`, in clip norms, else in changes of the promise."""
+        if isinstance(self.mechanism, AdditiveNoise):
+            return self.noise
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._step_bound(self.path))
         path = self.path
@@ -133,31 +131,39 @@ class BlackBoxSteps:
         )
 
     def _step_bound(self, drawn: Path) -> Bound:
-        """Return a step's bound in changes; draws above the unit are hidden if `_may_hide_draws`, else public."""
-        exchange = self.change.exchange
-        if self._may_hide_draws(drawn):  # Renyi bounds at hundreds of orders are too slow for an average
-            mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
-            return hidden_unit_bound(
-                self.hierarchy, drawn, adjacency=self.adjacency, max_mates=mates, exchange=exchange
-            )
-        if not self.change.covers_missing and isinstance(drawn.schemes[-1], Poisson):
-            return self._bound_at_public_numbers(drawn)
-        return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group, exchange=exchange)
+        """Return a step's bound in changes, with the draws above the unit hidden where they may be, else public.
 
-    def _bound_at_public_numbers(self, drawn: Path) -> Average:
-        """Return the bound of replaced units whose Poisson draw tells the number drawn, or that of the protected ones.
-
-        Source: docs/theory.md, Theorem 8.8.
+        Source: docs/theory.md, Theorem 8.1, Theorem 8.7 and Theorem 8.8.
         """
+        hierarchy, exchange, covers_missing = self.hierarchy, self.change.exchange, self.change.covers_missing
+        unit, schemes = len(drawn.counts), {*map(type, drawn.schemes)}
+        level, above = hierarchy.level(unit), hierarchy.levels[: unit - 1]
+
+        # Draws may be hidden where each step draws a single unit anew and can miss an ancestor, if they are fixed,
+        # Poisson or `all`. A promise for batches of one size hides them if all batches have it: all frames of a level
+        # are equal, drawn by `fixed` or `all`. Renyi bounds at hundreds of orders are too slow for an average, and hide
+        # the draws only where mates may be told apart.
+        is_nested = hierarchy.episodes is None and self.noise.allocation is None and not is_shuffled(self.path)
+        is_drawn_anew = is_nested and self.group.size == 1 and level.redraw_every == 1
+        keeps_sizes = schemes <= {Fixed, All} and all(each.is_equal for each in (*above, level))
+        has_simple_draws = schemes <= {Fixed, FixedAtRate, Poisson, All} and (covers_missing or keeps_sizes)
+        is_affordable = self.max_mates > 0 or not isinstance(self.mechanism, RdpOnly)
+        can_miss = any(drawn.missed(number) for number in range(1, unit))
+        if is_drawn_anew and has_simple_draws and is_affordable and can_miss:
+            mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
+            return hidden_unit_bound(hierarchy, drawn, adjacency=self.adjacency, max_mates=mates, exchange=exchange)
+        if covers_missing or not isinstance(drawn.schemes[-1], Poisson):
+            return unit_count_bound(hierarchy, drawn, adjacency=self.adjacency, group=self.group, exchange=exchange)
+
+        # A promise for batches of one size under a Poisson draw: the number of protected units drawn is public, or for
+        # a single unit that of all units.
         if not self._is_number_told:
-            laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
+            laws = revealed_count_distributions(hierarchy, drawn, clip=hierarchy.depth, group=self.group)
             return Average(
                 parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
             )
         # The draw is over the units of one parent or, if it is not cut, of all parents that are surely drawn with it.
         # Of fewer units the share that is drawn varies more, which costs more.
-        unit = len(drawn.counts)
-        level, above = self.hierarchy.level(unit), self.hierarchy.levels[: unit - 1]
         count = most = level.min_count
         if isinstance(level.scheme, CappedPoisson):
             most = level.scheme.max_batch_size
@@ -165,18 +171,13 @@ class BlackBoxSteps:
             whole = takewhile(lambda x: x.scheme == All(), reversed(above))
             count = most = prod((x.min_count for x in whole), start=count)
         deviations = _FEW_NUMBERS if isinstance(self.mechanism, RdpOnly) else _NUMBERS
-        law = coarsen_at_quantiles(binomial(count, drawn.rate(unit)), deviations)
-        reached = drawn.inclusion(unit - 1)
-        shares = [(reached * chance, Fraction(min(number, most), count)) for number, chance in law.items() if number]
-        return Average(
-            parts=tuple(
-                (
-                    chance,
-                    StepBound(inclusion=share, shift=1, missed=(1 - share,), distances=(1,), distances_swapped=(1,)),
-                )
-                for chance, share in shares
-            )
-        )
+        parts: list[tuple[Fraction, Part]] = []
+        for number, chance in coarsen_at_quantiles(binomial(count, drawn.rate(unit)), deviations).items():
+            if number:
+                share = Fraction(min(number, most), count)
+                bound = StepBound(inclusion=share, shift=1, missed=(1 - share,), distances=(1,), distances_swapped=(1,))
+                parts.append((drawn.inclusion(unit - 1) * chance, bound))
+        return Average(parts=tuple(parts))
 
     @property
     def _is_number_told(self) -> bool:
@@ -190,41 +191,9 @@ class BlackBoxSteps:
         is_stated = not any(each.is_assumed for each in self.hierarchy.levels)
         return not self.change.covers_missing and self.group.size == 1 and is_poisson and is_fresh and is_stated
 
-    def _may_hide_draws(self, drawn: Path) -> bool:
-        """Return True if draws of a unit drawn anew can miss an ancestor, and the mechanism may hide their schemes."""
-        may_hide = self._is_unit_drawn_anew() and self._may_hide_schemes(drawn)
-        return may_hide and any(drawn.missed(number) for number in range(1, len(drawn.counts)))
-
-    def _is_unit_drawn_anew(self) -> bool:
-        """Return True if each step draws a single unit anew: no group, episodes, allocation, shuffle or held draw."""
-        is_nested = self.hierarchy.episodes is None and self.noise.allocation is None and not is_shuffled(self.path)
-        return is_nested and self.group.size == 1 and self.hierarchy.level(len(self.path.counts)).redraw_every == 1
-
-    def _may_hide_schemes(self, drawn: Path) -> bool:
-        """Return True if this mechanism may hide the draws of the path's schemes.
-
-        Fixed, Poisson and `all` draws may be hidden, for RdpOnly if mates may be told apart. A promise for batches of
-        one size hides them if all batches have it: all frames of a level are equal, drawn by `fixed` or `all`.
-        """
-        schemes = {*map(type, drawn.schemes)}
-        if not self.change.covers_missing:
-            sizes_are_equal = all(level.is_equal for level in self.hierarchy.levels[: len(drawn.counts)])
-            if not sizes_are_equal or not schemes <= {Fixed, All}:
-                return False
-        is_affordable = self.max_mates > 0 or not isinstance(self.mechanism, RdpOnly)
-        return is_affordable and schemes <= {Fixed, FixedAtRate, Poisson, All}
-
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of a phase; InputError if removal takes a step from a shuffle's passes.
-
-    Args:
-        steps: of a phase that `randomized_response_refusal` accepts.
-
-    Raises:
-        InputError: removing what is protected takes a step from the passes of a shuffle.
-        UnsupportedError: the known divergences bound no step that holds so many of the protected units.
-    """
+    """Return the releases (D||D', D'||D) of a phase; InputError if removal takes a step from a shuffle's passes."""
     unit, group = len(steps.path.counts), steps.group
     if is_shortened(steps.hierarchy, unit=unit, adjacency=steps.adjacency, group=group):
         raise shortened_pass_error(steps.hierarchy, unit=unit, group=group)
@@ -242,63 +211,38 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of `number` steps under one bound; AssertionError if its `squared` is not 1.
-
-    Args:
-        mechanism: what each step applies to its batch.
-        phase_bound: the bound in changes, its redraw periods and the length of a pass.
-        number: of steps, >= 0.
-
-    Raises:
-        AssertionError: squared distances of several steps are summed up, which is right for Gaussian noise alone.
-    """
+    """Return the releases (D||D', D'||D) of `number` steps under one bound, whose `squared` must be 1."""
     if phase_bound.squared != 1:
         raise AssertionError("only Gaussian noise sums up squared distances")
-    if phase_bound.allocation is not None:
-        return _allocated_releases(mechanism, phase_bound, number)
-    return _releases_under_public_draws(mechanism, phase_bound, number)
+    if phase_bound.allocation is None:
+        # All passes begun, under all public draws. A held draw of the protected level is one more of these, above steps
+        # that surely hold the unit.
+        bound, revealed = phase_bound.bound, phase_bound.revealed
+        if phase_bound.hold > 1:
+            bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
+        random_draws = tuple((rate, period) for rate, period in revealed if rate < 1)
+        passes, ahead = -(-number // phase_bound.steps_of_a_pass), _step_loss(mechanism, bound)
+        back = ahead.swapped
+        return repeat_under_draws(passes, random_draws, 1, lambda _: ahead), repeat_under_draws(
+            passes, random_draws, 1, lambda _: back
+        )
 
-
-def _releases_under_public_draws(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of all passes begun, under all public draws and a held one of the unit."""
-    # A held draw of the protected level is one more public draw, above steps that surely hold the unit.
-    bound, revealed = phase_bound.bound, phase_bound.revealed
-    if phase_bound.hold > 1:
-        bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
-    random_draws = tuple((rate, period) for rate, period in revealed if rate < 1)
-    passes, ahead = -(-number // phase_bound.steps_of_a_pass), _step_loss(mechanism, bound)
-    back = ahead.swapped
-    return repeat_under_draws(passes, random_draws, 1, lambda _: ahead), repeat_under_draws(
-        passes, random_draws, 1, lambda _: back
-    )
-
-
-def _allocated_releases(mechanism: BlackBox, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of an allocated phase; UnsupportedError for an RdpCurve with hidden steps."""
     step_loss = _step_loss(mechanism, phase_bound.bound)
     if isinstance(step_loss, Atoms):
         loss = partial(repeated_loss, step_loss)
-        return hidden_or_revealed(
-            phase_bound, lambda bound: allocated_releases(bound, steps, loss, partial(_pair_of_step, mechanism))
-        )
-    return _revealed_visits(step_loss, phase_bound, steps)
 
+        def later_loss(bound: Bound) -> Atoms:
+            found = _step_loss(mechanism, bound)
+            if not isinstance(found, Atoms):
+                raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
+            return found
 
-def _revealed_visits(step_loss: RdpCurve, phase_bound: PhaseBound, steps: int) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of all visits of a unit; UnsupportedError unless its steps are revealed."""
-    if not phase_bound.is_revealed or phase_bound.allocation is None:
+        return hidden_or_revealed(phase_bound, lambda bound: allocated_releases(bound, number, loss, later_loss))
+    if not phase_bound.is_revealed:
         raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
     linked = chained_divergences([step_loss], len(phase_bound.links)) if phase_bound.links[1:] else step_loss
-    visits = phase_bound.allocation.visits(steps) * max(1, phase_bound.units_together)
+    visits = phase_bound.allocation.visits(number) * max(1, phase_bound.units_together)
     return Repeat(node=Single(curve=linked), count=visits), Repeat(node=Single(curve=linked.swapped), count=visits)
-
-
-def _pair_of_step(mechanism: BlackBox, bound: Bound) -> Atoms:
-    """Return `_step_loss` of a mechanism whose losses are known; TypeError for others."""
-    loss = _step_loss(mechanism, bound)
-    if not isinstance(loss, Atoms):
-        raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
-    return loss
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
@@ -310,39 +254,34 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
     if few != bound or isinstance(mechanism, PairOnly):  # whose atoms are few: only other units used the work up
         with own_allowance(_WORK_OF_FEW_PARTS), suppress(WorkExceededError):
             return _amplified_step_loss(mechanism, few)
-    return _loss_of_changes(mechanism, unamplified(bound).max_shift)
-
-
-def _loss_of_changes(mechanism: BlackBox, changes: int) -> Atoms | RdpCurve:
-    """Return an upper bound on the loss of `changes` changes that takes little work; TypeError if none is known."""
-    if isinstance(mechanism, RdpOnly):
-        return unamplified_divergences(mechanism, changes)
-    if isinstance(mechanism, AdditiveNoise):
-        return mechanism.pair(changes)
-    if isinstance(mechanism, PairOnly):
-        return _unamplified_atoms(mechanism, changes)
-    raise TypeError(f"{mechanism.name}: expected a mechanism whose losses or divergences are known")
+    changes = unamplified(bound).max_shift
+    match mechanism:
+        case RdpOnly():
+            return unamplified_divergences(mechanism, changes)
+        case AdditiveNoise():
+            return mechanism.pair(changes)
+        case PairOnly():
+            return _unamplified_atoms(mechanism, changes)
+        case _:
+            raise TypeError(f"{mechanism.name}: expected a mechanism whose losses or divergences are known")
 
 
 def _with_few_parts(bound: Bound) -> Bound:
     """Return an upper bound with fewer parts: the largest over the mates, with parts of equal probabilities merged."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
-    return _merge_equal_probabilities(largest) if isinstance(largest, Average) else largest
-
-
-def _merge_equal_probabilities(average: Average) -> Average:
-    """Return an upper bound in which all StepBounds of equal inclusion and missed probabilities are one part."""
+    if not isinstance(largest, Average):
+        return largest
     kinds: dict[object, list[tuple[Fraction, StepBound]]] = {}
-    counted: list[tuple[Fraction, Part]] = []
-    for chance, part in average.parts:
+    parts: list[tuple[Fraction, Part]] = []
+    for chance, part in largest.parts:
         if isinstance(part, StepBound):
             kinds.setdefault((part.inclusion, part.missed), []).append((chance, part))
         else:
-            counted.append((chance, part))
+            parts.append((chance, part))
     for members in kinds.values():
         chance = sum((share for share, _ in members), start=Fraction(0))
-        counted.append((chance, with_largest_lengths([part for _, part in members])))
-    return Average(parts=tuple(counted))
+        parts.append((chance, with_largest_lengths([part for _, part in members])))
+    return Average(parts=tuple(parts))
 
 
 def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
@@ -361,16 +300,15 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage):
-        bound = merge_close_parts(bound, noise_multiplier=_similar_noise(mechanism), max_centers=_MAX_CENTERS)
+        # Merging is steered by the noise multiplier, or that of Gaussian noise with about the mechanism's delta at
+        # epsilon 0: which parts are merged decides how tight the bound is, not that it holds. Phi(x) - 1/2 is about
+        # 0.4 x.
+        if isinstance(mechanism, AdditiveNoise):
+            noise_multiplier = mechanism.noise_multiplier
+        else:
+            noise_multiplier = 0.4 / max(_pair_after_changes(mechanism, 1).delta(0.0), 1e-9)
+        bound = merge_close_parts(bound, noise_multiplier=noise_multiplier, max_centers=_MAX_CENTERS)
     return step_pair(bound, partial(_pair_after_changes, mechanism))
-
-
-def _similar_noise(mechanism: BlackBox) -> float:
-    """Return the noise multiplier, or that of Gaussian noise with about the mechanism's delta at epsilon 0."""
-    # Which parts are merged decides how tight the bound is, not that it holds: Phi(x) - 1/2 is about 0.4 x.
-    if isinstance(mechanism, AdditiveNoise):
-        return mechanism.noise_multiplier
-    return 0.4 / max(_pair_after_changes(mechanism, 1).delta(0.0), 1e-9)
 
 
 @cached_with_cost(512)
@@ -382,22 +320,17 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
         case AdditiveNoise():
             spend(_UNITS_OF_A_PAIR)
             return mechanism.pair(changes)
+        case RandomizedResponse() if changes <= _MAX_JOINT_RESPONSES:
+            return mechanism.pair(changes)
         case RandomizedResponse():
-            return _pair_of_responses(mechanism, changes)
+            half = changes // 2
+            return composed(_pair_after_changes(mechanism, half), _pair_after_changes(mechanism, changes - half))
         case PairOnly() if changes > 1:  # from two halves, each remembered: that takes turns in log(changes)
             return chain_of([_pair_after_changes(mechanism, half) for half in (changes // 2, changes - changes // 2)])
         case PairOnly():
             return mechanism.pair()
         case _:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
-
-
-def _pair_of_responses(mechanism: RandomizedResponse, changes: int) -> Atoms:
-    """Return the dominating pair of `changes` responses, exact up to 2048 of them and composed of halves above."""
-    if changes <= _MAX_JOINT_RESPONSES:
-        return mechanism.pair(changes)
-    half = changes // 2
-    return composed(_pair_after_changes(mechanism, half), _pair_after_changes(mechanism, changes - half))
 
 
 def _certain_changes(changes: int) -> StepBound:
@@ -417,68 +350,43 @@ def _passes_hold_all(path: Path) -> bool:
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     """Return the releases (D||D', D'||D) of all passes begun: in each, its changed batches or a group's chain."""
-    number = -(-steps.number // steps.noise.steps_of_a_pass)
-    bounds, size = _single_unit_pass_bounds(steps), steps.group.size
+    path, scheme, size = steps.path, steps.path.schemes[-1], steps.group.size
+    if _passes_hold_all(path):
+        bounds: list[Bound] = [_certain_changes(changes) for changes in _changes_by_batch(steps)]
+    else:
+        # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
+        # frame that can occur stands for all of them. A draw from a frame with fewer units than it takes is that of a
+        # frame with just as many.
+        fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
+        removed = steps.adjacency is Adjacency.ADD_REMOVE
+        fewer = min(size - 1, max(0, path.counts[-1] - fewest)) if removed else 0
+        single = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
+        noise = native_bound(steps.hierarchy, single, clip=steps.clip, adjacency=steps.adjacency, group=Group())
+        bounds = [replace(steps, path=single, group=Group(), noise=noise).phase_bound.bound]
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
-    if size > 1:
-        curves = [_pass_loss_of_group(curves, size)]
+    if size > 1:  # the loss of one unit, chained once for each member
+        pairs = [curve for curve in curves if isinstance(curve, Atoms)]
+        divergences = [curve for curve in curves if isinstance(curve, RdpCurve)]
+        if pairs and divergences:
+            raise AssertionError("a pass of one mechanism has losses of one kind")
+        curves = [chained(reduce(composed, pairs), size) if pairs else chained_divergences(divergences, size)]
+    number = -(-steps.number // steps.noise.steps_of_a_pass)
     ahead = tuple(Repeat(node=Single(curve=curve), count=number) for curve in curves)
     back = tuple(Repeat(node=Single(curve=curve.swapped), count=number) for curve in curves)
     return Chain(nodes=ahead), Chain(nodes=back)
 
 
-def _pass_loss_of_group(batch_losses: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return an upper bound on a group's loss in one pass: the loss of one unit, chained once for each member."""
-    pairs = [curve for curve in batch_losses if isinstance(curve, Atoms)]
-    divergences = [curve for curve in batch_losses if isinstance(curve, RdpCurve)]
-    if pairs and divergences:
-        raise AssertionError("a pass of one mechanism has losses of one kind")
-    return chained(reduce(composed, pairs), size) if pairs else chained_divergences(divergences, size)
-
-
-def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return one unit's bounds in a pass: one for each batch that changes, or one of a draw if it leaves units out."""
-    if not _passes_hold_all(steps.path):
-        return [_smallest_frame_bound(steps)]
-    return [_certain_changes(changes) for changes in _changes_by_batch(steps)]
-
-
-def _smallest_frame_bound(steps: BlackBoxSteps) -> Bound:
-    """Return the bound of a single unit at `_path_in_smallest_frame`, where draws have their largest rates."""
-    # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
-    # frame that can occur stands for all of them.
-    path = _path_in_smallest_frame(steps)
-    noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
-    return replace(steps, path=path, group=Group(), noise=noise).phase_bound.bound
-
-
-def _path_in_smallest_frame(steps: BlackBoxSteps) -> Path:
-    """Return the path in the smallest frame that the removal of the other members can leave."""
-    path, scheme = steps.path, steps.path.schemes[-1]
-    # A draw from a frame with fewer units than it takes is that of a frame with just as many.
-    fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
-    removed = steps.adjacency is Adjacency.ADD_REMOVE
-    fewer = min(steps.group.size - 1, max(0, path.counts[-1] - fewest)) if removed else 0
-    return replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
-
-
 def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
     """Return the change in each batch of a pass that changes, in changes or, for noise on a sum, clip norms."""
-    is_removed, is_clipped_above = steps.adjacency is Adjacency.ADD_REMOVE, steps.clip < len(steps.path.counts)
-    if not isinstance(steps.mechanism, AdditiveNoise) or is_clipped_above:
-        if isinstance(steps.mechanism, AdditiveNoise):
-            return [2, 2] if is_removed else [2]
-        # The last unit of the pass moves up into the place of a removed one, and is missing in the last batch.
+    # The last unit of the pass moves up into the place of a removed one, and is missing in the last batch.
+    path, is_removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
+    if not isinstance(steps.mechanism, AdditiveNoise):
         exchange = 1 if steps.adjacency is Adjacency.ZERO_OUT else steps.change.exchange
         return [exchange, 1] if is_removed else [exchange]
-    return _contributions_moved_by_batch(steps.path, steps.adjacency)
-
-
-def _contributions_moved_by_batch(path: Path, adjacency: Adjacency) -> list[int]:
-    """Return how many clip norms a pass's changed batches move: the unit's and, if a sibling moves up, the last."""
-    # The unit that moves up into the removed one's place is missing in the last batch.
+    if steps.clip < len(path.counts):
+        return [2, 2] if is_removed else [2]
     own, sibling = path.contributions[-1], path.siblings[-1]
-    match adjacency:
+    match steps.adjacency:
         case Adjacency.ZERO_OUT:
             return [own]
         case Adjacency.REPLACE_ONE:

@@ -14,7 +14,6 @@ Source: docs/theory.md, Theorem 4.3 (proof), Theorem 4.4 (table of distances) an
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
 
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
@@ -64,12 +63,7 @@ class StepBound:
 def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
     """Return (P, Q) of (K) as {center: weight}: missed batches at `distances` in both, the unit at 0 or (Q) at `shift`.
 
-    Args:
-        bound: the parameters of (K) for one step.
-        distances: `bound.distances` for D||D', `bound.distances_swapped` for D'||D.
-
-    Returns:
-        eta N(0) + sum_j v_j N(d_j) and eta N(s) + sum_j v_j N(d_j), the pair of (K) at epsilon >= 0.
+    This is the pair of (K) at epsilon >= 0.
     """
     # Levels at the same distance share a center: all later work grows with the number of centers.
     common: dict[int, Fraction] = {}
@@ -85,9 +79,6 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
 def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
     """Return a StepBound that is at least as large as several bounds of equal inclusion and missed probabilities.
 
-    Args:
-        bounds: not empty, of one inclusion and the same probabilities of what is missed.
-
     Source: docs/theory.md, Theorem 4.6.
     """
     return StepBound(
@@ -102,77 +93,41 @@ def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
 def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
     """Return the upper bound (K) on one step for the unit at the end of a path.
 
-    A unit that is clipped from above turns one vector of norm 1 around at most.
-
-    Args:
-        path: counts, schemes and largest contributions from the outermost level down to the protected unit; no draw
-            with replacement and no shuffle.
-        clip: level c whose vectors are clipped, 1 to depth; 0 clips the whole batch as one vector.
-        adjacency: relation between D and D'.
-
-    Returns:
-        The parameters of (K), an upper bound on the privacy loss of one step.
-
     Source: docs/theory.md, Theorem 4.4.
     """
-    unit, own = len(path.counts), _unit_lengths(path, clip, adjacency)
-    above = [_ancestor_distance(path, j, clip) for j in range(1, unit)]
-    drop = _ancestor_drop(path, clip, adjacency)
+    unit, own, is_fixed = len(path.counts), path.contributions[-1], isinstance(path.schemes[-1], Fixed)
+    # In clip norms the unit's shift, and the distances from D and from D' of a batch that misses the unit alone.
+    if clip < unit:
+        # All of the unit enters through one vector of norm 1, which turns around at most. A batch of D', from which the
+        # unit was removed, is itself one that misses it: seen from D' the distance is 0.
+        lengths = 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
+    else:
+        # Under a fixed draw another unit is drawn in the place of a missed or removed one; else its place stays empty.
+        stand_in = path.siblings[-1] if is_fixed else 0
+        distance = own + stand_in
+        match adjacency:
+            case Adjacency.ADD_REMOVE:
+                lengths = distance, distance, 0
+            case Adjacency.ZERO_OUT:
+                lengths = own, distance, stand_in
+            case Adjacency.REPLACE_ONE:
+                lengths = 2 * own, distance, distance
+    shift, missed, missed_swapped = lengths
+
+    # The most by which the mean of D moves if an ancestor is missed: a clipped vector above it turns around at most.
+    above = []
+    for level in range(1, unit):
+        with_stand_in = path.siblings[level - 1] if isinstance(path.schemes[level - 1], Fixed) else 0
+        above.append(2 if level > clip else path.contributions[level - 1] + with_stand_in)
+    # An ancestor is nearer to D' by what a missed one could take away of the unit, where D' has nothing of it: not if
+    # the clip is above the unit, if the unit is replaced and so contributes in D' too, or if it is removed under a
+    # fixed draw, where a stand-in contributes in its place.
+    is_kept = adjacency is Adjacency.REPLACE_ONE or (adjacency is Adjacency.ADD_REMOVE and is_fixed)
+    drop = 0 if clip < unit or is_kept else own
     return StepBound(
         inclusion=path.inclusion(unit),
-        shift=own.shift,
-        missed=tuple(path.missed(j) for j in range(1, unit + 1)),
-        distances=(*above, own.distance),
-        distances_swapped=(*(d - drop for d in above), own.distance_swapped),
+        shift=shift,
+        missed=tuple(path.missed(level) for level in range(1, unit + 1)),
+        distances=(*above, missed),
+        distances_swapped=(*(distance - drop for distance in above), missed_swapped),
     )
-
-
-class _UnitLengths(NamedTuple):
-    """In clip norms the unit's shift, and the distances from D and from D' of a batch that misses the unit alone."""
-
-    shift: int
-    distance: int
-    distance_swapped: int
-
-
-def _unit_lengths(path: Path, clip: int, adjacency: Adjacency) -> _UnitLengths:
-    """Return the lengths of the unit's own clipped vectors or, clipped above it, of the one vector that holds it."""
-    # Clipped above the unit, all of it enters through one vector of norm 1, which turns around at most. A batch of D',
-    # from which the unit was removed, is itself one that misses it: seen from D' the distance is 0.
-    if clip < len(path.counts):
-        return _UnitLengths(2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2)
-    # Under a fixed draw another unit is drawn in the place of a missed or removed one; else its place stays empty.
-    stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) else 0
-    return _lengths_of_contributions(path.contributions[-1], stand_in, adjacency)
-
-
-def _lengths_of_contributions(own: int, stand_in: int, adjacency: Adjacency) -> _UnitLengths:
-    """Return the lengths of a unit with `own` vectors; if missed or removed, `stand_in` others take their place."""
-    distance = own + stand_in
-    match adjacency:
-        case Adjacency.ADD_REMOVE:
-            return _UnitLengths(distance, distance, 0)
-        case Adjacency.ZERO_OUT:
-            return _UnitLengths(own, distance, stand_in)
-        case Adjacency.REPLACE_ONE:
-            return _UnitLengths(2 * own, distance, distance)
-
-
-def _ancestor_distance(path: Path, level: int, clip: int) -> int:
-    """Return the most clip norms by which the batch mean of D moves if the unit's ancestor at `level` is missed."""
-    if level > clip:
-        return 2
-    fixed = isinstance(path.schemes[level - 1], Fixed)
-    return path.contributions[level - 1] + (path.siblings[level - 1] if fixed else 0)
-
-
-def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return by how many clip norms an ancestor is nearer to D' than to D; 0 unless D' lacks the unit's own vectors."""
-    # d_j - d'_j: in a batch of D' nothing of the unit is left that a missed ancestor could take away. It is 0 if the
-    # clip is above the unit, if the unit is replaced and so contributes in D' too, and if it is removed under a fixed
-    # draw, where a stand-in contributes in its place.
-    if clip < len(path.counts) or adjacency is Adjacency.REPLACE_ONE:
-        return 0
-    if adjacency is Adjacency.ADD_REMOVE and isinstance(path.schemes[-1], Fixed):
-        return 0
-    return path.contributions[-1]

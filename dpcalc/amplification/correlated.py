@@ -3,16 +3,15 @@
 Source: docs/theory.md, Theorem 16.2, Theorem 16.8 and Theorem 16.10.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.mechanisms.matrix_factorization import Identity, Matrix, MatrixFactorization, Strategy, Tree
 from dpcalc.mechanisms.strategies import ALMOST
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import (
     All,
     AnyOrder,
@@ -27,122 +26,50 @@ from dpcalc.sampling.schemes import (
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels, noise, number) of independent steps that cost at least a correlated run, at most if `attained`.
-
-    Args:
-        mechanism: of the phase.
-        hierarchy: its levels and schemes.
-        steps: its length, >= 0.
-        attained: True for steps that cost at most what an actual data set costs in the phase, False for an upper bound.
-
-    Raises:
-        KeyedInputError: nothing is proved for this mechanism under these schemes.
-        InputError: there are more steps than the strategy has rows.
-        TypeError: the noise is not correlated.
-    """
-    correlated = _require_bound(mechanism, hierarchy, steps)
+    """Return (levels, noise, number) of independent steps that cost at least a correlated run; at most if attained."""
+    fault = correlated_fault(mechanism, hierarchy, steps)
+    if fault is not None or not isinstance(mechanism, MatrixFactorization):
+        raise fault or TypeError(f"expected correlated noise, got {mechanism.name}")
+    strategy, noise = mechanism.strategy, mechanism.joint_noise_multiplier
+    if steps > strategy.max_steps:
+        raise InputError(
+            f"steps: expected at most {strategy.max_steps:,}, the rows of the strategy, got {steps:,}; state "
+            "a strategy with a row for every step"
+        )
     level = hierarchy.level(max(1, hierarchy.allocated))
-    drawn, noise, number = _steps_of_level(correlated, hierarchy, level, steps, attained=attained)
+    drawn: Scheme
+    match level.scheme:
+        case CyclicPoisson() as cyclic:
+            # A unit takes part in the steps of its group alone. These are so far apart that their columns do not
+            # overlap: they are independent steps, of which for a lower bound only those with a whole column count.
+            drawn, number = cyclic.group_draw(level.min_count, level.count), -(-steps // cyclic.groups)
+            if attained and steps:
+                noise, number = noise * (1 + ALMOST), strategy.full_steps(steps, cyclic.groups)
+        case BallsInBins() as bins if not steps:
+            drawn, number = bins, 0
+        case BallsInBins() as bins if attained:  # the steps of all bins whose columns of the strategy are uncut
+            drawn, number = bins, max(1, steps - strategy.bands(steps) + 1)
+            noise *= strategy.even_noise(steps, bins.bins).for_lower
+        case BallsInBins() as bins:
+            drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
+            # What a bin holds on average means something if a unit keeps one bin for the whole run, and all other
+            # levels are drawn whole. A fresh choice of several passes keeps no unit in its bin.
+            is_kept = bins.is_held or steps <= bins.bins
+            if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
+                noise *= strategy.even_noise(steps, bins.bins).for_upper
+        case _:  # one release of all units, which bounds any order of participation
+            drawn, number = All(), min(steps, 1)
+            if steps:
+                sensitivity = mechanism.sensitivity(steps)
+                # 1e-15 covers the rounding of the quotient, to the side that is asked for.
+                noise *= (1 + 1e-15) / sensitivity.ratio_lower if attained else (1 - 1e-15) / sensitivity.ratio
     # Below `any-order` everything is drawn, which `_faults` makes sure of; other levels keep their draws.
     levels = tuple(
         replace(each, scheme=drawn if each is level else All() if isinstance(each.scheme, AnyOrder) else each.scheme)
         for each in hierarchy.levels
     )
-    independent = Gaussian(noise_multiplier=noise, max_grad_norm=correlated.max_grad_norm)
+    independent = Gaussian(noise_multiplier=noise, max_grad_norm=mechanism.max_grad_norm)
     return replace(hierarchy, levels=levels), independent, number
-
-
-def _require_bound(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> MatrixFactorization:
-    """Return the mechanism; raise an error unless its noise is correlated and a bound is proved for so many steps."""
-    fault = correlated_fault(mechanism, hierarchy, steps)
-    if fault is not None or not isinstance(mechanism, MatrixFactorization):
-        raise fault or TypeError(f"expected correlated noise, got {mechanism.name}")
-    if steps > mechanism.strategy.max_steps:
-        raise InputError(
-            f"steps: expected at most {mechanism.strategy.max_steps:,}, the rows of the strategy, got {steps:,}; state "
-            "a strategy with a row for every step"
-        )
-    return mechanism
-
-
-class _LevelSteps(NamedTuple):
-    """Independent Gaussian steps: the draw of the deciding level, noise multiplier and number of steps."""
-
-    scheme: Scheme
-    noise: float
-    number: int
-
-
-def _steps_of_level(
-    mechanism: MatrixFactorization, hierarchy: Hierarchy, level: Level, steps: int, *, attained: bool
-) -> _LevelSteps:
-    """Return the independent steps for the run: turns of a cyclic group, steps of bins, or one release in any order."""
-    match level.scheme:
-        case CyclicPoisson() as cyclic:
-            return _steps_of_a_cyclic_group(mechanism, level, cyclic, steps, attained=attained)
-        case BallsInBins() as bins:
-            return _steps_of_bins(mechanism, hierarchy, bins, steps, attained=attained)
-        case _:
-            return _release_in_any_order(mechanism, steps, for_lower_bound=attained)
-
-
-def _release_in_any_order(mechanism: MatrixFactorization, steps: int, *, for_lower_bound: bool) -> _LevelSteps:
-    """Return the run as one release of all units that bounds any order of participation; none for 0 steps."""
-    noise = mechanism.joint_noise_multiplier
-    if not steps:
-        return _LevelSteps(All(), noise, 0)
-    sensitivity = mechanism.sensitivity(steps)
-    # 1e-15 covers the rounding of the quotient, to the side that is asked for.
-    noise *= (1 + 1e-15) / sensitivity.ratio_lower if for_lower_bound else (1 - 1e-15) / sensitivity.ratio
-    return _LevelSteps(All(), noise, 1)
-
-
-def _steps_of_a_cyclic_group(
-    mechanism: MatrixFactorization, level: Level, cyclic: CyclicPoisson, steps: int, *, attained: bool
-) -> _LevelSteps:
-    """Return a group's turns as independent Poisson steps; if `attained`, only those with uncut columns."""
-    # A unit takes part in the steps of its group alone. These are so far apart that their columns do not overlap: they
-    # are independent steps, of which for a lower bound only those with a whole column count.
-    drawn, noise = cyclic.group_draw(level.min_count, level.count), mechanism.joint_noise_multiplier
-    if attained and steps:
-        return _LevelSteps(drawn, noise * (1 + ALMOST), mechanism.strategy.full_steps(steps, cyclic.groups))
-    return _LevelSteps(drawn, noise, -(-steps // cyclic.groups))
-
-
-def _steps_of_bins(
-    mechanism: MatrixFactorization, hierarchy: Hierarchy, bins: BallsInBins, steps: int, *, attained: bool
-) -> _LevelSteps:
-    """Return the independent steps of separate bins or, if `attained`, of uncut columns in all bins; 0 for 0 steps."""
-    if not steps:
-        return _LevelSteps(bins, mechanism.joint_noise_multiplier, 0)
-    if attained:
-        return _uncut_steps_of_bins(mechanism, bins, steps)
-    return _steps_of_separate_bins(mechanism, hierarchy, bins, steps)
-
-
-def _uncut_steps_of_bins(mechanism: MatrixFactorization, bins: BallsInBins, steps: int) -> _LevelSteps:
-    """Return, for a lower bound, the steps of all bins whose columns of the strategy are uncut, at least 1 step."""
-    noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
-    uncut = max(1, steps - strategy.bands(steps) + 1)
-    return _LevelSteps(bins, noise * strategy.even_noise(steps, bins.bins).for_lower, uncut)
-
-
-def _steps_of_separate_bins(
-    mechanism: MatrixFactorization, hierarchy: Hierarchy, bins: BallsInBins, steps: int
-) -> _LevelSteps:
-    """Return, for an upper bound, independent steps of the bins that lie a band of the strategy apart."""
-    noise, strategy = mechanism.joint_noise_multiplier, mechanism.strategy
-    drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
-    if _is_bin_the_only_choice(hierarchy, bins, steps):
-        noise *= strategy.even_noise(steps, bins.bins).for_upper
-    return _LevelSteps(drawn, noise, number)
-
-
-def _is_bin_the_only_choice(hierarchy: Hierarchy, bins: BallsInBins, steps: int) -> bool:
-    """Return True if a unit keeps one bin for the whole run, and all other levels are drawn whole."""
-    # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
-    is_kept = bins.is_held or steps <= bins.bins
-    return is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels)
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
@@ -160,25 +87,14 @@ def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsI
 
 
 def has_overlap(mechanism: Mechanism, steps: int) -> bool:
-    """Return True if noise is correlated over the steps of a run: its strategy is not diagonal.
-
-    Args:
-        mechanism: any.
-        steps: length of the run.
-    """
+    """Return True if noise is correlated over the steps of a run: its strategy is not diagonal."""
     return isinstance(mechanism, MatrixFactorization) and mechanism.strategy.bands(max(1, steps)) != 1
 
 
 def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> KeyedInputError | None:
     """Return, without raising it, the gravest reason why no bound is proved for this noise; None if there is none.
 
-    Args:
-        mechanism: any.
-        hierarchy: levels and schemes of the phase.
-        steps: its length.
-
-    Returns:
-        The error at a key that is relative to the phase; for other mechanisms only that a scheme is not theirs.
+    The error at a key that is relative to the phase; for other mechanisms only that a scheme is not theirs.
     """
     return next(_faults(mechanism, hierarchy, steps), None)
 
@@ -190,47 +106,60 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
     """
     spanning = [level for level in hierarchy.levels if isinstance(level.scheme, AnyOrder | CyclicPoisson)]
     if not isinstance(mechanism, MatrixFactorization):
-        yield from map(_spanning_scheme_fault, spanning)
+        for level in spanning:
+            problem = f"is `{level.scheme.name}`, which goes with mechanism type matrix-factorization only"
+            hint = "for noise that is independent in every step state that type with `strategy: identity`"
+            yield _contradiction(f"sampling.{level.name}.scheme", problem, hint)
         return
-    yield from _hierarchy_faults(hierarchy, spanning)
-    deciding = hierarchy.levels[0] if spanning else hierarchy.level(max(1, hierarchy.allocated))
-    if isinstance(deciding.scheme, CyclicPoisson | BallsInBins):
-        yield from _limit_faults(mechanism, deciding.scheme)
-        yield from _banded_faults(mechanism.strategy, deciding, deciding.scheme, steps)
-    elif isinstance(deciding.scheme, AnyOrder):
-        yield from _any_order_faults(mechanism, hierarchy.levels[1:])
-    else:
-        reason, hint = _without_bound(deciding.scheme, mechanism.strategy)
-        yield _contradiction(f"sampling.{deciding.name}.scheme", f"is `{deciding.scheme.name}`, {reason}", hint)
-
-
-def _spanning_scheme_fault(level: Level) -> KeyedInputError:
-    """Return the error that a level's `any-order` or `cyclic-poisson` draws go with matrix factorization only."""
-    problem = f"is `{level.scheme.name}`, which goes with mechanism type matrix-factorization only"
-    hint = "for noise that is independent in every step state that type with `strategy: identity`"
-    return _contradiction(f"sampling.{level.name}.scheme", problem, hint)
-
-
-def _hierarchy_faults(hierarchy: Hierarchy, spanning: Sequence[Level]) -> Iterator[KeyedInputError]:
-    """Yield an error if tasks are constructed, then one for each of the `spanning` levels that is not the outermost."""
     if hierarchy.episodes is not None:
         problem = "constructs tasks, in which a unit takes part at random, and noise is correlated over the steps"
         yield _contradiction("sampling.episodes", problem, "say `any-order`, with the limits in `mechanism`")
-    outer = hierarchy.levels[0]
+    outer, *inner = hierarchy.levels
     for level in (level for level in spanning if level is not outer):
         problem = f"is `{level.scheme.name}` below level `{outer.name}`"
         yield _contradiction(f"sampling.{level.name}.scheme", problem, "state it for the outermost level")
 
+    deciding = outer if spanning else hierarchy.level(max(1, hierarchy.allocated))
+    scheme, strategy = deciding.scheme, mechanism.strategy
+    if isinstance(scheme, AnyOrder):
+        for level in (level for level in inner if level.scheme != All() or level.redraw_every > 1):
+            problem = "is drawn below `any-order`, and no amplification by it is proved"
+            hint = "take it out: with the unit itself clipped it does not change epsilon"
+            yield _contradiction(f"sampling.{level.name}", problem, hint)
+        if mechanism.min_separation is None and (mechanism.max_participations != 1 or mechanism.limits.fixed_epochs):
+            problem = "lacks `min_separation`, the fewest steps from one in which a unit takes part to the next"
+            yield KeyedInputError("mechanism", problem, "1 if nothing is known", code="DPC103")
+        return
+    place = f"sampling.{deciding.name}"
+    if not isinstance(scheme, CyclicPoisson | BallsInBins):
+        reason, hint = _without_bound(scheme, strategy)
+        yield _contradiction(f"{place}.scheme", f"is `{scheme.name}`, {reason}", hint)
+        return
 
-def _any_order_faults(mechanism: MatrixFactorization, inner: Sequence[Level]) -> Iterator[KeyedInputError]:
-    """Yield an error for each random or held draw below `any-order`, then one if `min_separation` is needed."""
-    for level in (level for level in inner if level.scheme != All() or level.redraw_every > 1):
-        problem = "is drawn below `any-order`, and no amplification by it is proved"
-        hint = "take it out: with the unit itself clipped it does not change epsilon"
-        yield _contradiction(f"sampling.{level.name}", problem, hint)
-    if mechanism.min_separation is None and (mechanism.max_participations != 1 or mechanism.limits.fixed_epochs):
-        problem = "lacks `min_separation`, the fewest steps from one in which a unit takes part to the next"
-        yield KeyedInputError("mechanism", problem, "1 if nothing is known", code="DPC103")
+    # Limits on participations are for `any-order` only.
+    own = "groups" if isinstance(scheme, CyclicPoisson) else "bins"
+    limits = [key for key in ("max_participations", "min_separation") if getattr(mechanism, key) is not None]
+    for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
+        problem = f"is for `any-order`: under {scheme.name} draws the {own} say when a unit takes part"
+        yield _contradiction(f"mechanism.{key}", problem, "take it out")
+    if isinstance(strategy, Tree):
+        problem = f"is `tree`, which has no bands, and {scheme.name} draws amplify for banded strategies only"
+        hint = "say `any-order`, with the limits in `mechanism`, or state a banded strategy"
+        yield _contradiction("mechanism.strategy", problem, hint)
+    # A unit's columns must not overlap, and the groups must hold all units.
+    bands = strategy.bands(max(steps, 1))
+    if isinstance(scheme, BallsInBins) and bands > 1 and steps > scheme.bins and not scheme.is_held:
+        fresh = "is `balls-in-bins` with a fresh choice in each pass"
+        hint = "say `assignment: held` if units keep their bin in all passes; else `any-order` with min_separation 1"
+        yield _contradiction(f"{place}.scheme", f"{fresh}: two choices can be closer than the {bands:,} bands", hint)
+    number: int = getattr(scheme, own)
+    if bands > number:
+        problem = f"is {number:,}, fewer than the {bands:,} bands of the strategy"
+        hint = f"columns of one unit must not overlap: state at least as many {own}, or fewer bands"
+        yield _contradiction(f"{place}.{own}", problem, hint)
+    if isinstance(scheme, CyclicPoisson) and number * (scheme.max_group_size or deciding.count) < deciding.count:
+        problem = f"is {scheme.max_group_size:,}: {number:,} groups cannot hold all {deciding.count:,} units"
+        yield _contradiction(f"{place}.max_group_size", problem, "state the units of the largest group")
 
 
 def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
@@ -252,44 +181,6 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
             return "under which one unit can be in steps whose noise overlaps: no amplification is proved", hint
 
 
-def _limit_faults(mechanism: MatrixFactorization, scheme: CyclicPoisson | BallsInBins) -> Iterator[KeyedInputError]:
-    """Yield an error for each limit on participations that the mechanism states, which are for `any-order` only."""
-    own = "groups" if isinstance(scheme, CyclicPoisson) else "bins"
-    limits = [key for key in ("max_participations", "min_separation") if getattr(mechanism, key) is not None]
-    for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
-        problem = f"is for `any-order`: under {scheme.name} draws the {own} say when a unit takes part"
-        yield _contradiction(f"mechanism.{key}", problem, "take it out")
-
-
-def _banded_faults(
-    strategy: Strategy, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
-) -> Iterator[KeyedInputError]:
-    """Yield the errors if the strategy has no bands, a unit's columns can overlap, or groups cannot hold all units."""
-    own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
-    if isinstance(strategy, Tree):
-        problem = f"is `tree`, which has no bands, and {scheme.name} draws amplify for banded strategies only"
-        hint = "say `any-order`, with the limits in `mechanism`, or state a banded strategy"
-        yield _contradiction("mechanism.strategy", problem, hint)
-    bands = strategy.bands(max(steps, 1))
-    if isinstance(scheme, BallsInBins) and bands > 1 and steps > scheme.bins and not scheme.is_held:
-        yield _fresh_choice_fault(place, bands)
-    number: int = getattr(scheme, own)
-    if bands > number:
-        problem = f"is {number:,}, fewer than the {bands:,} bands of the strategy"
-        hint = f"columns of one unit must not overlap: state at least as many {own}, or fewer bands"
-        yield _contradiction(f"{place}.{own}", problem, hint)
-    if isinstance(scheme, CyclicPoisson) and number * (scheme.max_group_size or level.count) < level.count:
-        problem = f"is {scheme.max_group_size:,}: {number:,} groups cannot hold all {level.count:,} units"
-        yield _contradiction(f"{place}.max_group_size", problem, "state the units of the largest group")
-
-
-def _fresh_choice_fault(place: str, bands: int) -> KeyedInputError:
-    """Return the error that units choose a bin anew in each pass, which can be closer than the bands to the last."""
-    problem = f"is `balls-in-bins` with a fresh choice in each pass: two choices can be closer than the {bands:,} bands"
-    hint = "say `assignment: held` if units keep their bin in all passes; else `any-order` with min_separation 1"
-    return _contradiction(f"{place}.scheme", problem, hint)
-
-
 def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:
     """Return the error for two keys that contradict each other."""
     return KeyedInputError(key, problem, hint, code="DPC107")
@@ -299,31 +190,18 @@ def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
     """Return the error if the stated participations or a matrix's rows do not fit the run's steps; None if they do.
 
     Shorter runs, of which curves and solvers ask, keep the limits and need no such agreement.
-
-    Args:
-        mechanism: of the phase.
-        steps: its length.
     """
     if not isinstance(mechanism, MatrixFactorization):
         return None
-    return _participations_fault(mechanism, steps) or _rows_fault(mechanism.strategy, steps)
-
-
-def _participations_fault(mechanism: MatrixFactorization, steps: int) -> KeyedInputError | None:
-    """Return the error if more participations are stated than fit or, in fixed epochs, fewer; None for 0 steps."""
     times, apart = mechanism.max_participations, mechanism.min_separation or 1
     possible, is_fixed = -(-steps // apart), mechanism.limits.fixed_epochs
-    if times is None or not steps or times == possible or (times < possible and not is_fixed):
-        return None
-    exactly = "exactly" if is_fixed else "at most"
-    problem = f"is {times:,}, but of {steps:,} steps {exactly} {possible:,} can be {apart:,} apart"
-    return KeyedInputError("mechanism.max_participations", problem, "check both numbers and the steps", code="DPC107")
-
-
-def _rows_fault(strategy: Strategy, steps: int) -> KeyedInputError | None:
-    """Return the error if a stated matrix has more or fewer rows than steps; None for any other strategy."""
-    rows = strategy.max_steps
-    if rows == steps or not isinstance(strategy, Matrix):
-        return None
-    problem = f"has {rows:,} rows, and the phase has {steps:,} steps"
-    return KeyedInputError("mechanism.strategy", problem, "a strategy has a row for every step", code="DPC107")
+    if times is not None and steps and (times > possible or (times < possible and is_fixed)):
+        exactly = "exactly" if is_fixed else "at most"
+        problem = f"is {times:,}, but of {steps:,} steps {exactly} {possible:,} can be {apart:,} apart"
+        key, hint = "mechanism.max_participations", "check both numbers and the steps"
+        return KeyedInputError(key, problem, hint, code="DPC107")
+    rows = mechanism.strategy.max_steps
+    if rows != steps and isinstance(mechanism.strategy, Matrix):
+        problem = f"has {rows:,} rows, and the phase has {steps:,} steps"
+        return KeyedInputError("mechanism.strategy", problem, "a strategy has a row for every step", code="DPC107")
+    return None

@@ -14,6 +14,7 @@ Source: docs/theory.md, Theorem 6.1 and Theorem 6.2; Schuchardt et al. 2024 (240
 import math
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -35,7 +36,7 @@ from dpcalc.sampling.counts import (
     hypergeometric,
     nonzero_probability,
 )
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy
+from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, WithReplacement
 from dpcalc.sampling.sums import rough_count_distributions
@@ -177,16 +178,15 @@ class Member:
 
     def bound(self, contexts: RevealedCounts) -> Bound:
         """Return the bound averaged over the revealed contexts in which H can be above 0, in about 64 parts."""
-        return _average_of(_merge_parts(_weighted_parts(contexts, self._parts_given_counts)))
 
-    def _parts_given_counts(self, law: CountDistribution) -> list[tuple[Fraction, Part]]:
-        """Return one CountPair for add-remove or without stand-ins, else (probability, StepBound) for each h >= 1."""
-        if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
-            both = self.adjacency is Adjacency.REPLACE_ONE
-            pair = CountPair(law=tuple(sorted(law.items())), shift=self.shift, both_ways=both)
-            return [(Fraction(1), pair)]
-        distance_swapped = self.stand_in if self.adjacency is Adjacency.ZERO_OUT else self.distance
-        return average_over_counts(law, shift=self.shift, distance=self.distance, distance_swapped=distance_swapped)
+        def parts(law: CountDistribution) -> list[tuple[Fraction, Part]]:
+            if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
+                both = self.adjacency is Adjacency.REPLACE_ONE
+                return [(Fraction(1), CountPair(law=tuple(sorted(law.items())), shift=self.shift, both_ways=both))]
+            swapped = self.stand_in if self.adjacency is Adjacency.ZERO_OUT else self.distance
+            return average_over_counts(law, shift=self.shift, distance=self.distance, distance_swapped=swapped)
+
+        return _average_of(_merge_parts(_weighted_parts(contexts, parts)))
 
 
 def _weighted_parts(
@@ -207,13 +207,13 @@ def _average_of(parts: tuple[tuple[Fraction, Part], ...]) -> Bound:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the parts; if they are over 64 and all StepBounds, about 64 that cost at least as much."""
+    """Return the parts; if they are over 64 and all StepBounds, about 64 that cost at least as much.
+
+    The 32 likeliest stay, and the others are merged, by shift, into about 32.
+    """
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
-    return _merge_unlikely_bounds(rated) if len(rated) > _MAX_PARTS and len(rated) == len(parts) else parts
-
-
-def _merge_unlikely_bounds(rated: list[tuple[float, Fraction, StepBound]]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the 32 likeliest (rounded chance, chance, bound), and the others, by shift, merged into about 32 parts."""
+    if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
+        return parts
     # Inclusions may have thousands of digits, and many parts share one: each is rounded only once, for sorting.
     inclusions = {
         id(exact): float(exact) for exact in {id(part.inclusion): part.inclusion for _, _, part in rated}.values()
@@ -225,28 +225,18 @@ def _merge_unlikely_bounds(rated: list[tuple[float, Fraction, StepBound]]) -> tu
     width = -(-len(others) // (_MAX_PARTS // 2))
     for start in range(0, len(others), width):
         merged = others[start : start + width]
-        kept.append(_part_above(merged, max(inclusions[id(part.inclusion)] for _, part in merged)))
+        largest = merged[-1][1]  # sorted by shift, and distances are multiples of it
+        inclusion = max(inclusions[id(part.inclusion)] for _, part in merged)
+        above = min(Fraction(1), Fraction(math.nextafter(inclusion, 2.0)))
+        chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in merged), _UNIT)
+        kept.append((chance, replace(largest, inclusion=above, missed=(1 - above,))))
     return tuple(kept)
-
-
-def _part_above(parts: list[tuple[Fraction, StepBound]], inclusion: float) -> tuple[Fraction, StepBound]:
-    """Return one part that costs at least as much as these, sorted by shift, with their total probability."""
-    largest = parts[-1][1]  # sorted by shift, and distances are multiples of it
-    above = min(Fraction(1), Fraction(math.nextafter(inclusion, 2.0)))
-    chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in parts), _UNIT)
-    return chance, replace(largest, inclusion=above, missed=(1 - above,))
 
 
 def average_over_counts(
     law: CountDistribution, *, shift: int, distance: int, distance_swapped: int
 ) -> list[tuple[Fraction, Part]]:
     """Return [(Pr[H = h | H >= 1], StepBound of inclusion Pr[H >= 1] and h times the lengths)] for h >= 1, ascending.
-
-    Args:
-        law: distribution of H, with Pr[H >= 1] > 0.
-        shift: s for h = 1, in clip norms.
-        distance: distance for h = 1 of a batch without anything protected, seen from D, in clip norms.
-        distance_swapped: that distance seen from D'.
 
     Source: docs/theory.md, Theorem 6.2.
     """
@@ -275,100 +265,55 @@ def revealed_count_distributions(
 ) -> RevealedCounts:
     """Return (probability, upper law of H) by outcome of the public draws above; H is cut to 1 for a clipped batch.
 
-    Where the work runs out, the laws are those of `_rough_counts`, which are looser.
-
-    Args:
-        hierarchy: levels and schemes, or how episodes are built.
-        path: the path to the protected units; all draws have one redraw period.
-        clip: clipping level, from 0. Above the protected level H counts a clipped vector once for each member in it; at
-            0 the whole batch is one vector, so that H is 0 or 1.
-        group: the protected units and their placement.
-        each: distribution of the contributions that a drawn member makes; None counts each drawn member once.
+    H counts the members drawn or, if `each` is the law of what one contributes, their contributions. Above the
+    protected level it counts a clipped vector once for each member in it. All draws of the path have one redraw period.
+    Where the work runs out the laws are those of union bounds, with the most contributions of each drawn member.
     """
-    try:
-        laws = _contribution_counts(hierarchy, path, clip, group, each)
-    except WorkExceededError:
-        laws = _rough_counts(hierarchy, path, group, each)
+    built, size, laws = hierarchy.episodes, group.size, None
+    is_unplaced = built is None and size > 1 and group.placement is None
+    if not is_unplaced or not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+        with suppress(WorkExceededError):
+            members = _member_counts(hierarchy, path, clip, group)
+            laws = [(chance, coarsen_upwards(law if each is None else compound(law, each))) for chance, law in members]
+    if laws is None:  # too costly, or no better law is proved
+        max_contributions = max(each) if each is not None else 1
+        if built is None:
+            laws = rough_count_distributions(path, size, max_contributions)
+        else:  # the chance that any task holds a member, with all members in all tasks
+            rate = built.class_rate(path.counts[0]) * (built.record_rate(path.counts[1]) if path.counts[1:] else 1)
+            chance = min(Fraction(1), size * built.tasks * rate)
+            laws = [(chance, {size * built.tasks * max_contributions: Fraction(1)})]
     return laws if clip else [(chance, capped_distribution(law, 1)) for chance, law in laws]
-
-
-def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return upper laws of H by union bounds, in which each drawn member makes the most contributions in `each`."""
-    max_contributions = max(each) if each is not None else 1
-    if hierarchy.episodes is None:
-        return rough_count_distributions(path, group.size, max_contributions)
-    return _rough_task_counts(hierarchy.episodes, path, group.size, max_contributions)
-
-
-def _rough_task_counts(built: Episodes, path: Path, members: int, max_contributions: int) -> RevealedCounts:
-    """Return a bound on the chance that any task holds a member, with a law that has all members in all tasks."""
-    record_rate = built.record_rate(path.counts[1]) if path.counts[1:] else 1
-    chance = built.tasks * built.class_rate(path.counts[0]) * record_rate
-    return [(min(Fraction(1), members * chance), {members * built.tasks * max_contributions: Fraction(1)})]
-
-
-def _contribution_counts(
-    hierarchy: Hierarchy, path: Path, clip: int, group: Group, each: CountDistribution | None
-) -> RevealedCounts:
-    """Return upper laws of H, coarsened: of members drawn or, if `each` is given, of the sum of their contributions."""
-    is_unplaced = hierarchy.episodes is None and group.size > 1 and group.placement is None
-    if is_unplaced and any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
-        return _rough_counts(hierarchy, path, group, each)  # no better law is proved
-    laws = _member_counts(hierarchy, path, clip, group)
-    return [(chance, coarsen_upwards(law if each is None else compound(law, each))) for chance, law in laws]
 
 
 def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> RevealedCounts:
     """Return upper laws of the members drawn, by how episodes are built, a placement, or union bounds without one."""
-    if (built := hierarchy.episodes) is not None:
-        return _record_counts(built, path, clip) if path.counts[1:] else _class_counts(built, path, clip, group.size)
-    if group.size == 1 or group.placement is not None:
-        return _placed_counts(path, group.placement)
-    return _unplaced_counts(path, group.size)
-
-
-def _unplaced_counts(path: Path, members: int) -> RevealedCounts:
-    """Return `large_group` for a path: with the chance that all levels above the protected one are drawn."""
-    parent_rate = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
-    return large_group(members, parent_rate, path.rate(len(path.counts)))
-
-
-def _placed_counts(path: Path, placed: Placement | None) -> RevealedCounts:
-    """Return (probability, upper law of the members drawn) by context of the draws above; None places a single unit."""
-    placement: Placement = 1 if placed is None else placed
-    for _ in path.schemes[1:] if placed is None else ():
-        placement = (placement,)
-    scheme, count, by_context = path.schemes[-1], path.counts[-1], contexts(placement, path.schemes, path.counts)
+    scheme, count = path.schemes[-1], path.counts[-1]
+    if (built := hierarchy.episodes) is not None and len(path.counts) == 1:
+        # A task holds a class at most once, so that its protected classes are those of one draw without replacement.
+        in_task = hypergeometric(count, min(group.size, count), built.ways)
+        if clip == 1:  # the tasks that hold any
+            return [(Fraction(1), binomial(built.tasks, nonzero_probability(in_task)))]
+        return [(Fraction(1), convolve_power_upper(in_task, built.tasks))]
+    if built is not None:
+        classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
+        if clip < 2:
+            return [(Fraction(1), binomial(built.tasks, classes * records))]
+        tasks_with_class = coarsen_upwards(binomial(built.tasks, classes))
+        return [(chance, binomial(number, records)) for number, chance in tasks_with_class.items()]
+    if group.size > 1 and group.placement is None:
+        parent_rate = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
+        return large_group(group.size, parent_rate, path.rate(len(path.counts)))
+    placement: Placement = 1 if group.placement is None else group.placement
+    if group.placement is None:
+        for _ in path.schemes[1:]:
+            placement = (placement,)
+    by_context = contexts(placement, path.schemes, path.counts)
     return [(chance, members_in_batch(context, scheme, count)) for context, chance in by_context.items()]
-
-
-def _class_counts(built: Episodes, path: Path, clip: int, members: int) -> RevealedCounts:
-    """Return an upper law of the protected classes that all tasks hold or, at clip 1, of the tasks that hold any."""
-    # A task holds a class at most once, so that its protected classes are those of one draw without replacement.
-    in_task = hypergeometric(path.counts[0], min(members, path.counts[0]), built.ways)
-    if clip == 1:
-        return [(Fraction(1), binomial(built.tasks, nonzero_probability(in_task)))]
-    return [(Fraction(1), convolve_power_upper(in_task, built.tasks))]
-
-
-def _record_counts(built: Episodes, path: Path, clip: int) -> RevealedCounts:
-    """Return laws of the tasks with the record, at clip 2 one for each number of tasks that hold its class."""
-    classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
-    if clip < 2:
-        return [(Fraction(1), binomial(built.tasks, classes * records))]
-    tasks_with_class = coarsen_upwards(binomial(built.tasks, classes))
-    return [(chance, binomial(number, records)) for number, chance in tasks_with_class.items()]
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group, exchange: int) -> Bound:
     """Return the upper bound on a step, averaged over the public draws above, with distances in changes.
-
-    Args:
-        hierarchy: levels and schemes, or how episodes are built.
-        path: the path to the protected units; all draws have one redraw period.
-        adjacency: relation between D and D'.
-        group: the protected units and their placement.
-        exchange: changes, 1 or 2, between batches in one of which another unit stands in the place of one.
 
     Source: docs/theory.md, Theorem 8.1.
     """
@@ -399,12 +344,6 @@ def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
     """Return a group's bound averaged over how many members a hidden draw holds; None if they are never drawn.
-
-    Args:
-        path: fixed, poisson and all draws, two levels or more.
-        placement: for each outermost unit that holds members, their placement in it.
-        member: the effect of one member on a batch, or of one contribution where contributions are counted.
-        each: distribution of the contributions of a drawn member; None counts each member once.
 
     Source: docs/theory.md, Theorem 6.4.
     """
@@ -438,28 +377,7 @@ class HiddenDraws(NamedTuple):
 
 
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
-    """Return the law of (g, h), the group's outermost units and members that a step draws; g > 2 counts as all of them.
-
-    Args:
-        path: as of `hidden_group_bound`.
-        placement: likewise.
-        each: likewise.
-    """
-    joint = _units_and_members_drawn(path, placement, each)
-    inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
-    without_members = sum((chance for (g, h), chance in joint.items() if g and not h), start=Fraction(0))
-    drawn: dict[tuple[int, int], Fraction] = {}
-    for (g, h), chance in joint.items():
-        key = (g if g <= MAX_UNITS_APART else len(placement), h)
-        if h:
-            drawn[key] = drawn.get(key, Fraction(0)) + chance
-    return HiddenDraws(inclusion, (joint.get((0, 0), Fraction(0)), without_members), sorted(drawn.items()))
-
-
-def _units_and_members_drawn(
-    path: Path, placement: tuple[Placement, ...], each: CountDistribution | None
-) -> dict[tuple[int, int], Fraction]:
-    """Return {(outermost units of the group drawn, members or contributions drawn): probability}, an upper law."""
+    """Return the law of (g, h), the group's outermost units and members drawn; g > 2 counts as all of them."""
     joint: dict[tuple[int, int], Fraction] = {}
     kinds = Counter(placement)
     below: list[CountDistribution] = []
@@ -471,31 +389,27 @@ def _units_and_members_drawn(
         below.append(law if each is None else compound(law, each))
     for units, members, chance in outermost_drawn(path.schemes[0], path.counts[0], tuple(kinds.values()), below):
         joint[units, members] = joint.get((units, members), Fraction(0)) + chance
-    return joint
+
+    inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
+    without_members = sum((chance for (g, h), chance in joint.items() if g and not h), start=Fraction(0))
+    drawn: dict[tuple[int, int], Fraction] = {}
+    for (g, h), chance in joint.items():
+        key = (g if g <= MAX_UNITS_APART else len(placement), h)
+        if h:
+            drawn[key] = drawn.get(key, Fraction(0)) + chance
+    return HiddenDraws(inclusion, (joint.get((0, 0), Fraction(0)), without_members), sorted(drawn.items()))
 
 
 def missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return the largest distances of a batch to one with other units drawn for the group's, and for its members.
-
-    Args:
-        path: as of `hidden_group_bound`.
-        placement: likewise.
-        member: likewise.
-        drawn: (g units, h members) of the group that the first batch holds.
-    """
-    (g, h), stand_in = drawn, path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
-    without_members = _distance_to_redrawn_units(path, g, len(placement))
-    if len(placement) == 1 and len(path.counts) == 2:  # members are exchanged for others of the same frame alone
+    """Return the largest distances of a batch to one with other units drawn for the group's, and for its members."""
+    (g, h), occupied, largest = drawn, len(placement), path.contributions[0]
+    is_fixed = isinstance(path.schemes[0], Fixed)
+    stand_in = path.siblings[0] if is_fixed else 0
+    without_members = (g + occupied) * largest
+    if is_fixed:  # each unit that leaves has a stand-in, and one in both batches turns around at most
+        without_members = max(g, occupied) * max(largest + stand_in, 2 * largest)
+    if occupied == 1 and len(path.counts) == 2:  # members are exchanged for others of the same frame alone
         without_members = min(without_members, h * member.distance)
-    return g * (path.contributions[0] + stand_in), without_members
-
-
-def _distance_to_redrawn_units(path: Path, units_drawn: int, occupied: int) -> int:
-    """Return the largest distance in clip norms of a batch with `units_drawn` of the group to one with any others."""
-    # In a fixed draw each unit that leaves has a stand-in, and one in both batches turns around at most.
-    contributions = path.contributions[0]
-    if isinstance(path.schemes[0], Fixed):
-        return max(units_drawn, occupied) * max(contributions + path.siblings[0], 2 * contributions)
-    return (units_drawn + occupied) * contributions
+    return g * (largest + stand_in), without_members

@@ -9,7 +9,6 @@ Source: docs/theory.md, Theorem 10.1.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.amplification.data_sets import Mixture
 from dpcalc.losses.atoms import OneWayAtoms
@@ -25,14 +24,6 @@ _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms w
 def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAtoms:
     """Return atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
 
-    Args:
-        mechanism: noise on a sum.
-        p: distribution of the sum in D without the noise, {center in clip norms: weight}.
-        q: the same in D', different from p.
-
-    Returns:
-        A lower bound on the privacy loss, in the direction D||D'.
-
     Source: docs/theory.md, Theorem 10.1.
     """
     centers = sorted({*p, *q})
@@ -42,11 +33,7 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAt
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
         for mixture in (p, q)
     )
-    return _atoms_below(log_p, log_q)
 
-
-def _atoms_below(log_p: NDArray[np.float64], log_q: NDArray[np.float64]) -> OneWayAtoms:
-    """Return atoms with a lower bound on the loss P||Q, given each cell's log mass under P and Q; at least one loss."""
     # Losses lowered by their round-off, and masses by a share of 1e-12, are those of a profile nowhere above.
     both = (log_p > -np.inf) & (log_q > -np.inf)
     losses = log_p[both] - log_q[both]

@@ -28,9 +28,8 @@ from dpcalc.sampling.counts import (
     nonzero_probability,
     power,
 )
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy
-from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
 from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
@@ -73,32 +72,21 @@ def data_set_pair(
 ) -> Pair:
     """Return (P, Q), the laws of a step's sum without noise in two actual data sets D and D'.
 
-    Args:
-        co_sampled: the protected unit and the units drawn with it.
-        adjacency: relation between D and D'.
-        contributions: of all units; the centers have their unit.
-        members: units protected together, all in one frame.
-        repeats: for each level above the protected one, how many draws of the next level are summed under one of its
-            own; () for one each.
-
-    Returns:
-        (P, Q) of D and D' as {center in clip norms / length: exact weight}, without the noise.
+    Centers are in clip norms / length, weights exact. For each level above the protected one `repeats` says how many
+    draws of the next level are summed under one of its own.
     """
     unit = len(co_sampled.path.counts)
     if co_sampled.clip < unit:
-        pair = _one_vector_pair(co_sampled, adjacency, contributions, members)
+        p, q = _one_vector_pair(co_sampled, adjacency, contributions, members)
     else:
         if not _own_contributions(co_sampled).is_exact:
             contributions = contributions._replace(others=(0,) * unit)
-        pair = _frame_sum_pair(co_sampled, adjacency, contributions, members)
-    return _with_levels_above(co_sampled, pair, contributions.others, repeats or (1,) * unit)
-
-
-def _with_levels_above(co_sampled: CoSampled, pair: Pair, others: tuple[int, ...], repeats: tuple[int, ...]) -> Pair:
-    """Return the pair of the whole sum, given that of a draw below; units of level j add vectors `others[j - 1]`."""
-    (p, q), lowest = pair, min(co_sampled.clip, len(co_sampled.path.counts) - 1)
+        p, q = _frame_sum_pair(co_sampled, adjacency, contributions, members)
+    # From that draw to the whole sum, level by level outwards.
+    repeats = repeats or (1,) * unit
+    lowest = min(co_sampled.clip, unit - 1)
     for level in range(lowest, 0, -1):
-        each = _sibling_sum(co_sampled, level, others[level - 1], prod(repeats[level - 1 : lowest]))
+        each = _sibling_sum(co_sampled, level, contributions.others[level - 1], prod(repeats[level - 1 : lowest]))
         p, q = (_level_sum(co_sampled, level, each, convolve_power(side, repeats[level - 1])) for side in (p, q))
     return p, q
 
@@ -116,21 +104,18 @@ def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -
     return _scale(binomial_lower(vectors, nonempty), sign)
 
 
-def _contributing_units(count: int, rate: Fraction) -> int:
-    """Return how many of `count` Poisson units may contribute, so that more than 96 are rarely drawn."""
-    if count <= _MAX_INDEPENDENT:
-        return count
-    # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
-    return min(count, max(_MAX_INDEPENDENT, int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))))
-
-
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
     """Return the law of the sum of a level's draw: of siblings (0 in `all`, shuffles, long Poisson) and `on_path`."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     match path.schemes[level - 1]:
         case WithReplacement(size=size):
-            return _sum_with_replacement(size, count, sibling, on_path)
+            total: Mixture = {}
+            for copies, chance in binomial_lower(size, Fraction(1, count)).items():  # rare large numbers are cut
+                _add_to(
+                    total, convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies)), chance
+                )
+            return total
         case Fixed(size=size) if contributes:
             return _mix(rate, convolve(convolve_power(sibling, size - 1), on_path), convolve_power(sibling, size))
         case Poisson(probability=rate) if contributes and count <= _MAX_INDEPENDENT:
@@ -142,17 +127,9 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
             return _mix(rate, on_path, {0: Fraction(1)})
 
 
-def _sum_with_replacement(size: int, count: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of the sum of `size` draws with replacement; rare large numbers of own draws are cut."""
-    total: Mixture = {}
-    for copies, chance in binomial_lower(size, Fraction(1, count)).items():
-        _add_to(total, convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies)), chance)
-    return total
-
-
 def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
     """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
-    path, sign = co_sampled.path, contributions.others[-1]
+    path, sign, alone = co_sampled.path, contributions.others[-1], {0: Fraction(1)}
     own = _scale(_own_contributions(co_sampled).law, contributions.length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
@@ -163,45 +140,34 @@ def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: 
             law = binomial_lower(size, Fraction(members, count))
             return _counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
         case CappedPoisson() as scheme:  # of single units alone
-            swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, {0: Fraction(1)})
+            swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, alone)
             return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
         case Poisson(probability=rate):
-            others = _sum_of_poisson_others(path, members, each, sign)
-            return _independent_pair(binomial_lower(members, rate), own, others, adjacency)
+            law, is_sure = binomial_lower(members, rate), each.keys() == {sign}
+            # Of over 32 others in a frame some add `sign`, if all do and the unit is under a parent: without a level
+            # above it the unit is only hidden by what is drawn with it.
+            if count > _MAX_INDEPENDENT and not (is_sure and len(path.counts) > 1):
+                others: Mixture = alone
+            elif is_sure:
+                number = count - members
+                if number > _MAX_INDEPENDENT:
+                    # So many that more than 96 are rarely drawn, 12 deviations above the mean: n r + 12 sqrt(n r) = 96.
+                    most = int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))
+                    number = min(number, max(_MAX_INDEPENDENT, most))
+                others = _scale(binomial_lower(number, rate), sign)
+            else:
+                others = _poisson_sum(count - members, rate, each)
         case _:
-            return _independent_pair({members: Fraction(1)}, own, {0: Fraction(1)}, adjacency)
-
-
-def _independent_pair(law: CountDistribution, own: Mixture, others: Mixture, adjacency: Adjacency) -> Pair:
-    """Return `_counted_pair` of a draw in which the sum of the other units is independent of the members drawn."""
-    in_d, in_d_prime = _counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
+            law, others = {members: Fraction(1)}, alone
+    # The sum of the other units is independent of the members drawn.
+    in_d, in_d_prime = _counted_pair(law, own, alone, adjacency, drawn=(0, 0))
     return convolve(others, in_d), convolve(others, in_d_prime)
-
-
-def _sum_of_poisson_others(path: Path, members: int, each: Mixture, sign: int) -> Mixture:
-    """Return the law of the other units' sum; {0: 1} for over 32 in a frame unless, under a parent, all add `sign`."""
-    count, rate, is_sure = path.counts[-1], path.rate(len(path.counts)), each.keys() == {sign}
-    # Without a level above it the unit is only hidden by what is drawn with it.
-    if count > _MAX_INDEPENDENT and not (is_sure and len(path.counts) > 1):
-        return {0: Fraction(1)}
-    if is_sure:
-        return _scale(binomial_lower(_contributing_units(count - members, rate), rate), sign)
-    return _poisson_sum(count - members, rate, each)
 
 
 def _counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> Pair:
-    """Return (P, Q), the laws in D and D' of the sum of H members of -`own` each (replaced: +) and others of `each`.
-
-    Args:
-        law: distribution of H.
-        own: distribution of the number of clipped contributions of a protected unit.
-        each: distribution of the contribution of every other unit.
-        adjacency: relation between D and D'.
-        drawn: number of units drawn in D, and in D' if the protected ones are removed; 0 where no unit takes the place
-            of a protected one.
-    """
+    """Return (P, Q), the laws in D and D' of the sum of H members of -`own` each (replaced: +) and others of `each`."""
     p, q = Mixture(), Mixture()
     # Counts ascend, so that the sum of own contributions grows from one to the next instead of being computed anew.
     own_sum, reached = {0: Fraction(1)}, 0
@@ -236,58 +202,34 @@ def episode_pair(
     adjacency: Adjacency,
     members: int = 1,
 ) -> Pair:
-    """Return (P, Q), the laws of the sum of a step of episodes in two actual data sets D and D', without noise.
-
-    Args:
-        hierarchy: classes and their records, with episodes.
-        contributions: of all units, as in `data_set_pair`; that of the last level of every other vector.
-        unit_and_clip: the protected level (1 for classes, 2 for records) and what is clipped (2 for records, 1 for
-            tasks, 0 for the whole batch).
-        adjacency: relation between D and D'.
-        members: classes protected together; of records, 1.
-
-    Raises:
-        LookupError: the hierarchy has no episodes.
-    """
+    """Return (P, Q), the laws of the sum of a step of episodes in two actual data sets D and D', without noise."""
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
     unit, clip = unit_and_clip
-    in_task = _members_of_a_task(hierarchy, built, unit, members)
+    classes, records = hierarchy.levels
+    if unit == 1:  # protected classes, or whether the protected record is there
+        in_task = hypergeometric(classes.count, members, built.ways)
+    else:
+        rate = built.class_rate(classes.count) * built.record_rate(records.count)
+        in_task = {0: 1 - rate, 1: rate}
+    vectors = 1
     if clip == 2:
         vectors = built.records if unit == 1 else 1
-        law, drawn = drop_rare_tail(convolve_power(in_task, built.tasks)), _units_in_tasks(hierarchy, built, unit)
+        law = drop_rare_tail(convolve_power(in_task, built.tasks))
+        drawn = built.tasks * built.ways * (1 if unit == 1 else built.records)
+        if (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count:
+            drawn = 0  # a task takes all that there are: nobody is left to stand in
     else:
-        vectors, (law, drawn) = 1, _clipped_above(built, clip, in_task)
+        # A vector of several records turns around if any of them is protected: only the number of such vectors counts,
+        # of the tasks (clip 1) or of the batch (clip 0).
+        law, drawn = binomial_lower(built.tasks, nonzero_probability(in_task)), built.tasks
+        if clip == 0:
+            law, drawn = {0: law.get(0, Fraction(0)), 1: nonzero_probability(law)}, 1
         if unit == 2 or adjacency is Adjacency.ZERO_OUT:
             adjacency = Adjacency.REPLACE_ONE  # the vector that the unit turned around stays
     own, each = {contributions.length * vectors: Fraction(1)}, {contributions.others[-1] * vectors: Fraction(1)}
     return _counted_pair(law, own, each, adjacency, drawn=(drawn, drawn))
-
-
-def _clipped_above(built: Episodes, clip: int, in_task: CountDistribution) -> tuple[CountDistribution, int]:
-    """Return (law of clipped vectors that hold a member, number of all): the tasks (clip 1) or the batch (clip 0)."""
-    # A vector of several records turns around if any of them is protected: only the number of such vectors counts.
-    law = binomial_lower(built.tasks, nonzero_probability(in_task))
-    if clip == 0:
-        return {0: law.get(0, Fraction(0)), 1: nonzero_probability(law)}, 1
-    return law, built.tasks
-
-
-def _units_in_tasks(hierarchy: Hierarchy, built: Episodes, unit: int) -> int:
-    """Return how many classes (unit 1) or records (2) all tasks hold; 0 if a task takes all that there are."""
-    if (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count:
-        return 0  # nobody is left to stand in
-    return built.tasks * built.ways * (1 if unit == 1 else built.records)
-
-
-def _members_of_a_task(hierarchy: Hierarchy, built: Episodes, unit: int, members: int) -> CountDistribution:
-    """Return the law of the protected classes (unit 1) that a task holds, or of the one protected record (unit 2)."""
-    classes, records = hierarchy.levels
-    if unit == 1:
-        return hypergeometric(classes.count, members, built.ways)
-    rate = built.class_rate(classes.count) * built.record_rate(records.count)
-    return {0: 1 - rate, 1: rate}
 
 
 def _one_vector_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
@@ -319,63 +261,45 @@ def _no_record_in_vector(co_sampled: CoSampled, count: int, members: int, own_no
     """Return (Pr[no record of a member is drawn], Pr[no record at all]) in a drawn unit of the clipping level."""
     # From the members' frame outwards to the clipping unit: a unit on the path is missed, or drawn and then as below.
     path, unit = co_sampled.path, len(co_sampled.path.counts)
-    unseen, empty = _no_record_in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
-    for j in range(unit - 1, co_sampled.clip, -1):
-        unseen, empty = _no_member_above(path, j, unseen), _no_record_above(path, j, empty, co_sampled.nonempty[j])
-    return unseen, empty
-
-
-def _no_member_above(path: Path, level: int, unseen: Fraction) -> Fraction:
-    """Return Pr[no record of a member] of a level's draw, given that of its unit on the path."""
-    scheme, count, rate = path.schemes[level - 1], path.counts[level - 1], path.rate(level)
-    if isinstance(scheme, WithReplacement):
-        return power((count - 1 + unseen) / count, scheme.size)
-    return 1 - rate + rate * unseen
-
-
-def _no_record_above(path: Path, level: int, empty: Fraction, nonempty: Fraction) -> Fraction:
-    """Return Pr[no record] of a level's draw; its unit on the path has none by `empty`, siblings some by `nonempty`."""
-    count, rate = path.counts[level - 1], path.rate(level)
-    match path.schemes[level - 1]:
-        case WithReplacement(size=size):
-            return power(((count - 1) * (1 - nonempty) + empty) / count, size)
+    nonempty = co_sampled.nonempty[unit]
+    match path.schemes[-1]:
+        case _ if not count:
+            unseen = empty = Fraction(1)
         case Fixed(size=size):
-            return power(1 - nonempty, size - 1) * (rate * empty + (1 - rate) * (1 - nonempty))
-        case CappedPoisson() as scheme:
-            return cut_empty_probability(scheme, count, empty)
-        case _:
-            return power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty)
-
-
-def _no_record_in_frame(
-    scheme: Scheme, count: int, members: int, own_nonempty: Fraction, nonempty: Fraction
-) -> NoRecord:
-    """Return (Pr[no record of a member], Pr[no record]) of a draw, from the chances that a unit holds any."""
-    if not count:
-        return Fraction(1), Fraction(1)
-    match scheme:
-        case Fixed(size=size):
-            law = hypergeometric(count, members, min(size, count))
-            none = {h: chance * power(1 - own_nonempty, h) for h, chance in law.items()}
-            empty = (chance * power(1 - nonempty, min(size, count) - h) for h, chance in none.items())
-            return sum(none.values(), Fraction(0)), sum(empty, Fraction(0))
+            drawn = min(size, count)
+            none = {h: p * power(1 - own_nonempty, h) for h, p in hypergeometric(count, members, drawn).items()}
+            unseen = sum(none.values(), Fraction(0))
+            empty = sum((p * power(1 - nonempty, drawn - h) for h, p in none.items()), Fraction(0))
         case WithReplacement(size=size):
             rate = Fraction(members, count)
             is_empty = rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty)
-            return power(1 - rate * own_nonempty, size), power(is_empty, size)
-        case CappedPoisson():
-            return _no_record_in_capped_draw(scheme, count, members, own_nonempty)
-        case _:
+            unseen, empty = power(1 - rate * own_nonempty, size), power(is_empty, size)
+        case CappedPoisson() as scheme if not members:  # as if every other unit held records
+            unseen, empty = Fraction(1), power(1 - scheme.probability, count)
+        case CappedPoisson() as scheme:  # of one member
+            unseen = 1 - scheme.rate(count) * own_nonempty
+            empty = cut_empty_probability(scheme, count, 1 - own_nonempty)
+        case scheme:
             rate = scheme.rate(count)
             unseen = power(1 - rate * own_nonempty, members)
-            return unseen, unseen * power(1 - rate * nonempty, count - members)
+            empty = unseen * power(1 - rate * nonempty, count - members)
 
-
-def _no_record_in_capped_draw(scheme: CappedPoisson, count: int, members: int, own_nonempty: Fraction) -> NoRecord:
-    """Return (Pr[no record of the member], Pr[no record]), as if every other unit held records; members is 0 or 1."""
-    if not members:
-        return Fraction(1), power(1 - scheme.probability, count)
-    return 1 - scheme.rate(count) * own_nonempty, cut_empty_probability(scheme, count, 1 - own_nonempty)
+    # From the members' frame outwards to the clipping unit: a unit on the path is missed, or drawn and then as below.
+    for level in range(unit - 1, co_sampled.clip, -1):
+        count, rate, nonempty = path.counts[level - 1], path.rate(level), co_sampled.nonempty[level]
+        unseen_below, empty_below = unseen, empty
+        unseen = 1 - rate + rate * unseen_below
+        match path.schemes[level - 1]:
+            case WithReplacement(size=size):
+                unseen = power((count - 1 + unseen_below) / count, size)
+                empty = power(((count - 1) * (1 - nonempty) + empty_below) / count, size)
+            case Fixed(size=size):
+                empty = power(1 - nonempty, size - 1) * (rate * empty_below + (1 - rate) * (1 - nonempty))
+            case CappedPoisson() as scheme:
+                empty = cut_empty_probability(scheme, count, empty_below)
+            case _:
+                empty = power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty_below)
+    return unseen, empty
 
 
 class ContributionLaw(NamedTuple):
@@ -388,51 +312,34 @@ class ContributionLaw(NamedTuple):
 @cached_with_cost(16)
 def _own_contributions(co_sampled: CoSampled) -> ContributionLaw:
     """Return the law of a drawn unit's contributions; if it has too many values, an inexact one of fewer of them."""
-    if (law := _sum_of_fixed_children(co_sampled)) is not None:
-        return ContributionLaw(law, is_exact=True)
-    nonempty = co_sampled.own_nonempty
-    records: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
+    nonempty, below = co_sampled.own_nonempty, co_sampled.levels_below
+    drawn = below[0][0].scheme if below else None
+    if isinstance(drawn, Fixed) and nonempty == 1:  # a fixed draw of children that surely hold records
+        children = co_sampled.child_contributions
+        if 0 < len(children) * drawn.size**2 * max(children, default=0) < _MAX_SUMS:
+            return ContributionLaw(_sum_of_some(children, drawn.size), is_exact=True)
+    counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
     if co_sampled.own_contributions:
-        return _compound({co_sampled.own_contributions: Fraction(1)}, records)
-    return _contributions_below(co_sampled, records)
+        return _compound({co_sampled.own_contributions: Fraction(1)}, counts)
 
-
-def _sum_of_fixed_children(co_sampled: CoSampled) -> Mixture | None:
-    """Return the exact law of a fixed draw of children that surely hold records; None for other draws or large sums."""
-    drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
-    if not isinstance(drawn, Fixed) or co_sampled.own_nonempty != 1:
-        return None
-    sums = len(co_sampled.child_contributions) * drawn.size**2 * max(co_sampled.child_contributions, default=0)
-    return _sum_of_some(co_sampled.child_contributions, drawn.size) if 0 < sums < _MAX_SUMS else None
-
-
-def _contributions_below(co_sampled: CoSampled, records: Mixture) -> ContributionLaw:
-    """Return the law of a drawn unit's contributions by the draws of all levels below, inexact if any sum is."""
-    counts, is_exact = records, True
-    for level, fewest in reversed(co_sampled.levels_below):
-        counts, is_known = _sum_over_children(level.scheme, fewest, counts)
+    # By the draws of all levels below, from the last one upwards.
+    is_exact = True
+    for level, count in reversed(below):
+        each = counts
+        match level.scheme:
+            case CappedPoisson() as scheme if count > _MAX_INDEPENDENT:  # all children but one contribute nothing
+                drawn_law, each = {1: Fraction(1)}, cut_sum(scheme, count, {0: Fraction(1)}, counts)
+            case CappedPoisson(probability=rate, max_batch_size=cap):
+                drawn_law = capped_distribution(binomial_lower(count, rate), cap)
+            case Poisson(probability=rate):
+                drawn_law = binomial_lower(min(count, _MAX_INDEPENDENT), rate)
+            case Shuffle(drop_last=False):  # whose last batch may hold one child alone
+                drawn_law = {1: Fraction(1)}
+            case _:
+                drawn_law = {level.scheme.max_drawn(count): Fraction(1)}
+        counts, is_known = _compound(drawn_law, each)
         is_exact &= is_known
     return ContributionLaw(counts, is_exact)
-
-
-def _sum_over_children(scheme: Scheme, count: int, each: Mixture) -> ContributionLaw:
-    """Return `_compound` of the children drawn; of over 32 in a capped Poisson draw, all but one contribute nothing."""
-    if isinstance(scheme, CappedPoisson) and count > _MAX_INDEPENDENT:
-        return _compound({1: Fraction(1)}, cut_sum(scheme, count, {0: Fraction(1)}, each))
-    return _compound(_children_drawn(scheme, count), each)
-
-
-def _children_drawn(scheme: Scheme, count: int) -> CountDistribution:
-    """Return the law of the number of children drawn, of 32 at most if Poisson; 1 if a shuffle has a short batch."""
-    match scheme:
-        case Poisson(probability=rate):
-            return binomial_lower(min(count, _MAX_INDEPENDENT), rate)
-        case CappedPoisson(probability=rate, max_batch_size=cap):
-            return capped_distribution(binomial_lower(count, rate), cap)
-        case Shuffle(drop_last=False):
-            return {1: Fraction(1)}
-        case _:
-            return {scheme.max_drawn(count): Fraction(1)}
 
 
 def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:

@@ -28,39 +28,21 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return upper bounds on the Renyi divergences of one step; UnsupportedError if none is finite.
-
-    Args:
-        mechanism: on the batch; one change is one unit.
-        bound: numbers of changed units and their probabilities.
-
-    Raises:
-        UnsupportedError: for so many changes at once no divergence follows from those known.
-    """
+    """Return upper bounds on the Renyi divergences of one step; UnsupportedError if none is finite."""
     parts = len(bound.parts if isinstance(bound, Average) else getattr(bound, "missed", ())) or 1
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
     changes = unamplified(bound).max_shift
-    orders = mechanism.orders if bound.inclusion == 1 else _orders_if_drawn_at_random(mechanism, changes)
+    if bound.inclusion == 1:
+        orders: Sequence[float] = mechanism.orders
+    else:
+        others = mechanism.orders if changes <= _MAX_FINE_CHANGES else _OTHER_ORDERS
+        orders = sorted({*map(float, _WHOLE_ORDERS), *others})
     points = finite_points(_step_divergence(mechanism, bound), orders)
     return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_require_points(points, changes))
 
 
-def _orders_if_drawn_at_random(mechanism: RdpOnly, changes: int) -> Sequence[float]:
-    """Return all whole orders and, for 16 changes or fewer, those of the mechanism, else 21 other orders; ascending."""
-    others = mechanism.orders if changes <= _MAX_FINE_CHANGES else _OTHER_ORDERS
-    return sorted({*map(float, _WHOLE_ORDERS), *others})
-
-
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on the divergences of `changes` sure changes; UnsupportedError if none is finite.
-
-    Args:
-        mechanism: on the batch; one change is one unit.
-        changes: units changed one after the other, >= 0.
-
-    Raises:
-        UnsupportedError: as for `step_divergences`.
-    """
+    """Return upper bounds on the divergences of `changes` sure changes; UnsupportedError if none is finite."""
     points = finite_points(
         partial(group_divergence, mechanism.rdp, changes),
         (*_OTHER_ORDERS[:6], *map(float, range(2, 33)), *_OTHER_ORDERS[6:]),
@@ -69,15 +51,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return upper bounds on the divergences of `links` changes that each cost the sum of `curves`.
-
-    Args:
-        curves: divergences of each release for one unit.
-        links: number of units in the group, changed one after the other.
-
-    Raises:
-        UnsupportedError: as for `step_divergences`.
-    """
+    """Return upper bounds on the divergences of `links` changes that each cost the sum of `curves`."""
     orders = sorted({order for curve in curves for order, _ in curve.points})
     points = finite_points(
         lambda order: group_divergence(lambda at: sum(curve.rdp(at) for curve in curves), links, order), orders
@@ -106,20 +80,15 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
                 _divergence_with_public_misses(mechanism, bound, first) for first in range(max(1, len(bound.missed)))
             ]
             return lambda order: min(choice(order) for choice in choices)
-        case CountPair():
-            return _count_divergence(mechanism, bound)
-
-
-def _count_divergence(mechanism: RdpOnly, bound: CountPair) -> Renyi:
-    """Return a function from order to an upper bound: that of a public H given H >= 1, amplified by Pr[H >= 1]."""
-    shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
-    mixed = cache(
-        lambda order: _public_mixture_divergence(
-            [(p, group_divergence(mechanism.rdp, bound.shift * h, order)) for p, h in shares], order
-        )
-    )
-    theorem = _poisson_bound(mechanism, bound.max_shift)
-    return partial(_subsampled_divergence, mixed, mixed, _positive_float(bound.inclusion), theorem)
+        case CountPair():  # of a public H given H >= 1, amplified by Pr[H >= 1]
+            shares = [(_positive_float(chance / bound.inclusion), h) for h, chance in bound.law if h]
+            mixed = cache(
+                lambda order: _public_mixture_divergence(
+                    [(p, group_divergence(mechanism.rdp, bound.shift * h, order)) for p, h in shares], order
+                )
+            )
+            theorem = _poisson_bound(mechanism, bound.max_shift)
+            return partial(_subsampled_divergence, mixed, mixed, _positive_float(bound.inclusion), theorem)
 
 
 def _divergence_with_public_misses(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
@@ -168,29 +137,17 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
     """Return an upper bound on the divergence at one order after `changes` changes; at most `changes` * rdp(inf).
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
-    P to R and one from R to Q. No loss exceeds k times the largest.
+    P to R and one from R to Q. No loss exceeds k times the largest, which is the bound above 1000 changes.
 
-    Args:
-        rdp: from an order above 1, or infinity, to the divergence after one change; infinite where none is known.
-        changes: k >= 0.
-        order: a > 1, or infinity.
-
-    Returns:
-        An upper bound; k times the largest loss where no better one follows, for example above 1000 changes.
-
-    References:
-        Bun, Steinke 2016 (1605.02065v1), Lemma 5.2.
+    Source: Bun, Steinke 2016 (1605.02065v1), Lemma 5.2.
     """
     if not changes:
         return 0.0
     max_loss = changes * rdp(math.inf)
     if changes == 1:
         return min(max_loss, rdp(order))
-    return max_loss if math.isinf(order) or changes > _MAX_CHANGES else _chained_changes(rdp, changes, order)
-
-
-def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound for 2 or more changes, by one weak triangle inequality for each change after the first."""
+    if math.isinf(order) or changes > _MAX_CHANGES:
+        return max_loss
     # The inequality is unrolled from k changes down to 1, then summed back up; the order of the part with fewer changes
     # falls towards 1 while that of the last single change stays far above, where the divergence must be known.
     steps: list[tuple[float, float]] = []  # (factor, divergence) of the last change, of the one before, ...
@@ -198,7 +155,7 @@ def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
         far = left * order
         value = rdp(far)
         if math.isinf(value):
-            return changes * rdp(math.inf)
+            return max_loss
         steps.append((far / (far - 1), value))
         order = (far - 1) / (left - 1)
     total = min(rdp(math.inf), rdp(order))
@@ -208,12 +165,7 @@ def _chained_changes(rdp: Renyi, changes: int, order: float) -> float:
 
 
 def _public_mixture_divergence(parts: list[tuple[float, float]], order: float) -> float:
-    """Return the divergence of a public mixture, in which missing probability releases nothing.
-
-    Args:
-        parts: (probability, divergence of the order); probabilities sum to at most 1.
-        order: above 1, or infinite.
-    """
+    """Return the divergence of a public mixture, in which missing probability releases nothing."""
     top = max((value for _, value in parts), default=0.0)
     if math.isinf(order) or math.isinf(top):
         return top

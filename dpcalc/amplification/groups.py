@@ -30,7 +30,7 @@ from dpcalc.sampling.counts import (
     mixture,
     round_to_many_bits,
 )
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, FixedAtRate, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.work import TURN, fraction_units, spend
 
@@ -47,45 +47,27 @@ MAX_PLACED_MEMBERS = 12
 
 
 def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
-    """Return the first reason why no bound covers a group of this size; "" if there is none, or for size 1.
-
-    Args:
-        size: number of members, >= 1.
-        hierarchies: one for each phase.
-        unit: protected level, from 1.
-    """
+    """Return the first reason why no bound covers a group of this size; "" if there is none, or for size 1."""
     phases = tuple(hierarchies) if size > 1 else ()
-    refusals = [_limited_batch_refusal(size, phase.levels[:unit]) for phase in phases]
-    if unit > 1:
-        refusals += [_nested_group_refusal(size, phase, unit) for phase in phases]
-    return next(filter(None, refusals), "")
-
-
-def _limited_batch_refusal(size: int, levels: Sequence[Level]) -> str:
-    """Return why no bound covers a group if a level's batches are limited (`at_most`, `max_batch_size`), else ""."""
     # Where a batch is limited, how many others are drawn depends on which members are: nothing is proved for several.
-    limits = [(x.name, "at_most") for x in levels if isinstance(x.scheme, Fixed) and x.scheme.at_most]
-    limits += [(x.name, "max_batch_size") for x in levels if isinstance(x.scheme, CappedPoisson)]
-    return next((f"expected 1 where level {name} is drawn with `{key}`, got {size}" for name, key in limits), "")
-
-
-def _nested_group_refusal(size: int, phase: Hierarchy, unit: int) -> str:
-    """Return why no bound covers records of episodes, or over 12 units drawn with replacement; "" for other groups."""
-    if phase.episodes is not None:
-        return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
-    replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])
-    if replaced and size > MAX_PLACED_MEMBERS:
-        return f"expected at most {MAX_PLACED_MEMBERS} units under draws with replacement, got {size}"
+    for phase in phases:
+        levels = phase.levels[:unit]
+        limits = [(x.name, "at_most") for x in levels if isinstance(x.scheme, Fixed) and x.scheme.at_most]
+        limits += [(x.name, "max_batch_size") for x in levels if isinstance(x.scheme, CappedPoisson)]
+        if limits:
+            name, key = limits[0]
+            return f"expected 1 where level {name} is drawn with `{key}`, got {size}"
+    for phase in phases if unit > 1 else ():
+        if phase.episodes is not None:
+            return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
+        replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])
+        if replaced and size > MAX_PLACED_MEMBERS:
+            return f"expected at most {MAX_PLACED_MEMBERS} units under draws with replacement, got {size}"
     return ""
 
 
 def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
-    """Return how many units must remain under each parent: a shuffle's size, or what a task takes; 0 for other draws.
-
-    Args:
-        hierarchy: levels and schemes, or how episodes are built.
-        unit: protected level, from 1.
-    """
+    """Return how many units must remain under each parent: a shuffle's size, what a task takes; 0 for other draws."""
     if hierarchy.episodes is not None:
         return (hierarchy.episodes.ways, hierarchy.episodes.records)[unit - 1]
     scheme = hierarchy.level(unit).scheme
@@ -93,13 +75,7 @@ def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
-    """Return, for each level down to `unit`, how many units of one frame can hold members of a group.
-
-    Args:
-        hierarchies: one for each phase, over the same data.
-        unit: protected level, from 1.
-        adjacency: relation between D and D'; add-remove must leave `min_units_left`.
-    """
+    """Return, for each level down to `unit`, how many units of one frame can hold members of a group."""
     phases = tuple(hierarchies)
     # Members lie in units that stay, so that above the protected level every unit can hold some.
     *above, last = (level.count for level in phases[0].levels[:unit])
@@ -112,13 +88,7 @@ def _units_left(phases: Sequence[Hierarchy], unit: int, adjacency: Adjacency) ->
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the number of units in the data, less `min_units_left` under each parent if the group is removed.
-
-    Args:
-        hierarchies: one for each phase, over the same data.
-        unit: protected level, from 1.
-        adjacency: relation between D and D'.
-    """
+    """Return the number of units in the data, less `min_units_left` under each parent if the group is removed."""
     phases = tuple(hierarchies)
     data, left = phases[0], _units_left(phases, unit, adjacency)
     if data.tree is not None:  # parents have unequal numbers of units
@@ -154,6 +124,14 @@ class Group:
         return ""
 
     @property
+    def by_frame(self) -> tuple[int, ...]:
+        """The numbers of members in the frames of the protected level; all of them in one without a placement."""
+        frames = [self.size if self.placement is None else self.placement]
+        while any(isinstance(frame, tuple) for frame in frames):
+            frames = [inner for frame in frames for inner in (frame if isinstance(frame, tuple) else (frame,))]
+        return tuple(frame for frame in frames if isinstance(frame, int))
+
+    @property
     def is_together(self) -> bool:
         """True if all members have one parent: one member, level 1, or a placement with one unit at each level."""
         inner = self.placement
@@ -168,17 +146,9 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return the groups of this size, one for each placement; InputError without room, UnsupportedError without bound.
+    """Return the groups of this size, one for each placement; InputError without room, UnsupportedError if no bound.
 
-    Args:
-        size: number of members, >= 1.
-        phases: the levels and schemes of each phase.
-        unit: protected level, from 1.
-        adjacency: where units are removed, as many must be left as a step draws.
-
-    Raises:
-        InputError: if there is no room for so many.
-        UnsupportedError: if no bound covers such a group.
+    A group of over 12 members below level 1, or of over 128 placements, has its placement left open.
     """
     if size == 1:
         return (Group(),)
@@ -190,30 +160,16 @@ def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adja
         raise UnsupportedError(f"group_size: {why}")
     if unit == 1:
         return (Group(size=size, placement=size),)
-    return _nested_groups(size, room(phases, unit=unit, adjacency=adjacency))
-
-
-def _nested_groups(size: int, room: tuple[int, ...]) -> tuple[Group, ...]:
-    """Return a Group for each placement, or one Group without placement if over 12 members or 128 placements."""
-    if size > MAX_PLACED_MEMBERS:
-        return (Group(size=size),)
-    with suppress(WorkExceededError):
-        ways = placements(size, room)
-        if len(ways) <= MAX_PLACEMENTS:
-            return tuple(Group(size=size, placement=placement) for placement in ways)
+    if size <= MAX_PLACED_MEMBERS:
+        with suppress(WorkExceededError):
+            ways = placements(size, room(phases, unit=unit, adjacency=adjacency))
+            if len(ways) <= MAX_PLACEMENTS:
+                return tuple(Group(size=size, placement=placement) for placement in ways)
     return (Group(size=size),)
 
 
 def placements(members: int, room: Sequence[int]) -> list[Placement]:
-    """Return every placement of `members`, siblings in any order as one; [] if `room` is too small for them.
-
-    Args:
-        members: number of members, >= 1.
-        room: for each level, from the outermost to the protected one, how many units of a frame can be occupied.
-
-    Raises:
-        WorkExceededError: there are too many.
-    """
+    """Return every placement of `members`, siblings in any order as one; [] if `room` is too small for them."""
     spend(8 * TURN)
     max_occupied, *below = room
     if not below:
@@ -251,17 +207,8 @@ _MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bou
 def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> ContextDistribution:
     """Return an upper law, about 48 contexts long, of what all draws above the members of a placement reveal.
 
-    Args:
-        placement: of the members.
-        schemes: of the levels from the outermost to the protected one.
-        counts: fewest units in a frame at each level; a frame with more occupied units than that holds as many.
-
-    Returns:
-        An upper bound in stochastic order. With replacement and several kinds of units, every draw is taken to hit each
-        kind, more than can be.
-
-    Raises:
-        WorkExceededError: there are too many contexts.
+    An upper bound in stochastic order. With replacement and several kinds of units, every draw is taken to hit each
+    kind, more than can be.
     """
     if isinstance(placement, int):
         return {((placement, 1),): Fraction(1)}
@@ -298,16 +245,13 @@ def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int,
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
-    """Return the law if it has at most 48 contexts, else an upper law in which the unlikely ones are merged."""
+    """Return the law if it has at most 48 contexts; else one above it, of the 24 likeliest and about 24 merged ones."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
     )
-    return round_to_many_bits(law if len(reached) <= _MAX_CONTEXTS else _merge_unlikely_contexts(law, reached))
-
-
-def _merge_unlikely_contexts(law: ContextDistribution, reached: list[Context]) -> ContextDistribution:
-    """Return an upper law with the 24 likeliest of the sorted contexts, and the others merged in about 24 runs."""
+    if len(reached) <= _MAX_CONTEXTS:
+        return round_to_many_bits(law)
     # Floats are enough: which contexts are the likeliest is a matter of tightness only.
     rounded = {context: float(law[context]) for context in reached}
     spend(fraction_units(4 * len(reached), max(chance.denominator.bit_length() for chance in law.values())))
@@ -317,30 +261,18 @@ def _merge_unlikely_contexts(law: ContextDistribution, reached: list[Context]) -
     width = -(-len(others) // (_MAX_CONTEXTS // 2))
     for start in range(0, len(others), width):
         merged = others[start : start + width]
-        above = _context_above(merged)
+        copies: Counter[int] = Counter()  # the most that any of these has, for each number of members
+        for context in merged:
+            copies |= Counter(dict(context))
+        above = tuple(sorted(copies.items()))
         kept[above] = kept.get(above, Fraction(0)) + sum((law[context] for context in merged), start=Fraction(0))
-    return kept
-
-
-def _context_above(merged: list[Context]) -> Context:
-    """Return the context with the most copies that any of these has, for each number of members."""
-    copies: Counter[int] = Counter()
-    for context in merged:
-        copies |= Counter(dict(context))
-    return tuple(sorted(copies.items()))
+    return round_to_many_bits(kept)
 
 
 def outermost_drawn(
     scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units drawn, members drawn, chance) of a group, an upper law; a pair may come several times.
-
-    Args:
-        scheme: of the outermost level, without replacement.
-        count: units of the outermost level.
-        occupied: for each kind of unit of the group how many there are.
-        below: for each kind the distribution of the members drawn from one unit that is drawn.
-    """
+    """Yield (outermost units drawn, members drawn, chance) of a group, an upper law; a pair may come several times."""
     for units, chance in _units_drawn_by_kind(scheme, count, occupied):
         law: CountDistribution = {0: chance}
         for number, each in zip(units, below, strict=True):
@@ -352,20 +284,16 @@ def outermost_drawn(
 def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
     """Return the law of two independent contexts joined into one, merged to about 48 contexts."""
     longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())
-    if len(a) * len(b) > _MAX_EXACT_PAIRS:
-        spend(fraction_units(len(a) + len(b), longest) + 8 * TURN * len(a) * len(b))
-        return _merge_contexts(_join_rounded(a, b))
-    spend(fraction_units(2 * len(a) * len(b), longest))
-    exact: ContextDistribution = {}
-    for x, y in product(a, b):
-        context = _join_contexts(x, y)
-        exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
-    return _merge_contexts(exact)
-
-
-def _join_rounded(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
-    """Return the law of two contexts joined, rounded down to 1600 bits in favour of the likeliest context."""
-    # As whole numbers without common factors; less than 2^-1500 is missing of each.
+    if len(a) * len(b) <= _MAX_EXACT_PAIRS:
+        spend(fraction_units(2 * len(a) * len(b), longest))
+        exact: ContextDistribution = {}
+        for x, y in product(a, b):
+            context = _join_contexts(x, y)
+            exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
+        return _merge_contexts(exact)
+    # As whole numbers without common factors, rounded down to 1600 bits; what is missing, less than 2^-1500 of each, is
+    # given to the likeliest context.
+    spend(fraction_units(len(a) + len(b), longest) + 8 * TURN * len(a) * len(b))
     unit = 1 << _BITS
     left, right = (
         [(context, chance.numerator * unit // chance.denominator) for context, chance in law.items()] for law in (a, b)
@@ -377,7 +305,7 @@ def _join_rounded(a: ContextDistribution, b: ContextDistribution) -> ContextDist
     joined = {context: Fraction(chance >> _BITS, unit) for context, chance in whole.items() if chance >> _BITS}
     total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
     joined[max(joined, key=joined.__getitem__)] += total - sum(joined.values(), start=Fraction(0))
-    return joined
+    return _merge_contexts(joined)
 
 
 def _join_contexts(x: Context, y: Context) -> Context:
@@ -396,68 +324,47 @@ def _units_drawn_by_kind(
     match scheme:
         case FixedAtRate(probability=rate):  # of single units alone
             yield from (((1,), rate), ((0,), 1 - rate))
-        case Fixed(size=size):
-            yield from _fixed_units_by_kind(size, count, occupied)
+        case Fixed(
+            size=size
+        ):  # the multivariate hypergeometric law by falling factorials: the order of the draw cancels
+            for drawn in product(*(range(number + 1) for number in occupied)):
+                spend(fraction_units(4, max(size.bit_length(), count.bit_length()) * sum(occupied)))
+                present, absent = sum(drawn), sum(occupied) - sum(drawn)
+                ways = prod(map(comb, occupied, drawn)) * perm(size, present) * perm(count - size, absent)
+                if ways:
+                    yield drawn, Fraction(ways, perm(count, present + absent))
         case Poisson(probability=rate):
             laws = [binomial(number, rate) for number in occupied]
             longest = max(chance.denominator.bit_length() for law in laws for chance in law.values())
             for drawn in product(*laws):
                 spend(fraction_units(2 * len(laws), longest))
                 yield drawn, prod((law[number] for law, number in zip(laws, drawn, strict=True)), start=Fraction(1))
+        case WithReplacement(size=size) if len(occupied) > 1:
+            # The hits of several kinds depend on each other: every draw is taken to hit each of them.
+            yield tuple(size for _ in occupied), Fraction(1)
         case WithReplacement(size=size):
-            yield from _hits_by_kind(size, count, occupied)
+            for number, chance in coarsen_upwards(binomial(size, Fraction(occupied[0], count))).items():
+                yield (number,), chance
         case _:
             yield occupied, Fraction(1)
 
 
-def _fixed_units_by_kind(
-    size: int, count: int, occupied: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, chance) of a fixed draw, the multivariate hypergeometric law without zeros."""
-    for drawn in product(*(range(number + 1) for number in occupied)):
-        spend(fraction_units(4, max(size.bit_length(), count.bit_length()) * sum(occupied)))
-        # By falling factorials: the order of the draw cancels.
-        present, absent = sum(drawn), sum(occupied) - sum(drawn)
-        ways = prod(map(comb, occupied, drawn)) * perm(size, present) * perm(count - size, absent)
-        if ways:
-            yield drawn, Fraction(ways, perm(count, present + absent))
-
-
-def _hits_by_kind(size: int, count: int, occupied: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (hits of each kind, probability) of `size` draws with replacement, an upper law."""
-    # The hits of several kinds depend on each other: every draw is taken to hit each of them.
-    if len(occupied) > 1:
-        yield tuple(size for _ in occupied), Fraction(1)
-        return
-    for number, chance in coarsen_upwards(binomial(size, Fraction(occupied[0], count))).items():
-        yield (number,), chance
-
-
 def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
-    """Return an upper law of the members in a batch, summed over the frames of all copies of parents in `context`.
-
-    Args:
-        context: of the draws above.
-        scheme: of the protected level.
-        count: fewest units in one of its frames; one with more members than that holds as many.
-    """
+    """Return an upper law of the members in a batch, summed over the frames of all copies of parents in `context`."""
     law: CountDistribution = {0: Fraction(1)}
     for members, copies in context:
-        law = convolve_upper(law, coarsen_upwards(_members_of_copies(scheme, max(count, members), members, copies)))
+        frame = max(count, members)
+        match scheme:
+            case FixedAtRate(probability=rate) | Poisson(probability=rate):
+                of_copies = binomial(members * copies, rate)
+            case Fixed(size=size):
+                of_copies = convolve_power_upper(hypergeometric(frame, members, size), copies)
+            case WithReplacement(size=size):
+                of_copies = binomial(size * copies, Fraction(members, frame))
+            case _:  # `all` and shuffles draw every member
+                of_copies = {members * copies: Fraction(1)}
+        law = convolve_upper(law, coarsen_upwards(of_copies))
     return law
-
-
-def _members_of_copies(scheme: Scheme, frame: int, members: int, copies: int) -> CountDistribution:
-    """Return the law of the members drawn from `copies` frames with `members` each; `all` and shuffles draw all."""
-    match scheme:
-        case FixedAtRate(probability=rate) | Poisson(probability=rate):
-            return binomial(members * copies, rate)
-        case Fixed(size=size):
-            return convolve_power_upper(hypergeometric(frame, members, size), copies)
-        case WithReplacement(size=size):
-            return binomial(size * copies, Fraction(members, frame))
-        case _:
-            return {members * copies: Fraction(1)}
 
 
 def large_group(members: int, parent_rate: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
@@ -466,35 +373,21 @@ def large_group(members: int, parent_rate: Fraction, rate: Fraction) -> list[tup
     With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
     together with probability at most r^j, so at least j of them with at most C(k, j) r^j.
 
-    Args:
-        members: k.
-        parent_rate: eta, probability that a parent is drawn.
-        rate: r, probability that a member is drawn, given its parent is.
-
-    Returns:
-        One pair; with the remaining probability no member is drawn.
+    One pair; with the remaining probability no member is drawn.
 
     Source: docs/theory.md, Theorem 6.3.
     """
-    tails = _exact_tails(members, rate) if members <= _FEW_MEMBERS else _rounded_tails(members, rate)
+    tails = [Fraction(1)]  # min(1, C(k, j) r^j) for j = 0, 1, ...
+    if members <= _FEW_MEMBERS:
+        tails += (min(Fraction(1), comb(members, j) * rate**j) for j in range(1, members + 1))
+    else:  # rounded up, until one is below 2^-1200
+        unit = term = 1 << _BITS
+        for j in range(1, members + 1):
+            spend(8 * TURN + term.bit_length() / 4)
+            term = -(-term * (members - j + 1) * rate.numerator // (j * rate.denominator))
+            if term << _VANISHING < unit:
+                break
+            tails.append(Fraction(min(term, unit), unit))
     tails = list(accumulate(tails, min))
     law = {j: before - after for j, (before, after) in enumerate(pairwise([*tails, Fraction(0)]))}
     return [(min(Fraction(1), members * parent_rate), {j: chance for j, chance in law.items() if chance})]
-
-
-def _exact_tails(members: int, rate: Fraction) -> list[Fraction]:
-    """Return [min(1, C(k, j) r^j) for j from 0 to k]."""
-    return [Fraction(1), *(min(Fraction(1), comb(members, j) * rate**j) for j in range(1, members + 1))]
-
-
-def _rounded_tails(members: int, rate: Fraction) -> list[Fraction]:
-    """Return upper bounds min(1, C(members, j) rate^j) for j = 0, 1, ..., rounded up, until one is below 2^-1200."""
-    tails = [Fraction(1)]
-    unit = term = 1 << _BITS
-    for j in range(1, members + 1):
-        spend(8 * TURN + term.bit_length() / 4)
-        term = -(-term * (members - j + 1) * rate.numerator // (j * rate.denominator))
-        if term << _VANISHING < unit:
-            break
-        tails.append(Fraction(min(term, unit), unit))
-    return tails

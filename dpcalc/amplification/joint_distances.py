@@ -64,12 +64,6 @@ class JointStepBound(StepBound):
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
     """Return (K) with the geometry of its likeliest missed ancestor; None unless a removed unit has one and a stand-in.
 
-    Args:
-        bound: (K) of the path.
-        path: the path to the unit, all of its draws made anew in every step.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-
     Source: docs/theory.md, Theorem 6.10.
     """
     unit, scheme = len(path.counts), path.schemes[-1]
@@ -92,13 +86,6 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
     """Return an upper profile of (K) that uses the joint distances; `plain` if noise is low or the gain small.
 
-    Args:
-        bound: the geometry.
-        plain: (K) under the noise at hand, D||D'.
-
-    Raises:
-        WorkExceededError: the allowance does not suffice.
-
     Source: docs/theory.md, Theorem 6.10.
     """
     if plain.deviation < _MIN_NOISE * bound.radius:
@@ -107,23 +94,16 @@ def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
     first, last = (plain.epsilon(share * at_0) for share in _SHARES)
     far = plain.epsilon(_FAR_SHARE * at_0)
     search = _Search(bound, plain.deviation)
-    if _has_small_gain(search, plain, at_0):
-        return plain
+    # Data on one line cost no more than the bound, and are quicker: where they cost nearly (K), nothing can be gained.
+    telling = [(plain.epsilon(share * at_0), share * at_0) for share in _TELLING_SHARES]
+    for value, nearly in ((search.on_a_line, _NEARLY_ON_A_LINE), (search.largest, _NEARLY)):
+        if all(value(epsilon) > nearly * delta for epsilon, delta in telling):
+            return plain
     deltas = dict.fromkeys([0.0], at_0)
     deltas |= {epsilon: plain.delta(epsilon) for epsilon in np.geomspace(first / 20, far, _MORE_EPSILONS).tolist()}
     for epsilon in np.geomspace(first, last, _EPSILONS).tolist():
         deltas[epsilon] = min(plain.delta(epsilon), search.largest(epsilon))
     return ChordProfile.of(plain, deltas)
-
-
-def _has_small_gain(search: "_Search", plain: GluedProfile, at_0: float) -> bool:
-    """Return True if the joint distances would lower the delta of `plain` by too little at three epsilons."""
-    # Data on one line cost no more than the bound, and are quicker: where they cost nearly (K), nothing can be gained.
-    telling = [(plain.epsilon(share * at_0), share * at_0) for share in _TELLING_SHARES]
-    return any(
-        all(value(epsilon) > nearly * delta for epsilon, delta in telling)
-        for value, nearly in ((search.on_a_line, _NEARLY_ON_A_LINE), (search.largest, _NEARLY))
-    )
 
 
 @dataclass(frozen=True)
@@ -146,15 +126,6 @@ class _Cells:
         halves = [np.stack([ends[:, 0], ends.mean(axis=1), ends[:, 1]], axis=1) for ends in (self.unit, self.distance)]
         unit, distance = ([each[:, :2], each[:, 1:]] for each in halves)
         return _Cells(np.concatenate([*unit, *unit]), np.concatenate([distance[k // 2] for k in range(4)]))
-
-
-def _first_cells(max_distance: float) -> _Cells:
-    """Return the cells of a grid over all angles from 0 to pi and distances up to the largest."""
-    unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, max_distance))
-    rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
-    return _Cells(
-        np.stack([unit[rows], unit[rows + 1]], axis=1), np.stack([distance[columns], distance[columns + 1]], axis=1)
-    )
 
 
 class _Lengths(NamedTuple):
@@ -188,7 +159,12 @@ class _Search:
 
     def largest(self, epsilon: float) -> float:
         """Return an upper bound on delta at an epsilon > 0, by three rounds of branch and bound; NaN on overflow."""
-        cells = _first_cells(self.reach + self.mates)
+        # A grid over all angles of the unit from 0 to pi, and distances up to the largest.
+        unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, self.reach + self.mates))
+        rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
+        cells = _Cells(
+            np.stack([unit[rows], unit[rows + 1]], axis=1), np.stack([distance[columns], distance[columns + 1]], axis=1)
+        )
         values, kept = self._upper_bounds(cells, math.expm1(epsilon)), np.zeros(1)
         for _ in range(_ROUNDS):
             order = np.argsort(-values)

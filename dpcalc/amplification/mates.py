@@ -12,7 +12,7 @@ import math
 import operator
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -130,12 +130,7 @@ class Surroundings:
     def parts(
         self, cases: Sequence[UnitCase], *, exchange_distance: _Distance = operator.add
     ) -> tuple[tuple[Fraction, StepBound], ...]:
-        """Return (probability, (K)) for each case of the unit combined with each draw of the mates, as independent.
-
-        Args:
-            cases: of the unit; their probabilities sum to at most 1.
-            exchange_distance: sum of contributions that go and come; the larger one for mechanisms that count units.
-        """
+        """Return (probability, (K)) for each case of the unit combined with each draw of the mates, as independent."""
         if not self.is_certain:
             spend(8 * TURN * len(cases) * len(self.mates) * (1 + sum(map(len, self.stand_ins))))
         return tuple(
@@ -146,38 +141,26 @@ class Surroundings:
 
     def _bound(self, case: UnitCase, mates: tuple[int, ...], exchange_distance: _Distance) -> StepBound:
         """Return (K) of one case of the unit, given what the mates contribute under each ancestor."""
-        batches = [*self._missed_ancestors(case, mates, exchange_distance), *case.near]
+        # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
+        # never more than its largest number.
+        batches: list[MissedBatch] = []
+        for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, mates, strict=True):
+            leaving, leaving_swapped = min(case.contents + w, cap), min(case.contents_swapped + w, cap)
+            batches += (
+                MissedBatch(v * p, exchange_distance(leaving, z), exchange_distance(leaving_swapped, z))
+                for z, p in law.items()
+            )
+        batches += case.near
         missed, distances, swapped = zip(*batches, strict=True) if batches else ((), (), ())
         return StepBound(
             inclusion=case.inclusion, shift=case.shift, missed=missed, distances=distances, distances_swapped=swapped
         )
 
-    def _missed_ancestors(
-        self, case: UnitCase, mates: tuple[int, ...], exchange_distance: _Distance
-    ) -> Iterator[MissedBatch]:
-        """Yield the batches that miss an ancestor, one for each number that its stand-in may contribute."""
-        # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
-        # never more than its largest number.
-        for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, mates, strict=True):
-            leaving, leaving_swapped = min(case.contents + w, cap), min(case.contents_swapped + w, cap)
-            for z, p in law.items():
-                yield MissedBatch(v * p, exchange_distance(leaving, z), exchange_distance(leaving_swapped, z))
-
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
     """Return the ancestors above unit and clip, with upper laws of what mates and stand-ins under each contribute.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the unit; all of its draws that are not certain have one redraw period.
-        clip: clipping level, 0 to depth.
-        max_mates: different draws of the mates that may be told apart, about, >= 1.
-
-    Returns:
-        For the ancestors above both the unit and the clipping level. Numbers that are not random are at their largest.
-
-    Raises:
-        WorkExceededError: the distributions need too much work.
+    For the ancestors above both the unit and the clipping level. Numbers that are not random are at their largest.
 
     Source: docs/theory.md, Theorem 6.9.
     """
@@ -185,20 +168,18 @@ def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int)
     if not any(largest.missed):
         return largest
     mates = _joint_mates(hierarchy, path, clip, max_mates) or largest.mates
-    stand_ins = tuple(
-        _stand_in_distribution(hierarchy, path, number, clip) if max(law) else law
-        for number, law in enumerate(largest.stand_ins, start=1)
-    )
-    return replace(largest, mates=mates, stand_ins=stand_ins)
+    stand_ins = []
+    for number, law in enumerate(largest.stand_ins, start=1):
+        if max(law) and path.missed(number) and _is_redrawn_with_unit(hierarchy, path, number):
+            known = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max(law))
+            stand_ins.append(law if known is None else few_counts(known))
+        else:
+            stand_ins.append(law)
+    return replace(largest, mates=mates, stand_ins=tuple(stand_ins))
 
 
 def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
-    """Return the ancestors above unit and clip; what mates and stand-ins under each contribute is at its largest.
-
-    Args:
-        path: the path to the unit.
-        clip: clipping level, 0 to depth.
-    """
+    """Return the ancestors above unit and clip; what mates and stand-ins under each contribute is at its largest."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     above = range(1, lowest)
     largest = tuple(path.contributions[number - 1] for number in above)
@@ -210,15 +191,6 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
         largest=largest,
         mates=((Fraction(1), tuple(others)),),
     )
-
-
-def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of what a stand-in of the ancestor contributes; the most for certain if no law is known."""
-    largest = path.siblings[number - 1]
-    if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
-        return {largest: Fraction(1)}
-    law = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=largest)
-    return {largest: Fraction(1)} if law is None else few_counts(law)
 
 
 def few_counts(law: CountDistribution) -> CountDistribution:
@@ -240,59 +212,45 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
         return ()
-    # From the innermost ancestor outwards. Draws outside the outermost ancestor that can be missed do not matter.
     missed = [number for number in range(1, lowest) if path.missed(number)]
     outermost = missed[0]
-    outer, inner = _deviations_to_tell_apart(len(missed), max_mates)
+    # Numbers of the outermost and of the inner missed ancestors are rounded up to these normal quantiles.
+    inner = _INNER_DEVIATIONS if len(missed) < _MANY_LEVELS else _FEW_DEVIATIONS
+    fits = len(_OUTER_DEVIATIONS) * len(inner) ** (len(missed) - 1) <= max_mates
+    outer = _OUTER_DEVIATIONS if fits else _COARSE_DEVIATIONS
+
+    # From the innermost ancestor outwards. Draws outside the outermost ancestor that can be missed do not matter.
     states: _MatesWeights = {(0, ()): WHOLE}
     for number in range(lowest - 1, outermost - 1, -1):
-        # Of an ancestor that cannot be missed the path need not know the contributions (`worst_paths`).
+        # Add the mates of this level to each total. Of an ancestor that cannot be missed the path need not know the
+        # contributions (`worst_paths`).
         cap = path.contributions[number - 1] - own if path.missed(number) else sys.maxsize
-        sums = _add_mates(states, laws[number + 1], cap)
+        law = laws[number + 1]
+        is_short = len(states) * len(law) <= _MAX_SUMS
+        added = whole_weights(law if is_short else coarsen_at_quantiles(law, _OUTER_DEVIATIONS))
+        spend(4 * TURN * len(states) * len(added))
+        sums: _MatesWeights = {}
+        for (total, inside), weight in states.items():
+            for more, chance in added.items():
+                key = min(total + more, cap), inside
+                sums[key] = sums.get(key, 0) + weight * chance
+
+        # Keep the number under this ancestor, and carry it on to the next one.
         kept = _quantile_above(sums, outer if number == outermost else inner) if path.missed(number) else {}
         onwards = _quantile_above(sums, _OUTER_DEVIATIONS) if number > outermost else {}
-        states = _keep_numbers(sums, kept, onwards)
-    return _mates_law(states, outside=outermost - 1)
+        states = {}
+        for (total, inside), weight in sums.items():
+            key = onwards.get(total, 0), (kept.get(total, 0), *inside)
+            states[key] = states.get(key, 0) + weight // WHOLE
 
-
-def _keep_numbers(sums: _MatesWeights, kept: dict[int, int], onwards: dict[int, int]) -> _MatesWeights:
-    """Return the states with each total prepended as `kept[total]` and carried on as `onwards[total]`, else as 0."""
-    states: _MatesWeights = {}
-    for (total, inside), weight in sums.items():
-        key = onwards.get(total, 0), (kept.get(total, 0), *inside)
-        states[key] = states.get(key, 0) + weight // WHOLE  # what is rounded off `_mates_law` adds to the largest
-    return states
-
-
-def _deviations_to_tell_apart(ancestors: int, max_mates: int) -> tuple[Sequence[float], Sequence[float]]:
-    """Return the normal quantiles to which mates of the outermost, and of inner, missed ancestors are rounded."""
-    inner = _INNER_DEVIATIONS if ancestors < _MANY_LEVELS else _FEW_DEVIATIONS
-    fits = len(_OUTER_DEVIATIONS) * len(inner) ** (ancestors - 1) <= max_mates
-    return _OUTER_DEVIATIONS if fits else _COARSE_DEVIATIONS, inner
-
-
-def _add_mates(states: _MatesWeights, exact: CountDistribution, cap: int) -> _MatesWeights:
-    """Return the states after a random number is added to each total, at most to `cap`; weights are times WHOLE."""
-    is_short = len(states) * len(exact) <= _MAX_SUMS
-    law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
-    spend(4 * TURN * len(states) * len(law))
-    sums: _MatesWeights = {}
-    for (total, kept), weight in states.items():
-        for more, chance in law.items():
-            key = min(total + more, cap), kept
-            sums[key] = sums.get(key, 0) + weight * chance
-    return sums
-
-
-def _mates_law(states: _MatesWeights, *, outside: int) -> MatesLaw:
-    """Return the joint law of the states' kept numbers after `outside` zeros; lost weight goes to the largest ones."""
+    # The weight that is rounded off goes to the largest numbers.
     joint: dict[tuple[int, ...], int] = {}
-    for (_, kept), weight in states.items():
-        joint[kept] = joint.get(kept, 0) + weight
+    for (_, inside), weight in states.items():
+        joint[inside] = joint.get(inside, 0) + weight
     largest = tuple(max(column) for column in zip(*joint, strict=True))
     joint[largest] = joint.get(largest, 0) + WHOLE - sum(joint.values())
     return tuple(
-        (Fraction(joint[numbers], WHOLE), (*(0,) * outside, *numbers))
+        (Fraction(joint[numbers], WHOLE), (*(0,) * (outermost - 1), *numbers))
         for numbers in sorted(joint, key=lambda numbers: numbers[::-1])
         if joint[numbers]
     )
@@ -313,19 +271,14 @@ def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
-    is_equal = all(level.is_equal for level in hierarchy.levels[number - 1 : clip])
-    if number_of_poisson_levels(hierarchy, number - 1, clip) > 1 or is_equal:
-        return _law_of_alike_mates(hierarchy, number, clip)
+    level, *inside = hierarchy.levels[number - 1 : clip]
+    if number_of_poisson_levels(hierarchy, number - 1, clip) > 1 or all(x.is_equal for x in (level, *inside)):
+        # Each mate is taken as a unit of largest sizes.
+        max_each = math.prod(below.max_drawn for below in inside)
+        each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
+        return mates_sum(level, level.count, each or {max_each: Fraction(1)})
     law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=largest)
     return law if law is not None else {largest: Fraction(1)}
-
-
-def _law_of_alike_mates(hierarchy: Hierarchy, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of what mates drawn at level `number` contribute, each taken as a unit of largest sizes."""
-    level, *inner = hierarchy.levels[number - 1 : clip]
-    max_each = math.prod(below.max_drawn for below in inner)
-    each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
-    return mates_sum(level, level.count, each or {max_each: Fraction(1)})
 
 
 # Parts that cost nearly the same are merged into the one with the largest distances, which is an upper bound
@@ -346,11 +299,6 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
     """Return an Average above this one: close parts are merged until about `max_centers` are left; few are unchanged.
 
-    Args:
-        average: its parts are all of the kind of (K); else, or if they are few, it is returned unchanged.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-        max_centers: distances of all parts together, about, and 4 for each part; fewer if several units share the work.
-
     Source: docs/theory.md, Theorem 4.6.
     """
     bounds = [bound for _, bound in average.parts if isinstance(bound, StepBound)]
@@ -358,8 +306,22 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
         return average
     max_centers = min(max_centers, _MAX_CENTERS_OF_ALL // average.units)
     chances = np.array([float(chance) for chance, _ in average.parts])
-    profiles, allowed = _profiles_and_allowed_rise(bounds, chances, noise_multiplier)
-    lengths, kinds = _lengths_and_kinds(bounds)
+    # The rise of the average profile that merging into one part may cause; beyond the floats all parts count as equal.
+    profiles = _rough_profiles(bounds, noise_multiplier)
+    total = chances @ profiles
+    if not np.isfinite(total).all():
+        profiles, total = np.zeros(profiles.shape), np.ones(total.shape)
+    allowed = _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
+
+    # Bounds of equal probabilities are of one kind. A row of lengths holds the shift and the distances, of which each
+    # bound may have fewer than the longest one.
+    numbers: dict[tuple[Fraction, tuple[Fraction, ...]], int] = {}
+    kinds = [numbers.setdefault((bound.inclusion, bound.missed), len(numbers)) for bound in bounds]
+    lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))
+    for row, bound in zip(lengths, bounds, strict=True):
+        values = (bound.shift, *bound.distances, *bound.distances_swapped)
+        row[: len(values)] = values
+
     for _ in range(_MAX_ROUNDS):
         merged = _merge_greedily(chances, profiles / allowed, lengths, kinds)
         centers = sum(_OF_A_PART + len(bounds[at].missed) for at in merged)
@@ -372,18 +334,6 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
             for at, members in sorted(merged.items())
         )
     )
-
-
-def _profiles_and_allowed_rise(bounds: Sequence[StepBound], chances: Array, deviation: float) -> tuple[Array, Array]:
-    """Return each part's rough profile as a row, and the rise of their average that merging into one part may cause.
-
-    Beyond the floats all parts count as equally costly.
-    """
-    profiles = _rough_profiles(bounds, deviation)
-    total = chances @ profiles
-    if not np.isfinite(total).all():
-        profiles, total = np.zeros(profiles.shape), np.ones(total.shape)
-    return profiles, _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
 
 
 def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
@@ -409,20 +359,6 @@ def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list
         else:
             merged[at], added[at] = [at], np.zeros(profiles.shape[1])
     return merged
-
-
-def _lengths_and_kinds(bounds: Sequence[StepBound]) -> tuple[Array, list[int]]:
-    """Return the lengths of each bound as a row, and a number that bounds of equal probabilities share.
-
-    A row holds the shift and the distances, of which each bound may have fewer than the longest one.
-    """
-    numbers: dict[tuple[Fraction, tuple[Fraction, ...]], int] = {}
-    kinds = [numbers.setdefault((bound.inclusion, bound.missed), len(numbers)) for bound in bounds]
-    lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))
-    for row, bound in zip(lengths, bounds, strict=True):
-        values = (bound.shift, *bound.distances, *bound.distances_swapped)
-        row[: len(values)] = values
-    return lengths, kinds
 
 
 def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
@@ -451,36 +387,24 @@ def _half_line_deltas(
     places /= deviation
     shifts = np.array([[bound.shift / deviation] for bound in bounds])
     weights = np.expm1(epsilons)[None, :, None] * odds
-    ends = _ends_of_half_lines(epsilons, shifts, weights, places)
+
+    # The best event is a half-line: `excess` is above 0 where the loss is below epsilon, and rises with the output. The
+    # end is found by bisection. Without missed batches it is `high`, and they only move it down. Beyond 40 deviations a
+    # normal variable has no mass that a float holds.
+    high: Array = shifts / 2 - epsilons / shifts
+    ends = np.minimum(high, -40.0)
+    for _ in range(_HALVINGS):
+        middle = (ends + high) / 2
+        with np.errstate(over="ignore", divide="ignore"):
+            others = (weights * np.exp(np.minimum((middle[..., None] - places / 2) * places, 700.0))).sum(axis=2)
+            excess = np.log(np.exp(np.minimum(epsilons + (middle - shifts / 2) * shifts, 700.0)) + others)
+        ends, high = np.where(excess > 0, ends, middle), np.where(excess > 0, middle, high)
+
     masses = _normal_cdf(ends) - np.exp(epsilons) * _normal_cdf(ends - shifts)
     masses -= (weights * _normal_cdf(ends[..., None] - places)).sum(axis=2)
     inclusions = np.array([[float(bound.inclusion)] for bound in bounds])
     deltas: Array = inclusions * np.maximum(masses, 0.0)
     return deltas
-
-
-def _ends_of_half_lines(epsilons: Array, shifts: Array, weights: Array, places: Array) -> Array:
-    """Return, by bisection, the output below which the loss is above epsilon, shape (bounds, epsilons).
-
-    Lengths are in deviations; `weights` are (e^epsilon - 1) v_j / eta, shape (bounds, epsilons, batches).
-    """
-
-    def excess(y: Array) -> Array:
-        """Return a number at y that rises with y and is above 0 where the loss is below epsilon."""
-        with np.errstate(over="ignore", divide="ignore"):
-            missed = (weights * np.exp(np.minimum((y[..., None] - places / 2) * places, 700.0))).sum(axis=2)
-            result: Array = np.log(np.exp(np.minimum(epsilons + (y - shifts / 2) * shifts, 700.0)) + missed)
-        return result
-
-    # The excess rises with y, so that the best event is a half-line. Without missed batches it ends at `high`; they
-    # only move the end down. Beyond 40 deviations a normal variable has no mass that a float holds.
-    high: Array = shifts / 2 - epsilons / shifts
-    low = np.minimum(high, -40.0)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        above = excess(middle) > 0
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return low
 
 
 def _normal_cdf(x: Array) -> Array:

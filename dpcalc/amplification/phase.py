@@ -59,17 +59,6 @@ def phase_bounds(
     """Return the valid bounds of a phase, of which any may be the smallest, own ones first; InputError if none is.
 
     A plain (K), which no other bound is below, is the only one.
-
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the protected unit, or to one that costs as much as any.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-        group: the protected units and their placement.
-
-    Raises:
-        InputError: removing what is protected takes a step from the passes, and no bound covers that.
-        UnsupportedError: the protected unit is above the allocated level.
     """
     if hierarchy.allocation is not None:
         return _allocated_bounds(hierarchy, path, clip, adjacency, group)
@@ -94,50 +83,49 @@ def _allocated_bounds(
 
     Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
     """
-    # A bound for one unit covers several by links, and replace-one as a removal and an addition.
-    unit, allocation = len(path.counts), hierarchy.allocation
-    _check_not_above_allocation(hierarchy, unit)
-    bounds = _revealed_choice_bounds(hierarchy, path, clip, adjacency, group)
-    # Members of a group choose several of all steps independently, so that no partition into passes is common to them.
-    has_passes = isinstance(allocation, BallsInBins) or group.size == 1
-    if unit == hierarchy.allocated and has_passes:
-        bounds = (_hidden_choice_bound(hierarchy, path, clip, adjacency, group), *bounds)
-    return tuple(replace(bound, allocation=allocation) for bound in bounds)
-
-
-def _check_not_above_allocation(hierarchy: Hierarchy, unit: int) -> None:
-    """Raise UnsupportedError if the protected level is above the one whose units choose their steps."""
-    if unit < hierarchy.allocated:
-        allocated, above = hierarchy.level(hierarchy.allocated), hierarchy.level(unit).name
+    unit, allocated, base = len(path.counts), hierarchy.allocated, hierarchy.given_allocation()
+    if unit < allocated:
+        level, above = hierarchy.level(allocated), hierarchy.level(unit).name
         raise UnsupportedError(
-            f"level {allocated.name}: expected a scheme of the protected level, {above}, or of one above it, got "
-            f"{allocated.scheme.name} of each {allocated.name} of a {above}; state the scheme for {above}, or protect "
-            f"{allocated.name} with group_size"
+            f"level {level.name}: expected a scheme of the protected level, {above}, or of one above it, got "
+            f"{level.scheme.name} of each {level.name} of a {above}; state the scheme for {above}, or protect "
+            f"{level.name} with group_size"
         )
 
-
-def _revealed_choice_bounds(
-    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> tuple[PhaseBound, ...]:
-    """Return bounds with the choice of steps public: one unit's with links, then a group's own.
-
-    Source: docs/theory.md, Theorem 7.7 (4).
-    """
-    base = hierarchy.given_allocation()
-    bound = partial(native_bound, base, clip=clip, adjacency=adjacency)
+    # With the choice public: of one unit, of several by links of one unit each, and of the whole group at once.
+    revealed = partial(native_bound, base, clip=clip, adjacency=adjacency)
     if group.size == 1:
-        return (replace(bound(path, group=group), is_revealed=True),)
-    first, *later = (bound(each, group=Group()).bound for each in removal_paths(hierarchy, path, adjacency, group))
-    by_links = PhaseBound(bound=first, later=tuple(later), is_revealed=True, links="-" * group.size)
-    own = replace(bound(path, group=group), is_revealed=True)
-    # A step holds the members below some of the units that choose, at most all; each unit has visits of its own.
-    units = _occupied_units(group, hierarchy.allocated)
-    together = replace(own, units_together=units)
-    if units == 1 or clip < hierarchy.allocated:
-        return by_links, together
-    # Members in one step shift its sum by the sum of their shifts, which costs more than in steps of their own; for
-    # Gaussian noise alone, and not where a vector clipped above them turns around at most.
-    return by_links, together, replace(own, units_together=1, is_gaussian_alone=True)
+        bounds: tuple[PhaseBound, ...] = (replace(revealed(path, group=group), is_revealed=True),)
+    else:
+        removals = removal_paths(hierarchy, path, adjacency, group)
+        first, *later = (revealed(each, group=Group()).bound for each in removals)
+        by_links = PhaseBound(bound=first, later=tuple(later), is_revealed=True, links="-" * group.size)
+        own = replace(revealed(path, group=group), is_revealed=True)
+        # A step holds the members below some of the units that choose, at most all; each unit has visits of its own. At
+        # the protected level each member is such a unit, and without a placement each may lie below another one.
+        units, frames = group.size, [group.placement]
+        for _ in range(allocated):
+            if not all(isinstance(frame, tuple) for frame in frames):
+                break
+            frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
+        else:
+            units = len(frames)
+        bounds = (by_links, replace(own, units_together=units))
+        if units > 1 and clip >= allocated:
+            # Members in one step shift its sum by the sum of their shifts, which costs more than in steps of their own;
+            # for Gaussian noise alone, and not where a vector clipped above them turns around at most.
+            bounds = (*bounds, replace(own, units_together=1, is_gaussian_alone=True))
+
+    # With the choice hidden: a bound for one unit covers several by links, and replace-one as a removal and an
+    # addition. Members of a group choose several of all steps independently, so that no partition into passes is common
+    # to them.
+    if unit == allocated and (isinstance(hierarchy.allocation, BallsInBins) or group.size == 1):
+        links, removal = "-" * group.size, adjacency
+        if not _is_as_if_absent(adjacency, clip, unit):
+            links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
+        hidden = native_bound(base, path, clip=clip, adjacency=removal, group=Group())
+        bounds = (replace(hidden, links=links), *bounds)
+    return tuple(replace(bound, allocation=hierarchy.allocation) for bound in bounds)
 
 
 def removal_paths(hierarchy: Hierarchy, path: Path, adjacency: Adjacency, group: Group) -> tuple[Path, ...]:
@@ -151,9 +139,8 @@ def removal_paths(hierarchy: Hierarchy, path: Path, adjacency: Adjacency, group:
     if adjacency is not Adjacency.ADD_REMOVE or not isinstance(scheme, Fixed | WithReplacement):
         return (path,) * group.size
     is_known = hierarchy.level(len(path.counts)).is_equal and group.placement is not None
-    frames = _leaves(group.placement) if group.placement is not None else (group.size,)
     paths = []
-    for lost in sorted(lost for members in frames for lost in range(members)):
+    for lost in sorted(lost for members in group.by_frame for lost in range(members)):
         left = max(count - lost, 1)
         drawn = scheme_for_count(scheme, left) if is_known else scheme
         if isinstance(drawn, Fixed):
@@ -162,32 +149,6 @@ def removal_paths(hierarchy: Hierarchy, path: Path, adjacency: Adjacency, group:
             replace(path, counts=(*path.counts[:-1], left), schemes=(*path.schemes[:-1], drawn), max_counts=())
         )
     return tuple(paths)
-
-
-def _leaves(placement: Placement) -> tuple[int, ...]:
-    """Return the numbers of members in the frames of a placement."""
-    return tuple(leaf for each in placement for leaf in _leaves(each)) if isinstance(placement, tuple) else (placement,)
-
-
-def _occupied_units(group: Group, level: int) -> int:
-    """Return how many units of a level hold members, at most; at the protected level each member is one."""
-    if group.placement is None:
-        return group.size
-    frames = [group.placement]
-    for _ in range(level):
-        if not all(isinstance(frame, tuple) for frame in frames):
-            return group.size
-        frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
-    return len(frames)
-
-
-def _hidden_choice_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound for removing one unit whose choice of steps is hidden, and the links that lead to D'."""
-    links, removal = "-" * group.size, adjacency
-    if not _is_as_if_absent(adjacency, clip, len(path.counts)):
-        links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
-    base = hierarchy.given_allocation()
-    return replace(native_bound(base, path, clip=clip, adjacency=removal, group=Group()), links=links)
 
 
 def _is_as_if_absent(adjacency: Adjacency, clip: int, unit: int) -> bool:
@@ -208,18 +169,9 @@ def averaged_choices(
     The choices are unchanged for episodes, for steps that units choose, and for other draws than fixed, Poisson and
     `all` ones.
 
-    Args:
-        choices: from `phase_bounds`.
-        hierarchy_and_clip: levels and schemes, and the clipping level, 0 to depth.
-        path_and_shared: the path to the unit, from `worst_paths`; and one that is nowhere below those of many units,
-            which then share one average, else None. For a group the former is above all units.
-        group: the protected units and their placement.
-        adjacency: relation between D and D'.
-
-    Returns:
-        For one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average, nowhere above
-        (K), then the bound from joint distances. Else all choices, then the averages of the unit and its ancestors, or
-        of the group; any may be the smallest.
+    For one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average, nowhere above
+    (K), then the bound from joint distances. Else all choices, then the averages of the unit and its ancestors, or
+    of the group; any may be the smallest.
 
     Source: docs/theory.md, Theorem 6.9, Theorem 6.10 and Theorem 6.11.
     """
@@ -228,36 +180,28 @@ def averaged_choices(
     if is_constructed or not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
         return choices
     if group.size > 1:
-        average = _averaged_group_bound(hierarchy, path, clip, adjacency, group)
+        average = None
+        if clip >= len(path.counts):
+            average = _hidden_draws_bound(hierarchy, path, clip, adjacency, group, is_averaged=True)
         return choices if average is None else (*choices, average)
-    own = _averaged_unit_bound(hierarchy, shared or path, clip, adjacency)
+
+    def averaged(path: Path, adjacency: Adjacency) -> PhaseBound:
+        average = partial(averaged_unit_bound, hierarchy, clip=clip, adjacency=adjacency)
+        return bound_with_redraws(hierarchy, path, Group(), average)
+
+    own = averaged(shared or path, adjacency)
     if choices[0].plain is not None and shared is None:
-        return (own, *_joint_distances_bound(own, path, clip, adjacency))
-    ancestors = _averaged_ancestor_bounds(hierarchy, shared or path, clip) if len(choices) > 1 else ()
+        if own.plain is None or own.plain is not own.bound:  # joint distances are proved for a plain (K) alone
+            return (own,)
+        joint = joint_step_bound(own.plain, path, clip=clip, adjacency=adjacency)
+        return (own,) if joint is None else (own, replace(own, bound=joint))
+    # The ancestors below the outermost that are clipped, or whose contents the bound knows.
+    ancestors = [
+        averaged(_path_down_to(shared or path, level), Adjacency.REPLACE_ONE)
+        for level in range(2, len(path.counts) if len(choices) > 1 else 0)
+        if level >= clip or _knows_contents(hierarchy, shared or path, level)
+    ]
     return (*choices, *(bound for bound in (own, *ancestors) if isinstance(bound.bound, MatesAverage)))
-
-
-def _averaged_unit_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency) -> PhaseBound:
-    """Return the phase bound of one unit, averaged over its mates wherever `averaged_unit_bound` is."""
-    average = partial(averaged_unit_bound, hierarchy, clip=clip, adjacency=adjacency)
-    return bound_with_redraws(hierarchy, path, Group(), average)
-
-
-def _joint_distances_bound(own: PhaseBound, path: Path, clip: int, adjacency: Adjacency) -> tuple[PhaseBound, ...]:
-    """Return the bound from joint distances in place of a plain (K); () if that is averaged or none is proved."""
-    if own.plain is None or own.plain is not own.bound:
-        return ()
-    joint = joint_step_bound(own.plain, path, clip=clip, adjacency=adjacency)
-    return () if joint is None else (replace(own, bound=joint),)
-
-
-def _averaged_ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int) -> tuple[PhaseBound, ...]:
-    """Return averaged replace-one bounds of the ancestors below the outermost that are clipped or of known contents."""
-    return tuple(
-        _averaged_unit_bound(hierarchy, _path_down_to(path, level), clip, Adjacency.REPLACE_ONE)
-        for level in range(2, len(path.counts))
-        if level >= clip or _knows_contents(hierarchy, path, level)
-    )
 
 
 def _check_in_bound(
@@ -268,29 +212,21 @@ def _check_in_bound(
     Source: docs/theory.md, Theorem 7.8.
     """
     unit, scheme = len(path.counts), path.schemes[-1]
-    is_check_in = group.size == 1 and _is_as_if_absent(adjacency, clip, unit) and _is_held_above_fresh(hierarchy, unit)
-    if not isinstance(scheme, Poisson) or not scheme.probability or not is_check_in:
+    level, above, below = hierarchy.level(unit), hierarchy.levels[: unit - 1], hierarchy.levels[unit:]
+    is_held_above_fresh = level.redraw_every > 1 and all(each.redraw_every == 1 for each in below)
+    is_random_below = all(each.is_whole for each in above) and not all(each.is_whole for each in below)
+    if not (is_held_above_fresh and is_random_below and isinstance(scheme, Poisson) and scheme.probability):
         return None
+    if group.size > 1 or not _is_as_if_absent(adjacency, clip, unit):
+        return None
+    # A step that surely holds the unit: its level drawn whole, and all draws made anew.
+    levels = tuple(
+        replace(each, scheme=All() if at == unit else each.scheme, redraw_every=1)
+        for at, each in enumerate(hierarchy.levels, start=1)
+    )
     present = replace(path, schemes=(*path.schemes[:-1], All()))
-    base = _with_unit_in_every_step(hierarchy, unit)
-    step = native_bound(base, present, clip=clip, adjacency=adjacency, group=group)
-    return replace(step, allocation=CheckIn(rate=scheme.probability, length=hierarchy.level(unit).redraw_every))
-
-
-def _with_unit_in_every_step(hierarchy: Hierarchy, unit: int) -> Hierarchy:
-    """Return the hierarchy with level `unit` drawn whole and all draws made anew in every step."""
-    levels = [
-        replace(level, scheme=All() if at == unit else level.scheme, redraw_every=1)
-        for at, level in enumerate(hierarchy.levels, start=1)
-    ]
-    return replace(hierarchy, levels=tuple(levels))
-
-
-def _is_held_above_fresh(hierarchy: Hierarchy, unit: int) -> bool:
-    """Return True if the unit's draw is held, those below are not and some are random, and those above are whole."""
-    above, below = hierarchy.levels[: unit - 1], hierarchy.levels[unit:]
-    is_held = hierarchy.level(unit).redraw_every > 1 and all(level.redraw_every == 1 for level in below)
-    return is_held and all(level.is_whole for level in above) and not all(level.is_whole for level in below)
+    step = native_bound(replace(hierarchy, levels=levels), present, clip=clip, adjacency=adjacency, group=group)
+    return replace(step, allocation=CheckIn(rate=scheme.probability, length=level.redraw_every))
 
 
 def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
@@ -310,36 +246,26 @@ def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
 
 
 def _hidden_draws_bound(
-    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group, *, is_averaged: bool = False
 ) -> PhaseBound | None:
-    """Return a placed group's bound with the draws above its members hidden; None if not proved or too costly."""
-    if not isinstance(group.placement, tuple) or not _can_hide_draws(hierarchy, path, clip):
-        return None
-    each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
-    member = _member_effect(path, clip, adjacency, is_counted=each is not None)
-    with suppress(WorkExceededError):
-        bound = hidden_group_bound(path, group.placement, member, each=each)
-        return None if bound is None else PhaseBound(bound=bound, hold=hierarchy.level(len(path.counts)).redraw_every)
-    return None
+    """Return a placed group's bound with the draws above its members hidden; None if not proved or too costly.
 
-
-def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
-    """Return True if draws down to the unit may be hidden: fixed, Poisson or `all`, of one period, contents known."""
-    simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
+    It is averaged over what non-members contribute if `is_averaged`, for groups that are not clipped from above.
+    """
+    # Draws down to the unit may be hidden if they are fixed, Poisson or `all`, of one period, and of known contents.
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
-    return simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)
-
-
-def _averaged_group_bound(
-    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> PhaseBound | None:
-    """Return `_hidden_draws_bound` averaged over what non-members contribute; None too if clipped above the members."""
-    if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
+    is_simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
+    may_hide = is_simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)
+    if not isinstance(group.placement, tuple) or not may_hide:
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     member = _member_effect(path, clip, adjacency, is_counted=each is not None)
     with suppress(WorkExceededError):
-        bound = averaged_group_bound(hierarchy, path, group.placement, member, clip=clip)
+        bound = (
+            averaged_group_bound(hierarchy, path, group.placement, member, clip=clip)
+            if is_averaged
+            else hidden_group_bound(path, group.placement, member, each=each)
+        )
         return None if bound is None else PhaseBound(bound=bound, hold=hierarchy.level(len(path.counts)).redraw_every)
     return None
 
@@ -353,34 +279,35 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
     """Return the bound of the protected units themselves: of a pass if their path has a shuffle, else of a draw.
 
     Passes are taken to have the same number of steps in D and D'.
-
-    Args:
-        hierarchy: levels and schemes, or how episodes are built.
-        path: the path to the protected unit.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-        group: the protected units and their placement.
     """
+    unit = len(path.counts)
     if (built := hierarchy.episodes) is not None:
-        member = _member_of_episode(built, path, hierarchy.level(len(path.counts)).count, clip, adjacency)
+        if clip < 2:  # without its class a task is any other task
+            member = _member_of_vector(adjacency if unit == 1 else Adjacency.REPLACE_ONE)
+        else:
+            own, taken = (built.records, built.ways) if unit == 1 else (1, built.records)
+            # A task that takes all classes, or all records, leaves no other unit to take the place of a missed one.
+            stand_in = None if taken == hierarchy.level(unit).count else own
+            member = Member(own=own, stand_in=stand_in, adjacency=adjacency)
         return PhaseBound(bound=member.bound(revealed_count_distributions(hierarchy, path, clip=clip, group=group)))
     shuffled = is_shuffled(path)
     # A group can be in several batches of a pass, and their vectors count separately even if each batch is one vector.
-    levels = clip, max(clip, 1) if shuffled and group.size > 1 else clip
-    draw = partial(_draw_bound, hierarchy, clip_and_counted_level=levels, adjacency=adjacency, group=group)
-    phase_bound = bound_with_redraws(hierarchy, path, group, draw)
+    counted_level = max(clip, 1) if shuffled and group.size > 1 else clip
+
+    def of_draw(drawn: Path) -> Bound:
+        # Of one unit, or by the law of how many members are drawn.
+        if group.size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in drawn.schemes):
+            return single_unit_bound(hierarchy, drawn, clip=clip, adjacency=adjacency)
+        each = member_contribution_distribution(hierarchy, drawn, clip=clip, adjacency=adjacency)
+        laws = revealed_count_distributions(hierarchy, drawn, clip=counted_level, group=group, each=each)
+        return _member_effect(drawn, clip, adjacency, is_counted=each is not None).bound(laws)
+
+    phase_bound = bound_with_redraws(hierarchy, path, group, of_draw)
     return bound_per_pass(phase_bound, path, clip=clip, adjacency=adjacency, group=group) if shuffled else phase_bound
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
     """Return a phase bound from that of a draw, where draws of ancestors that are held for longer are public.
-
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the protected units.
-        group: the protected units and their placement.
-        bound: from a path whose draws all have the protected level's redraw period, each pass of a shuffle as one draw,
-            to the bound of one draw.
 
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.2.
     """
@@ -401,24 +328,19 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
 def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
     """Return an upper bound on the chance that draws of consecutive `levels` reach any member, if all above do."""
     if group.size > 1 and group.placement is not None:
+        # Members under different drawn units are reached independently, so that the chance that none is reached is the
+        # product over the frames in which a draw of `levels` begins.
+        first, last = levels[0] - 1, levels[-1]
+        frames = [group.placement]
+        for _ in range(first):
+            frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
+        none = Fraction(1)
         with suppress(WorkExceededError):
-            return _chance_of_any_placed(path, group.placement, levels)
+            for frame in frames:
+                occupied = _truncated_placement(frame, last - first)
+                none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
+            return 1 - none
     return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
-
-
-def _chance_of_any_placed(path: Path, placement: Placement, levels: list[int]) -> Fraction:
-    """Return the exact chance that draws of `levels` reach a unit that holds members; WorkExceededError if costly."""
-    # Members under different drawn units are reached independently, so that the chance that none is reached is the
-    # product over the frames in which a draw of `levels` begins.
-    first, last = levels[0] - 1, levels[-1]
-    frames = [placement]
-    for _ in range(first):
-        frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
-    none = Fraction(1)
-    for frame in frames:
-        occupied = _truncated_placement(frame, last - first)
-        none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
-    return 1 - none
 
 
 def _truncated_placement(placement: Placement, depth: int) -> Placement:
@@ -426,18 +348,6 @@ def _truncated_placement(placement: Placement, depth: int) -> Placement:
     if not depth or not isinstance(placement, tuple):
         return 1
     return tuple(_truncated_placement(inner, depth - 1) for inner in placement)
-
-
-def _draw_bound(
-    hierarchy: Hierarchy, path: Path, clip_and_counted_level: tuple[int, int], adjacency: Adjacency, group: Group
-) -> Bound:
-    """Return one unit's bound of one draw; for groups and with replacement by the law of how many members are drawn."""
-    clip, counted_level = clip_and_counted_level
-    if group.size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
-        return single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
-    each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
-    laws = revealed_count_distributions(hierarchy, path, clip=counted_level, group=group, each=each)
-    return _member_effect(path, clip, adjacency, is_counted=each is not None).bound(laws)
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
@@ -455,16 +365,6 @@ def _member_of_vector(adjacency: Adjacency) -> Member:
     return Member(own=1, stand_in=1, adjacency=adjacency if is_removed else Adjacency.REPLACE_ONE)
 
 
-def _member_of_episode(built: Episodes, path: Path, max_count: int, clip: int, adjacency: Adjacency) -> Member:
-    """Return the effect of one task with the protected class or record, whose level has up to `max_count` units."""
-    is_class = len(path.counts) == 1
-    if clip < 2:  # without its class a task is any other task
-        return _member_of_vector(adjacency if is_class else Adjacency.REPLACE_ONE)
-    own, taken = (built.records, built.ways) if is_class else (1, built.records)
-    # A task that takes all classes, or all records, leaves no other unit to take the place of a missed one.
-    return Member(own=own, stand_in=None if taken == max_count else own, adjacency=adjacency)
-
-
 # Poisson batches that are cut at random to a maximum: whether the other units alone fill the batch is revealed. Given
 # that they do not, the draw is a Poisson draw; given that they do, it is a draw of a fixed size, in which another unit
 # stands in for a missed one. Whether they do is the same in D and D', so that the bound is the average of the two.
@@ -475,71 +375,45 @@ _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another 
 def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
     """Return the bound averaged over which capped draws are full; unchanged if no draw is capped.
 
-    Args:
-        path: the path to a single protected unit; each of its draws is made anew in every step.
-        bound: from a path with Poisson or fixed-size draws in the place of capped ones to the bound of a step; never
-            falls with a rate, and a fixed-size draw costs no less than a Poisson draw of the same rate.
-
-    Returns:
-        An upper bound in both directions.
+    An upper bound in both directions.
 
     Source: docs/theory.md, Theorem 4.9.
     """
     if not any(isinstance(scheme, CappedPoisson) for scheme in path.schemes):
         return bound(path)
+    outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]  # (probability, schemes by level)
+    capped = 0
+    for scheme, min_count, max_count in zip(path.schemes, path.counts, path.max_counts, strict=True):
+        cases: list[tuple[Fraction, Scheme]] = [(Fraction(1), scheme)]
+        if isinstance(scheme, CappedPoisson):
+            capped += 1
+            rate, cap = scheme.probability, scheme.max_batch_size
+            # A full batch at the rate of a Poisson draw costs no less than the capped draw.
+            always_full = FixedAtRate(size=cap, probability=rate)
+            cases = [(Fraction(1), always_full)]
+            few = full_batch(min_count - 1, rate, cap) if capped <= _MAX_AVERAGED else None
+            many = full_batch(max_count - 1, rate, cap) if capped <= _MAX_AVERAGED else None
+            if few is not None and many is not None:
+                # Of more units the batch is full more often, and each is in it less often. Where it may or may not be
+                # full, a full batch at the rate of a Poisson draw costs no less than either.
+                by_size: list[tuple[Fraction, Scheme]] = [
+                    (1 - many.chance, Poisson(probability=rate)),
+                    (few.chance, FixedAtRate(size=cap, probability=few.inclusion or rate)),
+                    (many.chance - few.chance, always_full),
+                ]
+                cases = [case for case in by_size if case[0]]
+        outcomes = [(chance * share, (*above, case)) for chance, above in outcomes for share, case in cases]
     parts: list[tuple[Fraction, Part]] = []
-    for chance, schemes in _schemes_by_cut(path):
+    for chance, schemes in outcomes:
         part = bound(replace(path, schemes=schemes))
         parts += [(chance * p, x) for p, x in part.parts] if isinstance(part, Average) else [(chance, part)]
     return Average(parts=tuple(parts))
 
 
-def _schemes_by_cut(path: Path) -> list[tuple[Fraction, tuple[Scheme, ...]]]:
-    """Return (probability, schemes by level) by whether the first 3 capped draws are full; further ones always are."""
-    outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]
-    capped = 0
-    for scheme, *counts in zip(path.schemes, path.counts, path.max_counts, strict=True):
-        cases: list[tuple[Fraction, Scheme]] = [(Fraction(1), scheme)]
-        if isinstance(scheme, CappedPoisson):
-            capped += 1
-            cases = _capped_cases(scheme, *counts) if capped <= _MAX_AVERAGED else [(Fraction(1), _always_full(scheme))]
-        outcomes = [(chance * share, (*above, case)) for chance, above in outcomes for share, case in cases]
-    return outcomes
-
-
-def _capped_cases(scheme: CappedPoisson, min_count: int, max_count: int) -> list[tuple[Fraction, Scheme]]:
-    """Return (probability, scheme) of a capped draw with room, surely full, perhaps full; the last alone if costly."""
-    rate, cap = scheme.probability, scheme.max_batch_size
-    few, many = full_batch(min_count - 1, rate, cap), full_batch(max_count - 1, rate, cap)
-    if few is None or many is None:
-        return [(Fraction(1), _always_full(scheme))]
-    # Of more units the batch is full more often, and each is in it less often. Where it may or may not be full, a
-    # full batch at the rate of a Poisson draw costs no less than either.
-    cases: list[tuple[Fraction, Scheme]] = [
-        (1 - many.chance, Poisson(probability=rate)),
-        (few.chance, FixedAtRate(size=cap, probability=few.inclusion or rate)),
-        (many.chance - few.chance, _always_full(scheme)),
-    ]
-    return [case for case in cases if case[0]]
-
-
-def _always_full(scheme: CappedPoisson) -> FixedAtRate:
-    """Return the full batch at the rate of the Poisson draw, which costs no less than the capped draw."""
-    return FixedAtRate(size=scheme.max_batch_size, probability=scheme.probability)
-
-
 def black_box_refusal(
     mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group_size: int
 ) -> str:
-    """Return why a mechanism that counts units has no bound here; "" if it has one, or for other mechanisms.
-
-    Args:
-        mechanism: of the phase.
-        hierarchy: levels and schemes.
-        unit: protected level, 1 (outermost) to depth.
-        adjacency: relation between D and D'.
-        group_size: number of units protected together.
-    """
+    """Return why a mechanism that counts units has no bound here; "" if it has one, or for other mechanisms."""
     if isinstance(mechanism, RandomizedResponse):
         if adjacency is not Adjacency.REPLACE_ONE:
             return (
@@ -551,26 +425,23 @@ def black_box_refusal(
             return f"expected the unit that answers by randomized-response, {last}, to be protected, got {protected}"
     if not isinstance(mechanism, Promise) or adjacency is not Adjacency.ADD_REMOVE:
         return ""
-    if change_of(mechanism, adjacency).covers_missing or _keeps_batch_sizes(hierarchy, unit, group_size):
+    # A promise for batches of one size holds if a draw takes as many units where `group_size` of them are missing.
+    level = hierarchy.level(unit)
+    match hierarchy.episodes or level.scheme:
+        case Episodes(ways=ways, records=records):
+            keeps_sizes = (ways if unit == 1 else records) <= level.min_count - group_size
+        case Fixed(size=size):
+            keeps_sizes = size <= level.min_count - group_size
+        case WithReplacement():
+            keeps_sizes = level.min_count > group_size
+        case Shuffle(drop_last=True) as shuffle:
+            keeps_sizes = not hierarchy.loses_steps(unit, shuffle, group_size)
+        case _:
+            keeps_sizes = False
+    if keeps_sizes or change_of(mechanism, adjacency).covers_missing:
         return ""
     return (
         "expected a guarantee for a unit that is added or removed, `relation: add-remove` or `any`: with adjacency "
         f"add-remove a batch may lack a unit ({hierarchy.level(unit).name}) in whose place there is no other, got "
         "relation replace-one"
     )
-
-
-def _keeps_batch_sizes(hierarchy: Hierarchy, unit: int, removed: int) -> bool:
-    """Return True if a draw takes as many units of the protected level where `removed` of them are missing."""
-    level = hierarchy.level(unit)
-    if (built := hierarchy.episodes) is not None:
-        return (built.ways if unit == 1 else built.records) <= level.min_count - removed
-    match level.scheme:
-        case Fixed(size=size):
-            return size <= level.min_count - removed
-        case WithReplacement():
-            return level.min_count > removed
-        case Shuffle(drop_last=True) as shuffle:
-            return not hierarchy.loses_steps(unit, shuffle, removed)
-        case _:
-            return False

@@ -30,7 +30,7 @@ from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_p
 from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, nonzero_probability, power
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
+from dpcalc.sampling.schemes import All, Fixed, Poisson, WithReplacement
 from dpcalc.sampling.sums import coarsen_at_quantiles
 from dpcalc.work import SECOND, allowance, cached_with_cost
 
@@ -53,54 +53,29 @@ class ContributionLaws(NamedTuple):
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
     """Return one unit's bound by the law of its contributions; (K) with the most if they are certain or costly.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the unit; all draws have one redraw period.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-
-    Returns:
-        (K) if nothing but the draw is random; a CountPair for an outermost unit without stand-ins; else an Average.
+    (K) if nothing but the draw is random; a CountPair for an outermost unit without stand-ins; else an Average.
     """
-    laws = _random_contributions(hierarchy, path, clip)
-    is_fixed = isinstance(path.schemes[-1], Fixed)
+    laws, is_fixed = _random_contributions(hierarchy, path, clip), isinstance(path.schemes[-1], Fixed)
     if laws is not None and len(path.counts) == 1 and not is_fixed:
-        return _outermost_unit_bound(path, laws.own, adjacency) or path_bound(path, clip=clip, adjacency=adjacency)
-    few = None if laws is None else _few_single_counts(laws, is_fixed=is_fixed)
-    cases = _unit_cases(hierarchy, path, few, clip=clip, adjacency=adjacency)
+        # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
+        law: CountDistribution = {h: path.rate(1) * chance for h, chance in laws.own.items()}
+        law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
+        with suppress(WorkExceededError):
+            return Member(own=1, stand_in=None, adjacency=adjacency).bound([(Fraction(1), law)])
+        return path_bound(path, clip=clip, adjacency=adjacency)
+    if laws is not None:
+        if is_fixed:  # which pairs the numbers of both
+            laws = ContributionLaws(*(coarsen_upwards_to(law, _MAX_COUNTS) for law in laws))
+        laws = laws if len(laws.own) <= _MAX_OWN else laws._replace(own=few_counts(laws.own))
+    cases = _unit_cases(hierarchy, path, laws, clip=clip, adjacency=adjacency)
     if len(cases) == 1 and cases[0].is_sure:
         return path_bound(path, clip=clip, adjacency=adjacency)
     return Average(parts=largest_surroundings(path, clip=clip).parts(cases))
 
 
-def _outermost_unit_bound(path: Path, own: CountDistribution, adjacency: Adjacency) -> Bound | None:
-    """Return the bound of an outermost unit without stand-ins by the law of what it contributes; None if costly."""
-    # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
-    law: CountDistribution = {h: path.rate(1) * chance for h, chance in own.items()}
-    law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
-    try:
-        return Member(own=1, stand_in=None, adjacency=adjacency).bound([(Fraction(1), law)])
-    except WorkExceededError:
-        return None
-
-
-def _few_single_counts(laws: ContributionLaws, *, is_fixed: bool) -> ContributionLaws:
-    """Return upper laws of few counts: at most 6 each if a fixed draw pairs them, else up to 256 of the unit's own."""
-    own, stand_in = laws
-    if is_fixed:
-        own, stand_in = coarsen_upwards_to(own, _MAX_COUNTS), coarsen_upwards_to(stand_in, _MAX_COUNTS)
-    return ContributionLaws(own if len(own) <= _MAX_OWN else few_counts(own), stand_in)
-
-
 @cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
     """Return one unit's bound averaged over random mates too; `single_unit_bound` if there are none or too costly.
-
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the unit; all draws have one redraw period.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
 
     Source: docs/theory.md, Theorem 6.9.
     """
@@ -108,22 +83,17 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
     laws = _random_contributions(hierarchy, path, clip)
     if isinstance(largest, CountPair) or len(path.counts) == 1:
         return largest
-    if laws is not None:
+    if laws is not None:  # so few numbers that their combinations with those of the mates stay few
         is_paired = isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE
-        laws = _few_averaged_counts(laws, is_paired=is_paired)
+        laws = ContributionLaws(
+            *(coarsen_at_quantiles(law, FEW_PAIRED) if is_paired else few_counts(law) for law in laws)
+        )
     cases = _unit_cases(hierarchy, path, laws, clip=clip, adjacency=adjacency)
     try:
         around = surroundings(hierarchy, path, clip=clip, max_mates=_MAX_PARTS // len(cases))
         return largest if around.is_certain else MatesAverage(parts=around.parts(cases), largest=largest)
     except WorkExceededError:
         return largest
-
-
-def _few_averaged_counts(laws: ContributionLaws, *, is_paired: bool) -> ContributionLaws:
-    """Return upper laws of so few counts that their combinations with the numbers of mates stay few."""
-    if is_paired:
-        return ContributionLaws(*(coarsen_at_quantiles(law, FEW_PAIRED) for law in laws))
-    return ContributionLaws(*map(few_counts, laws))
 
 
 def hidden_unit_bound(
@@ -133,19 +103,28 @@ def hidden_unit_bound(
 
     A missed ancestor takes the units drawn under it away, and its stand-in brings others.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: fixed, poisson and all draws of one redraw period; its contributions count protected units.
-        adjacency: relation between D and D'; a zeroed unit is as if it were not drawn.
-        max_mates: different draws of the mates that may be told apart, about; 0 for no average.
-        exchange: changes, 1 or 2, between batches in one of which another unit stands in the place of one.
-
-    Returns:
-        An upper bound whose shift and distances are numbers of changes.
+    An upper bound whose shift and distances are numbers of changes.
 
     Source: docs/theory.md, Theorem 8.7.
     """
-    unit, case = len(path.counts), _case_in_changes(path, adjacency, exchange)
+    unit, may_stand_in = len(path.counts), isinstance(path.schemes[-1], Fixed)
+    missed = exchange if may_stand_in else 1
+    match adjacency:  # changes from C to B; units in the place of x in B; changes from B to a batch that misses x
+        case Adjacency.ADD_REMOVE:
+            shift, contents, swapped = missed, int(may_stand_in), 0
+        case Adjacency.ZERO_OUT:
+            shift, contents, swapped = 1, 0, int(may_stand_in)
+        case Adjacency.REPLACE_ONE:
+            shift, contents, swapped = exchange, 1, missed
+    case = UnitCase(
+        chance=Fraction(1),
+        inclusion=path.inclusion(unit),
+        shift=shift,
+        contents=1,
+        contents_swapped=contents,
+        near=(MissedBatch(path.missed(unit), missed, swapped),),
+        is_sure=True,
+    )
     distance = max if exchange == 1 else operator.add  # of units that go and that come, which exchanges pair up
     ((_, largest),) = largest_surroundings(path, clip=unit).parts([case], exchange_distance=distance)
     with allowance(_MATES_WORK), suppress(WorkExceededError):
@@ -156,28 +135,6 @@ def hidden_unit_bound(
             parts = around.parts([case], exchange_distance=distance)
             return largest if around.is_certain else MatesAverage(parts=parts, largest=largest)
     return largest
-
-
-def _case_in_changes(path: Path, adjacency: Adjacency, exchange: int) -> UnitCase:
-    """Return the only case of a unit where distances count changes; an exchange with a stand-in is `exchange`."""
-    may_stand_in = isinstance(path.schemes[-1], Fixed)
-    missed = exchange if may_stand_in else 1
-    match adjacency:  # changes from C to B; units in the place of x in B; changes from B to a batch that misses x
-        case Adjacency.ADD_REMOVE:
-            shift, contents, swapped = missed, int(may_stand_in), 0
-        case Adjacency.ZERO_OUT:
-            shift, contents, swapped = 1, 0, int(may_stand_in)
-        case Adjacency.REPLACE_ONE:
-            shift, contents, swapped = exchange, 1, missed
-    return UnitCase(
-        chance=Fraction(1),
-        inclusion=path.inclusion(len(path.counts)),
-        shift=shift,
-        contents=1,
-        contents_swapped=contents,
-        near=(MissedBatch(path.missed(len(path.counts)), missed, swapped),),
-        is_sure=True,
-    )
 
 
 def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> ContributionLaws | None:
@@ -202,33 +159,58 @@ def _unit_cases(
 
     Without laws a unit that is not clipped from above has one case.
     """
-    bound = path_bound(path, clip=clip, adjacency=adjacency)
+    bound, is_fixed = path_bound(path, clip=clip, adjacency=adjacency), isinstance(path.schemes[-1], Fixed)
     if clip < len(path.counts):
         return _cases_below_clipping_level(hierarchy, path, bound, clip=clip, adjacency=adjacency)
-    if laws is None:
-        return [_certain_case(path, bound, adjacency)]
-    if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE:
-        return _cases_by_own_and_stand_in(bound, *laws)
-    return _cases_by_own_counts(bound, *laws, adjacency)
-
-
-def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the only case of a unit when it and what takes its place in D' make their largest contributions."""
-    own = path.contributions[-1]
-    if adjacency is Adjacency.REPLACE_ONE:
-        swapped = own
-    else:
-        is_exchanged = isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE
-        swapped = path.siblings[-1] if is_exchanged else 0
-    return UnitCase(
-        chance=Fraction(1),
-        inclusion=bound.inclusion,
-        shift=bound.shift,
-        contents=own,
-        contents_swapped=swapped,
-        near=_missed_from(bound, len(path.counts)),
-        is_sure=True,
-    )
+    is_replaced, is_exchanged = adjacency is Adjacency.REPLACE_ONE, is_fixed and adjacency is Adjacency.ADD_REMOVE
+    if laws is None:  # the unit and what takes its place in D' make their largest contributions
+        own = path.contributions[-1]
+        swapped = own if is_replaced else path.siblings[-1] if is_exchanged else 0
+        return [
+            UnitCase(
+                chance=Fraction(1),
+                inclusion=bound.inclusion,
+                shift=bound.shift,
+                contents=own,
+                contents_swapped=swapped,
+                near=_missed_from(bound, len(path.counts)),
+                is_sure=True,
+            )
+        ]
+    missed = bound.missed[-1]
+    if is_exchanged:  # each pair of a removed unit's contributions and its stand-in's, unless both are 0
+        return [
+            UnitCase(
+                chance=p * q,
+                inclusion=bound.inclusion,
+                shift=x + y,
+                contents=x,
+                contents_swapped=y,
+                near=tuple(MissedBatch(missed * share, x + m, 0) for m, share in laws.stand_in.items()),
+            )
+            for x, p in laws.own.items()
+            for y, q in laws.stand_in.items()
+            if x + y
+        ]
+    # Each number h >= 1 of the unit's contributions; a unit drawn empty counts as missed. Missed batches differ from
+    # D's by h and by each number that a stand-in contributes; those that hold it empty by h.
+    nonempty = nonzero_probability(laws.own)
+    empty = bound.inclusion * (1 - nonempty)
+    return [
+        UnitCase(
+            chance=chance / nonempty,
+            inclusion=bound.inclusion * nonempty,
+            shift=2 * h if is_replaced else h,
+            contents=h,
+            contents_swapped=h if is_replaced else 0,
+            near=(
+                *(MissedBatch(missed * p, h + m, h + m if is_replaced else m) for m, p in laws.stand_in.items()),
+                MissedBatch(empty, h, h if is_replaced else 0),
+            ),
+        )
+        for h, chance in laws.own.items()
+        if h
+    ]
 
 
 def _missed_from(bound: StepBound, number: int) -> tuple[MissedBatch, ...]:
@@ -242,19 +224,15 @@ def member_contribution_distribution(
 ) -> CountDistribution | None:
     """Return an upper law of a drawn member's contributions, 0 or 1 if clipped from above; None to count the most.
 
-    Args:
-        hierarchy: levels and schemes.
-        path: the path to the members; all draws have one redraw period.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-
-    Returns:
-        Clipped from above (clip < unit), the law of whether the member holds any drawn record. None where the number is
-        not random or not known, another unit may take the member's place, or draws are with replacement or build
-        episodes.
+    Clipped from above (clip < unit), the law of whether the member holds any drawn record. None where the number is
+    not random or not known, another unit may take the member's place, or draws are with replacement or build
+    episodes.
     """
     unit = len(path.counts)
-    if _counts_empty_members(hierarchy, path, clip, adjacency):
+    if hierarchy.episodes is not None or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+        return None
+    # A member under a fixed draw keeps a stand-in out even where it is empty itself: the mean moves all the same.
+    if isinstance(path.schemes[-1], Fixed) and (clip >= unit or adjacency is Adjacency.ADD_REMOVE):
         return None
     if clip >= unit:
         law = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
@@ -262,15 +240,6 @@ def member_contribution_distribution(
         nonempty = max_nonempty_probability(hierarchy, unit, hold=hierarchy.level(unit).redraw_every)
         law = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else None
     return law if law is not None and nonzero_probability(law) else None
-
-
-def _counts_empty_members(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency) -> bool:
-    """Return True for episodes, replacement, and stand-ins that even an empty member keeps out: it counts in full."""
-    if hierarchy.episodes is not None or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
-        return True
-    # A member under a fixed draw keeps a stand-in out even where it is empty itself: the mean moves all the same.
-    is_exchanged = clip >= len(path.counts) or adjacency is Adjacency.ADD_REMOVE
-    return isinstance(path.schemes[-1], Fixed) and is_exchanged
 
 
 def _affordable_contribution_distribution(
@@ -283,53 +252,16 @@ def _affordable_contribution_distribution(
         return None
 
 
-def _cases_by_own_counts(
-    bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
-) -> list[UnitCase]:
-    """Return a UnitCase for each number h >= 1 of the unit's contributions; a unit drawn empty counts as missed."""
-    # Missed batches differ from D's by h and by each number that a stand-in contributes; those that hold it empty by h.
-    nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
-    return [
-        UnitCase(
-            chance=chance / nonempty,
-            inclusion=bound.inclusion * nonempty,
-            shift=2 * h if replaced else h,
-            contents=h,
-            contents_swapped=h if replaced else 0,
-            near=(
-                *(MissedBatch(bound.missed[-1] * p, h + m, h + m if replaced else m) for m, p in stand_in.items()),
-                MissedBatch(bound.inclusion * (1 - nonempty), h, h if replaced else 0),
-            ),
-        )
-        for h, chance in own.items()
-        if h
-    ]
-
-
-def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
-    """Return a UnitCase for each pair of a removed unit's contributions and its stand-in's, unless both are 0."""
-    return [
-        UnitCase(
-            chance=p * q,
-            inclusion=bound.inclusion,
-            shift=x + y,
-            contents=x,
-            contents_swapped=y,
-            near=tuple(MissedBatch(bound.missed[-1] * share, x + m, 0) for m, share in stand_in.items()),
-        )
-        for x, p in own.items()
-        for y, q in stand_in.items()
-        if x + y
-    ]
-
-
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
     """Return the cases of a unit in a clipped vector: beside other records and, for a removed one, perhaps alone."""
+    unit, schemes, hold = len(path.counts), path.schemes, hierarchy.level(len(path.counts)).redraw_every
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
-    if law is not None:
-        bound = _with_empty_as_missed(bound, nonzero_probability(law))
+    if law is not None:  # a drawn unit that is empty counts as missed
+        nonempty = nonzero_probability(law)
+        missed = (*bound.missed[:-1], bound.missed[-1] + bound.inclusion * (1 - nonempty))
+        bound = replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
     beside_others = UnitCase(
         chance=Fraction(1),
         inclusion=bound.inclusion,
@@ -339,61 +271,38 @@ def _cases_below_clipping_level(
         near=_missed_from(bound, max(clip, 1)),
         is_sure=law is None,
     )
-    alone = _chance_of_being_alone(hierarchy, path, clip) if adjacency is Adjacency.ADD_REMOVE else Fraction(0)
+
+    # A lower bound on Pr[the clipping unit of a drawn unit holds no other drawn record]. It is 0 where D' of a fixed
+    # draw has a stand-in, draws with replacement may repeat the unit, or the batch of a pass depends on its order.
+    alone = Fraction(0)
+    if adjacency is Adjacency.ADD_REMOVE and not isinstance(schemes[-1], Fixed):
+        alone = Fraction(1)
+        for number in range(clip + 1, unit + 1):
+            count, nonempty = hierarchy.level(number).count, max_nonempty_probability(hierarchy, number, hold=hold)
+            match schemes[number - 1]:
+                case Poisson(probability=rate):
+                    alone *= power(1 - rate * nonempty, count - 1)
+                case All():
+                    alone *= power(1 - nonempty, count - 1)
+                case Fixed(size=size):
+                    alone *= power(1 - nonempty, size - 1)
+                case _:
+                    alone = Fraction(0)
     if alone < _NEGLECTED_CHANCE:
         return [beside_others]
-    near = _missed_when_alone(hierarchy, path, bound, clip)
+
+    # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction
+    # reversal, from 2 to 1; a stand-in of an ancestor may still hold a record.
+    near: list[MissedBatch] = []
+    for number in range(max(clip, 1), unit + 1):
+        chance = bound.missed[number - 1]
+        if number < unit and isinstance(schemes[number - 1], Fixed):
+            nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
+            near += [MissedBatch(chance * nonempty, 2, 1), MissedBatch(chance * (1 - nonempty), 1, 0)]
+        else:
+            near.append(MissedBatch(chance, 1, 0))
     cases = (
-        replace(beside_others, chance=alone, shift=1, contents_swapped=0, near=near, is_sure=False),
+        replace(beside_others, chance=alone, shift=1, contents_swapped=0, near=tuple(near), is_sure=False),
         replace(beside_others, chance=1 - alone, is_sure=False),
     )
     return [case for case in cases if case.chance]
-
-
-def _with_empty_as_missed(bound: StepBound, nonempty: Fraction) -> StepBound:
-    """Return (K) in which a drawn unit that is empty, with probability 1 - `nonempty`, counts as missed."""
-    empty = bound.inclusion * (1 - nonempty)
-    missed = (*bound.missed[:-1], bound.missed[-1] + empty)
-    return replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
-
-
-def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fraction:
-    """Return a lower bound on Pr[a drawn unit's clipping unit holds no other drawn record]; 0 if its draw is fixed."""
-    if isinstance(path.schemes[-1], Fixed):  # in D' a stand-in is there
-        return Fraction(0)
-    hold = hierarchy.level(len(path.counts)).redraw_every
-    alone = Fraction(1)
-    for number in range(clip + 1, len(path.counts) + 1):
-        nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
-        alone *= _chance_of_no_other_record(path.schemes[number - 1], hierarchy.level(number).count, nonempty)
-    return alone
-
-
-def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
-    """Return a lower bound on Pr[no other drawn unit has a record] for Poisson, fixed and full draws; 0 for others."""
-    # With replacement the unit may be drawn again, and a batch of a pass depends on its order: 0 bounds those.
-    match scheme:
-        case Poisson(probability=rate):
-            return power(1 - rate * nonempty, count - 1)
-        case All():
-            return power(1 - nonempty, count - 1)
-        case Fixed(size=size):
-            return power(1 - nonempty, size - 1)
-        case _:
-            return Fraction(0)
-
-
-def _missed_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> tuple[MissedBatch, ...]:
-    """Return the batches that miss a removed unit or an ancestor down from `clip`, if it alone fills its vector."""
-    unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
-    batches: list[MissedBatch] = []
-    # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction
-    # reversal, from 2 to 1; a stand-in of an ancestor may still hold a record.
-    for number in range(max(clip, 1), unit + 1):
-        chance = bound.missed[number - 1]
-        if number < unit and isinstance(path.schemes[number - 1], Fixed):
-            nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
-            batches += [MissedBatch(chance * nonempty, 2, 1), MissedBatch(chance * (1 - nonempty), 1, 0)]
-        else:
-            batches.append(MissedBatch(chance, 1, 0))
-    return tuple(batches)

@@ -5,14 +5,14 @@ Source: docs/theory.md, Theorem 4.3 and Theorem 2.6.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, Bound, CountPair, unamplified
-from dpcalc.amplification.groups import Group, Placement
+from dpcalc.amplification.groups import Group
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.errors import InputError
@@ -108,25 +108,18 @@ def step_counts(release: Release) -> dict[Curve, int]:
             for node in release.nodes:
                 counts.update(step_counts(node))
         case Revealed(rate=rate):
-            counts.update(_under_public_draw(step_counts(release.node), rate))
+            inside = step_counts(release.node)
+            if rate == 1:
+                counts.update(inside)
+            elif rate and inside:
+                # A single step with a privacy profile keeps one, as a mixture of profiles. Several have none before
+                # they are composed, so that accountants mix the draw in afterwards.
+                ((curve, count), *more) = inside.items()
+                if not more and count == 1 and isinstance(curve, PrivacyProfile):
+                    counts[PublicMixture(weights=(rate,), profiles=(curve,))] = 1
+                else:
+                    counts[RevealedSubsample(rate=rate, counts=tuple(inside.items()))] = 1
     return {curve: count for curve, count in counts.items() if count}
-
-
-def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return {all steps under a public draw as one: 1}; unchanged at rate 1, {} if there are none or at rate 0."""
-    if rate in {0, 1} or not counts:
-        return counts if rate else {}
-    return {_step_under_public_draw(counts, rate): 1}
-
-
-def _step_under_public_draw(counts: dict[Curve, int], rate: float) -> PublicMixture | RevealedSubsample:
-    """Return one step that makes these with probability `rate`: a PublicMixture for one profile, occurring once."""
-    # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
-    # they are composed, so that accountants mix the draw in afterwards.
-    ((curve, count), *more) = counts.items()
-    if not more and count == 1 and isinstance(curve, PrivacyProfile):
-        return PublicMixture(weights=(rate,), profiles=(curve,))
-    return RevealedSubsample(rate=rate, counts=tuple(counts.items()))
 
 
 # PATE: the answers of teachers, whatever the votes are (docs/theory.md, Theorem 12.1)
@@ -136,12 +129,7 @@ def _step_under_public_draw(counts: dict[Curve, int], rate: float) -> PublicMixt
 
 
 def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
-    """Return why no bound covers PATE here, for episodes or a level not drawn by `all`; "" otherwise.
-
-    Args:
-        mechanism: how the votes are answered.
-        hierarchy: levels and schemes; each level must be drawn whole, without episodes.
-    """
+    """Return why no bound covers PATE here, for episodes or a level not drawn by `all`; "" otherwise."""
     if hierarchy.episodes is not None:
         return f"expected teachers who all vote with {mechanism.name}, got constructed tasks"
     for level in hierarchy.levels:
@@ -152,11 +140,6 @@ def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
 
 def query_release(mechanism: PateMechanism, *, group_size: int, queries: int) -> Release:
     """Return `queries` repeats of the curves that dominate one answer of PATE teachers, in either direction.
-
-    Args:
-        mechanism: how each query is answered.
-        group_size: number of units protected together, each perhaps of another teacher.
-        queries: number of queries, >= 0.
 
     Source: docs/theory.md, Theorem 12.1.
     """
@@ -172,10 +155,6 @@ _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
     """Return the profile of a StepBound in the direction D||D', an upper bound; its `swapped` is for D'||D.
 
-    Args:
-        bound: distances and probabilities of one step, inclusion > 0.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-
     Source: docs/theory.md, Theorem 2.6.
     """
     own, other = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
@@ -183,12 +162,8 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are merged first.
-
-    Args:
-        bound: any one-step bound with inclusion probability > 0.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-    """
+    """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are
+    merged first."""
     if isinstance(bound, MatesAverage):
         bound = merge_close_parts(bound, noise_multiplier=noise_multiplier)
     spend(_PROFILE_WORK * (len(bound.parts) if isinstance(bound, Average) else 1))
@@ -268,11 +243,6 @@ def unamplified_phase(phase_bound: PhaseBound) -> PhaseBound:
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
     """Return the Gaussian releases (D||D', D'||D) of a phase: T steps under one draw as one at sigma / sqrt(T).
 
-    Args:
-        phase_bound: the one-step bound and its redraw periods.
-        steps: number of steps of the phase, >= 0; an unfinished pass counts as a whole one.
-        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.3.
     """
     passes = -(-steps // phase_bound.steps_of_a_pass)
@@ -288,36 +258,19 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
 def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Return the release of `length` steps, nested in the periods of the public draws around them.
-
-    Args:
-        length: number of steps, >= 0.
-        revealed: (rate, redraw period) of the public draws, outermost first.
-        hold: redraw period of the draw below them.
-        curve: from a number of steps to the privacy loss of so many steps under one such draw.
-    """
-    if revealed:
-        (rate, period), *inner = revealed
-        nodes: list[Release] = [
-            Repeat(
-                node=Revealed(node=repeat_under_draws(steps, tuple(inner), hold, curve), rate=float(rate)), count=number
-            )
-            for steps, number in _split_by_period(length, period)
-        ]
-    else:
-        nodes = [
-            Repeat(node=Single(curve=curve(steps)), count=number) for steps, number in _split_by_period(length, hold)
-        ]
-    return nodes[0] if len(nodes) == 1 else Chain(nodes=tuple(nodes))
-
-
-def _split_by_period(length: int, period: int) -> Iterator[tuple[int, int]]:
-    """Yield (steps, number) for the whole periods in `length`, then for the shorter one that remains."""
+    """Return the release of `length` steps, nested in the periods of the public draws around them."""
+    period = revealed[0][1] if revealed else hold
     whole, remaining = divmod(length, period)
-    if whole or not remaining:
-        yield period, whole
-    if remaining:
-        yield remaining, 1
+    spans = [(period, whole)] if whole or not remaining else []
+    spans += [(remaining, 1)] if remaining else []  # a shorter period at the end
+    nodes: list[Release] = []
+    for steps, number in spans:
+        if revealed:
+            inner = repeat_under_draws(steps, revealed[1:], hold, curve)
+            nodes.append(Repeat(node=Revealed(node=inner, rate=float(revealed[0][0])), count=number))
+        else:
+            nodes.append(Repeat(node=Single(curve=curve(steps)), count=number))
+    return nodes[0] if len(nodes) == 1 else Chain(nodes=tuple(nodes))
 
 
 # Passes over shuffled units (docs/theory.md, Theorem 7.3 and Theorem 7.4)
@@ -348,10 +301,6 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
-
-    Args:
-        path: the path to the protected units.
-        group: the protected units.
     """
     last = max((at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)), default=0)
     is_revealed = (last > 0 and not group.is_together) or group.size > _MAX_LEFT_OUT
@@ -361,16 +310,8 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
     """Return `phase_bound` by pass: a sure shift by the pass's distance if a pass holds all units, else its own bound.
 
-    Args:
-        phase_bound: the bound of the pass taken as one draw.
-        path: the path to the protected units, some of its levels shuffled.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D', whose passes have equally many steps.
-        group: the protected units.
-
-    Returns:
-        If each pass holds every unit of the protected level, one Gaussian release with the squared distance of the
-        pass; else the bound of the draw, for each pass.
+    If each pass holds every unit of the protected level, one Gaussian release with the squared distance of the
+    pass; else the bound of the draw, for each pass.
 
     Source: docs/theory.md, Theorem 7.3 and Theorem 7.4.
     """
@@ -378,109 +319,61 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
     last = path.schemes[-1]
     if not isinstance(last, Shuffle) or pass_as_draw(path, group).rate(len(path.counts)) < 1:
         return replace(phase_bound, steps_of_a_pass=length)
-    squared = _squared_distance_of_a_pass(path, last, clip, adjacency, group)
+    # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
+    # the sum of their squared distances.
+    own, is_clipped_above = path.contributions[-1], clip < len(path.counts)
+    if adjacency is Adjacency.ADD_REMOVE:
+        sibling = moved = path.siblings[-1]  # `moved`: distance of the last batch, which the unit's stand-in left
+        if is_clipped_above:
+            own, sibling, moved = 1, 1, 2
+        squared = group.size**2 * ((own + sibling) ** 2 + (0 if last.drop_last else moved**2))
+    else:
+        distance = 2 * (1 if is_clipped_above else own)
+        if adjacency is Adjacency.ZERO_OUT and not is_clipped_above:
+            distance = own
+        # The largest sum over batches of squared numbers of members: only members of one parent fill batches.
+        full, remaining = divmod(group.size, last.size) if group.is_together else (0, group.size)
+        squared = (full * last.size**2 + remaining**2) * distance**2
     bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
     return replace(phase_bound, bound=bound, squared=squared, steps_of_a_pass=length)
 
 
-def _squared_distance_of_a_pass(path: Path, scheme: Shuffle, clip: int, adjacency: Adjacency, group: Group) -> int:
-    """Return an upper bound on the sum, over batches of a pass, of the squared distance (clip norms) of D and D'."""
-    # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
-    # the sum of their squared distances.
-    is_clipped_above = clip < len(path.counts)
-    if adjacency is Adjacency.ADD_REMOVE:
-        return group.size**2 * _squared_distance_of_removal(path, scheme, is_clipped_above=is_clipped_above)
-    own = 1 if is_clipped_above else path.contributions[-1]
-    distance = own if adjacency is Adjacency.ZERO_OUT and not is_clipped_above else 2 * own
-    return _squared_members_of_batches(group, scheme.size) * distance**2
-
-
-def _squared_members_of_batches(group: Group, batch_size: int) -> int:
-    """Return the largest sum over batches of squared numbers of members; only members of one parent fill batches."""
-    full, remaining = divmod(group.size, batch_size) if group.is_together else (0, group.size)
-    return full * batch_size**2 + remaining**2
-
-
-def _squared_distance_of_removal(path: Path, scheme: Shuffle, *, is_clipped_above: bool) -> int:
-    """Return the squared distance of a removed unit's batch, plus the last batch's unless that is dropped."""
-    # `moved` is the distance of the last batch, which the removed unit's stand-in left.
-    own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
-    if is_clipped_above:
-        own, sibling, moved = 1, 1, 2
-    return (own + sibling) ** 2 + (0 if scheme.drop_last else moved**2)
-
-
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the number of steps of one pass over shuffled levels; 1 without a shuffle.
-
-    Args:
-        path: the path to the protected units; the passes of nested shuffles multiply.
-        group: the protected units; under several parents only the outermost shuffle counts.
-    """
+    """Return the number of steps of one pass over shuffled levels; 1 without a shuffle."""
     schemes = zip(path.schemes, path.counts, strict=True)
     lengths = [scheme.steps_of_a_pass(count) for scheme, count in schemes if isinstance(scheme, Shuffle)]
     return math.prod(lengths if group.is_together else lengths[:1])
 
 
 def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group: Group) -> bool:
-    """Return True if removing what is protected (add-remove) can take a step from a pass over its level.
-
-    Args:
-        hierarchy: levels and schemes.
-        unit: protected level, from 1.
-        adjacency: relation between D and D'; only add-remove changes counts.
-        group: the protected units.
-    """
+    """Return True if removing what is protected (add-remove) can take a step from a pass over its level."""
     level = hierarchy.level(unit)
     if adjacency is not Adjacency.ADD_REMOVE or not isinstance(level.scheme, Shuffle):
         return False
-    return hierarchy.loses_steps(unit, level.scheme, _max_members_per_parent(group))
+    return hierarchy.loses_steps(unit, level.scheme, max(group.by_frame))
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
-    """Return the InputError for a shuffled level whose passes lose a step to a removal, with remedies in its message.
-
-    Args:
-        hierarchy: levels and schemes.
-        unit: protected level, from 1; a shuffle.
-        group: the protected units.
-
-    Raises:
-        TypeError: the protected level is not shuffled.
-    """
-    level, removed = hierarchy.level(unit), _max_members_per_parent(group)
+    """Return the InputError for a shuffled level whose passes lose a step to a removal, with remedies in its
+    message."""
+    level, removed = hierarchy.level(unit), max(group.by_frame)
     if not isinstance(level.scheme, Shuffle):
         raise TypeError(f"level {level.name}: expected a shuffle, got {level.scheme.name}")
     counted = f"{level.count:,}" if level.is_equal else f"{level.min_count:,} to {level.count:,}"
     drawn = f"size {level.scheme.size:,}{' and drop_last' if level.scheme.drop_last else ''}"
     units = "1 unit is" if removed == 1 else f"{removed} units are"
-    ways = ["use adjacency zero-out or replace-one", *_remedies(hierarchy, unit, level.scheme, removed)]
+    ways = ["use adjacency zero-out or replace-one"]
+    other = replace(level.scheme, drop_last=not level.scheme.drop_last)
+    if not hierarchy.loses_steps(unit, other, removed):
+        ways.append(f"set drop_last: {str(other.drop_last).lower()}")
+    nearest = (level.scheme.size + sign * apart for apart in range(1, _MAX_SIZE_CHANGE) for sign in (-1, 1))
+    for size in nearest:
+        fits = 1 <= size <= level.min_count
+        if fits and not hierarchy.loses_steps(unit, replace(level.scheme, size=size), removed):
+            ways.append(f"take size {size}")
+            break
     return InputError(
         f"level {level.name}: expected a shuffle whose passes have as many steps when {units} removed, got {drawn} of "
         f"{counted}, whose passes lose a step, so that all later batches change; "
         f"{', '.join(ways[:-1])}{' or ' if ways[1:] else ''}{ways[-1]}"
     )
-
-
-def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield each change that keeps a shuffle from losing a step: `drop_last` flipped, and the nearest batch size."""
-    other = replace(scheme, drop_last=not scheme.drop_last)
-    if not hierarchy.loses_steps(unit, other, removed):
-        yield f"set drop_last: {str(other.drop_last).lower()}"
-    nearest = (scheme.size + sign * apart for apart in range(1, _MAX_SIZE_CHANGE) for sign in (-1, 1))
-    for size in nearest:
-        if not 1 <= size <= hierarchy.level(unit).min_count:
-            continue
-        if not hierarchy.loses_steps(unit, replace(scheme, size=size), removed):
-            yield f"take size {size}"
-            return
-
-
-def _max_members_per_parent(group: Group) -> int:
-    """Return the largest number of members under one parent; the group size without a placement."""
-    return group.size if group.placement is None else _max_leaf(group.placement)
-
-
-def _max_leaf(placement: Placement) -> int:
-    """Return the largest number of members in one frame of a placement."""
-    return max(map(_max_leaf, placement)) if isinstance(placement, tuple) else placement

@@ -50,12 +50,7 @@ _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the differ
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
     """Return Atoms with an upper bound on a step's loss D||D', whose `swapped` is one on D'||D.
 
-    Args:
-        bound: numbers of changes and their probabilities; inclusion probability > 0.
-        pairs: from a number of changes d >= 0 to a dominating pair, which never falls with d.
-
-    Returns:
-        An upper bound on the privacy loss of the step, at every real epsilon.
+    It holds at every real epsilon.
 
     Source: docs/theory.md, Theorem 8.1 and Theorem 2.6.
     """
@@ -96,35 +91,24 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _P
     widths, (same, *others) = comonotone_coupling(
         [from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))]
     )
-    log_p, losses = _missed_losses([odds for odds, _ in missed], same, others)
+    odds = [odd for odd, _ in missed]
+
+    # Elementwise log dP/dC and the loss log dP/dQ. A small loss is taken from the difference 1 - dQ/dP, which is small
+    # then; for a large one the difference would have lost dQ/dP. The share of C in P is not taken from its log: the log
+    # of 1e8 has lost two digits of a loss as small as 1e-8.
+    common = log_sum_exp([log_fraction(odd) - each for odd, each in zip(odds, others, strict=True)])
+    log_p = np.logaddexp(0.0, common)
+    with np.errstate(over="ignore"):
+        terms = zip(odds, others, strict=True)
+        shares = (float(odd if odd < _MOST_ODDS else _MOST_ODDS) * np.exp(-each) for odd, each in terms)
+        gap: Array = -np.expm1(-np.maximum(same, -1.0)) / (1.0 + sum(shares, start=np.zeros(same.shape)))
+    with np.errstate(divide="ignore"):
+        near = -np.log1p(-np.minimum(gap, _SMALL_GAP))
+        losses = np.where(gap < _SMALL_GAP, near, log_p - np.logaddexp(-same, common))
     above = losses > 0
     logs = widths[above] + log_eta + log_p[above]
     infinite = np.isinf(losses[above])
     return _PositiveLosses(losses[above][~infinite], logs[~infinite], float(np.exp(logs[infinite]).sum()))
-
-
-def _missed_losses(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) -> tuple[Array, Array]:
-    """Return elementwise log dP/dC, the ratio of P to its drawn part C, and the loss log dP/dQ, precise near 0.
-
-    The odds v_j / eta are those of the M_j, and the losses log dC/dB (`same`) and log dC/dM_j (`others`).
-    """
-    common = log_sum_exp([log_fraction(odd) - losses for odd, losses in zip(odds, others, strict=True)])
-    log_p = np.logaddexp(0.0, common)
-    # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y.
-    gap = _gap_to_1(odds, same, others)
-    with np.errstate(divide="ignore"):
-        near = -np.log1p(-np.minimum(gap, _SMALL_GAP))
-        return log_p, np.where(gap < _SMALL_GAP, near, log_p - np.logaddexp(-same, common))
-
-
-def _gap_to_1(odds: Sequence[Fraction], same: Array, others: Sequence[Array]) -> Array:
-    """Return 1 - dQ/dP elementwise without cancellation near 0; where negative, a number below 0."""
-    # The share of C in P is not taken from its log: the log of 1e8 has lost two digits of a loss as small as 1e-8.
-    with np.errstate(over="ignore"):
-        terms = zip(odds, others, strict=True)
-        shares = (float(odd if odd < _MOST_ODDS else _MOST_ODDS) * np.exp(-losses) for odd, losses in terms)
-        gap: Array = -np.expm1(-np.maximum(same, -1.0)) / (1.0 + sum(shares, start=np.zeros(same.shape)))
-        return gap
 
 
 def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import IntArray
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, PathTable, path_table, units_in_whole_batches
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Shuffle, WithReplacement
 
 MAX_PATHS = 128  # paths composed one by one; beyond, merged ones stand for neighbours, which is looser
 _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smaller than any other value
@@ -24,50 +24,50 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
     """Return tuples of paths, one path a phase, of which some tuple costs at least as much as any unit of the data.
 
-    Args:
-        draws: (levels, clipping level) of each phase; the data are the same.
-        unit: protected level, from 1.
-
-    Returns:
-        For each path a tuple with one `Path` a phase, in the order of the data; equal paths once. Beyond MAX_PATHS,
-        neighbours in size are merged; the cost of a merged path is an upper bound on theirs. `mates` are the most of
-        any path that a path stands for, so that bounds which count them are covered too.
+    They are in the order of the data, equal paths once. Beyond MAX_PATHS, neighbours in size are merged; the cost of a
+    merged path is an upper bound on theirs. `mates` are the most of any path that a path stands for, so that bounds
+    which count them are covered too.
     """
     table = path_table(draws, unit=unit)
     kept = _maximal_rows(_features(table), limit=MAX_PATHS)
     if len(kept) > MAX_PATHS:
         table = _merge_neighbours(table)
         kept = _maximal_rows(_features(table), limit=len(table.counts))
-    table = _with_mates_of_all(table, kept)
-    return tuple(table.paths(row) for row in sorted(kept, key=table.rows.__getitem__))
-
-
-def _with_mates_of_all(table: PathTable, kept: dict[int, NDArray[np.intp]]) -> PathTable:
-    """Return the table with all its rows, where each kept row has the most mates of all rows that it stands for."""
-    # The order in which rows are left out knows the contributions under each ancestor, not how they are shared out
-    # between the levels: a row that is left out may have more mates at some level.
+    # Each kept row has the most mates of all rows that it stands for: the order in which rows are left out knows the
+    # contributions under each ancestor, not how they are shared out between the levels.
     raised = [mates.copy() for mates in table.mates]
     for mates, before in zip(raised, table.mates, strict=True):
         for row, members in kept.items():
             mates[row] = before[members].max(axis=0)
-    return replace(table, mates=tuple(raised))
+    table = replace(table, mates=tuple(raised))
+    return tuple(table.paths(row) for row in sorted(kept, key=table.rows.__getitem__))
 
 
 def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
-    """Return a path, one `Path` a phase without a place, that costs at least as much as each of several."""
+    """Return a path, one `Path` a phase without a place, that costs at least as much as each of several.
+
+    It has the fewest units and the most of everything else.
+    """
     return tuple(_path_above(phase) for phase in zip(*ways, strict=True))
 
 
 def _path_above(paths: Sequence[Path]) -> Path:
-    """Return a path that costs at least as much as each of several: the fewest units, the most of everything else."""
     if len(paths) == 1:
         return paths[0]
-    schemes, counts = _schemes_and_counts_above(paths)
+    # By level the first scheme that is not `all`, and the fewest units, in whole batches if they differ. A fixed draw
+    # that takes all of the smallest frame stays one: in a larger frame a stand-in exists. Its frame is as large as the
+    # draw, so that it holds every unit for certain, as in the smaller frames that it exhausts.
+    columns = zip(*(path.schemes for path in paths), strict=True)
+    schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
+    counts = []
+    for scheme, column in zip(schemes, zip(*(path.counts for path in paths), strict=True), strict=True):
+        fewest = column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
+        counts.append(max(fewest, scheme.size) if isinstance(scheme, Fixed) else fewest)
     own = max(path.contributions[-1] for path in paths)
     others = ([x - path.contributions[-1] for x in path.contributions] for path in paths)
     return Path(
         place=(),
-        counts=counts,
+        counts=tuple(counts),
         schemes=schemes,
         contributions=tuple(own + max(column) for column in zip(*others, strict=True)),
         siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
@@ -75,38 +75,24 @@ def _path_above(paths: Sequence[Path]) -> Path:
     )
 
 
-def _schemes_and_counts_above(paths: Sequence[Path]) -> tuple[tuple[Scheme, ...], tuple[int, ...]]:
-    """Return by level the first scheme that is not `all`, and the fewest units, in whole batches if they differ."""
-    # A fixed draw that takes all of the smallest frame stays one: in a larger frame a stand-in exists. Its frame is
-    # as large as the draw, so that it holds every unit for certain, as in the smaller frames that it exhausts.
-    columns = zip(*(path.schemes for path in paths), strict=True)
-    schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
-    counts = []
-    for scheme, column in zip(schemes, zip(*(path.counts for path in paths), strict=True), strict=True):
-        fewest = column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
-        counts.append(max(fewest, scheme.size) if isinstance(scheme, Fixed) else fewest)
-    return schemes, tuple(counts)
-
-
 def _features(table: PathTable) -> IntArray:
     """Return all quantities of a path with which its cost grows as columns, shape (paths, features)."""
-    return np.stack(
-        [column for phase in range(len(table.hierarchies)) for column in _phase_features(table, phase)], axis=1
-    )
-
-
-def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
-    """Yield the columns of one phase with which the cost of a path grows; of episodes the class sizes, negated."""
-    yield table.contributions[phase][:, -1]
-    if table.hierarchies[phase].episodes is not None:  # the smaller a class, the likelier is each of its records
-        yield from -table.counts.T
-        return
-    last = table.unit - 1
-    for at in range(last):
-        yield from _count_features(table, phase, at)
-        yield from _missed_ancestor_features(table, phase, at)
-    yield from _count_features(table, phase, last)
-    yield _stand_in_contributions(table, phase, last)
+    features: list[IntArray] = []
+    for phase, hierarchy in enumerate(table.hierarchies):
+        contributions, last = table.contributions[phase], table.unit - 1
+        features.append(contributions[:, -1])
+        if hierarchy.episodes is not None:  # the smaller a class, the likelier is each of its records
+            features.extend(-table.counts.T)
+            continue
+        for at in range(last):
+            features.extend(_count_features(table, phase, at))
+            # Of an ancestor that draws can miss: its contributions, those without the unit, and its stand-in's.
+            others, stand_in = contributions[:, at] - contributions[:, -1], _stand_in_contributions(table, phase, at)
+            is_sampled = _is_sampled(table, phase, at)
+            features.extend(np.where(is_sampled, x, _IRRELEVANT) for x in (contributions[:, at], others, stand_in))
+        features.extend(_count_features(table, phase, last))
+        features.append(_stand_in_contributions(table, phase, last))
+    return np.stack(features, axis=1)
 
 
 def _count_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
@@ -122,16 +108,14 @@ def _count_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]
             yield np.where(is_sampled, counts, _IRRELEVANT)
 
 
-def _missed_ancestor_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield what an ancestor contributes, that without the unit, and what its stand-in does, for draws that miss it."""
-    contributions, stand_in = table.contributions[phase], _stand_in_contributions(table, phase, at)
-    for distance in (contributions[:, at], contributions[:, at] - contributions[:, -1], stand_in):
-        yield np.where(_is_sampled(table, phase, at), distance, _IRRELEVANT)
-
-
 def _stand_in_contributions(table: PathTable, phase: int, at: int) -> IntArray:
-    """Return by path the most that a stand-in drawn at a level contributes; 0 where the level has none."""
-    return np.where(_has_stand_in(table, phase, at), table.siblings[phase][:, at], 0)
+    """Return by path the most that another unit contributes in the place of a missed one; 0 where none takes it."""
+    scheme = table.hierarchies[phase].levels[at].scheme
+    if isinstance(scheme, CappedPoisson):
+        has_stand_in = table.max_counts[:, at] > scheme.max_batch_size
+    else:
+        has_stand_in = _is_sampled(table, phase, at) & isinstance(scheme, (Fixed, WithReplacement, Shuffle))
+    return np.where(has_stand_in, table.siblings[phase][:, at], 0)
 
 
 def _is_sampled(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
@@ -142,14 +126,6 @@ def _is_sampled(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
     if isinstance(level.scheme, (Fixed, Shuffle)):
         return counts > level.scheme.size
     return np.full(counts.shape, isinstance(level.scheme, CappedPoisson) or level.rate < 1)
-
-
-def _has_stand_in(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
-    """Return by path whether another unit takes the place of one that the level's draw misses."""
-    scheme = table.hierarchies[phase].levels[at].scheme
-    if isinstance(scheme, CappedPoisson):
-        return table.max_counts[:, at] > scheme.max_batch_size
-    return _is_sampled(table, phase, at) & isinstance(scheme, (Fixed, WithReplacement, Shuffle))
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
@@ -172,9 +148,21 @@ def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
 
 def _merge_neighbours(table: PathTable) -> PathTable:
     """Return a table of about MAX_PATHS rows, each of which costs at least as much as the neighbours it replaces."""
-    full = _full_draws(table)
-    order = _order_by_similarity(table, full)
-    starts = _block_starts([column[order] for column in full], len(order))
+    levels = [
+        (at, level.scheme) for hierarchy in table.hierarchies for at, level in enumerate(hierarchy.levels[: table.unit])
+    ]
+    # Sorted by full draws, units under capped draws, and the unit's contributions: neighbours are then alike, so that a
+    # row that stands for several is hardly costlier than the costliest.
+    full = [table.counts[:, at] <= scheme.size for at, scheme in levels if isinstance(scheme, Fixed)]
+    capped = {at: table.counts[:, at] for at, scheme in levels if isinstance(scheme, CappedPoisson)}
+    own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
+    order = np.lexsort((*own.T, *capped.values(), *full))
+    # The first rows of blocks of equal size. Draws that take their whole frame are never merged with others: in a
+    # larger frame a stand-in exists.
+    changes = np.diff(np.arange(len(order)) * MAX_PATHS // len(order), prepend=-1) > 0
+    for column in full:
+        changes[1:] |= column[order][1:] != column[order][:-1]
+    starts = np.flatnonzero(changes)
 
     def highest(values: IntArray) -> IntArray:
         piecewise: IntArray = np.maximum.reduceat(values[order], starts)
@@ -191,35 +179,3 @@ def _merge_neighbours(table: PathTable) -> PathTable:
         mates=tuple(highest(mates) for mates in table.mates),
         is_merged=True,
     )
-
-
-def _order_by_similarity(table: PathTable, full: list[NDArray[np.bool_]]) -> NDArray[np.intp]:
-    """Return the indices of the rows, sorted by full draws, units under capped draws, and the unit's contributions."""
-    # Neighbours are then alike, so that a row that stands for several is hardly costlier than the costliest.
-    own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
-    capped = {
-        at: table.counts[:, at]
-        for hierarchy in table.hierarchies
-        for at, level in enumerate(hierarchy.levels[: table.unit])
-        if isinstance(level.scheme, CappedPoisson)
-    }
-    return np.lexsort((*own.T, *capped.values(), *full))
-
-
-def _block_starts(sorted_full: list[NDArray[np.bool_]], rows: int) -> NDArray[np.intp]:
-    """Return the first rows of about MAX_PATHS blocks of equal size, of which none has rows both full and not."""
-    # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists.
-    changes = np.diff(np.arange(rows) * MAX_PATHS // rows, prepend=-1) > 0
-    for column in sorted_full:
-        changes[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(changes)
-
-
-def _full_draws(table: PathTable) -> list[NDArray[np.bool_]]:
-    """Return for each Fixed level of each phase a column, True where it takes all units of the frame."""
-    return [
-        table.counts[:, at] <= level.scheme.size
-        for hierarchy in table.hierarchies
-        for at, level in enumerate(hierarchy.levels[: table.unit])
-        if isinstance(level.scheme, Fixed)
-    ]

@@ -74,12 +74,7 @@ class Laplace(AdditiveNoise):
         return _CELLS + len(centers)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above them.
-
-        Args:
-            center: of the noise.
-            centers: for which the same cells are used, increasing.
-        """
+        """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above them."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
         cuts = np.unique(np.append(np.linspace(low, high, _CELLS + 1), centers))
         near = np.where(cuts[:-1] >= center, cuts[:-1] - center, center - cuts[1:])
@@ -101,9 +96,6 @@ def laplace_pair(pure: float) -> Atoms:
 
 def _laplace_chords(losses: Array) -> Atoms:
     """Return the pair whose profile is chords of Laplace noise's profile between the given losses: an upper bound.
-
-    Args:
-        losses: from -pure to pure, strictly increasing, shape (n,), n >= 2.
 
     References:
         Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 3.
@@ -131,10 +123,6 @@ def _laplace_losses(pure: float) -> Array:
 
 def laplace_rdp(pure: float, order: float) -> float:
     """Return the exact Renyi divergence of order > 1 of Lap(0, 1) and Lap(pure, 1); `pure` at order inf.
-
-    Args:
-        pure: distance of the centers over the scale, > 0.
-        order: alpha > 1; `inf` returns `pure`.
 
     References:
         Mironov 2017 (1702.07476v3), Proposition 6.
@@ -200,33 +188,24 @@ class DiscreteGaussian(AdditiveNoise):
         return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses of at most 16,000 even cells, from 39 sigma below the first to 39 above the last center.
-
-        Args:
-            center: of the noise.
-            centers: for which the same cells are used, increasing.
-        """
+        """Return log masses of at most 16,000 even cells, from 39 sigma below the first to 39 above the last center."""
         low, high, sigma = centers[0], centers[-1], self.noise_multiplier
         # What is left out, below e^-760, is taken from both data sets: a lower bound loses nothing that floats hold.
         far = math.ceil(_TAIL_DEVIATIONS * sigma)
         log_total = math.log(math.fsum(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * sigma * sigma)).tolist()))
         places = np.arange(low - far, high + far + 1)
         logs = -((places - center) ** 2) / (2 * sigma * sigma) - log_total
-        return _log_cell_masses(_cells(logs, _MAX_ROW))
+        cells = _cells(logs, _MAX_ROW)
+        top = cells.max(axis=1)
+        shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
+        with np.errstate(divide="ignore"):
+            return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
 
 
 def _cells(logs: Array, max_cells: int) -> Array:
     """Return log masses in rows of ceil(size / max_cells) neighbours, the last row filled up with -inf."""
     width = -(-logs.size // max_cells)
     return np.pad(logs, (0, -logs.size % width), constant_values=-np.inf).reshape(-1, width)
-
-
-def _log_cell_masses(cells: Array) -> Array:
-    """Return the log of the sum of e^x over each row; -inf for a row without mass."""
-    top = cells.max(axis=1)
-    shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
-    with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)
@@ -236,46 +215,26 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
     largest = (shift / sigma) * ((shift / sigma) / 2 + math.ceil(_TAIL_DEVIATIONS * sigma) / sigma)
     if largest > FAR:
         return approximate_pair(largest, _SMALLEST_FLOAT)
-    return symmetric_pair(*_discrete_gaussian_losses(sigma, shift), infinity_mass=_SMALLEST_FLOAT)
-
-
-def _discrete_gaussian_losses(sigma: float, shift: int) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of numbers within 39 sigma of 0 or `shift`, by `_losses_of_range`."""
     tail = math.ceil(_TAIL_DEVIATIONS * sigma)
     noise = np.arange(-tail, tail + 1, dtype=np.float64)
     log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))
     # Where the two centers are far apart, the numbers between them have no mass in P nor in Q: two ranges then.
     overlap = shift <= 2 * tail + 1
     ranges = [(-tail, shift + tail)] if overlap else [(-tail, tail), (shift - tail, shift + tail)]
-    parts = [_losses_of_range(sigma, shift, low, high, log_total) for low, high in reversed(ranges)]
-    return np.concatenate([losses for losses, _ in parts]), np.concatenate([logs for _, logs in parts])
-
-
-def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of numbers from low to high; above 16,000 those at ends of even cells.
-
-    Args:
-        sigma: of the noise.
-        shift: distance of the centers, >= 1; P has its center at 0, Q at `shift`.
-        low: smallest number.
-        high: largest number.
-        log_total: log of the sum of e^(-x^2 / (2 sigma^2)) over all whole x.
-    """
-    x = np.arange(high, low - 1, -1, dtype=np.float64)
-    cells = _cells(-0.5 * (x / sigma) ** 2 - log_total, _MAX_EXACT_LOSSES)
-    width = cells.shape[1]
-    logs = _move_to_cell_ends(cells, shift / sigma**2) if width > 1 else cells.reshape(-1)
-    x = high - width * np.arange(logs.size, dtype=np.float64)
-    losses: Array = shift * (shift - 2 * x) / (2 * sigma * sigma)
-    return losses, logs
+    parts: list[tuple[Array, Array]] = []  # increasing losses, and log P masses
+    for low, high in reversed(ranges):
+        x = np.arange(high, low - 1, -1, dtype=np.float64)
+        cells = _cells(-0.5 * (x / sigma) ** 2 - log_total, _MAX_EXACT_LOSSES)
+        width = cells.shape[1]  # above 1 the losses are those at ends of even cells
+        masses = _move_to_cell_ends(cells, shift / sigma**2) if width > 1 else cells.reshape(-1)
+        x = high - width * np.arange(masses.size, dtype=np.float64)
+        parts.append((shift * (shift - 2 * x) / (2 * sigma * sigma), masses))
+    losses, logs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return symmetric_pair(losses, logs, infinity_mass=_SMALLEST_FLOAT)
 
 
 def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
     """Return log P masses at the m + 1 ends of m cells (rows), to which masses move so that P and Q both keep them.
-
-    Args:
-        cells: log P masses, whose losses lie `loss_step` apart along the rows and from row to row.
-        loss_step: distance of neighbouring losses, > 0.
 
     Source: chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022, 2207.04380v3, section 4).
     """
@@ -324,12 +283,7 @@ class DiscreteLaplace(AdditiveNoise):
         return centers[-1] - centers[0] + 3.0
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log masses of each number between the first and last center, and of the two tails that these begin.
-
-        Args:
-            center: of the noise.
-            centers: for which the same cells are used, increasing.
-        """
+        """Return log masses of each number between the first and last center, and of the two tails that these begin."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
         log_total = math.log1p(math.exp(-1 / scale))
         inside = math.log(math.tanh(0.5 / scale)) - np.abs(np.arange(low + 1, high) - center) / scale
@@ -341,13 +295,11 @@ def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
     """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else an upper bound."""
     if shift / scale > FAR:
         return approximate_pair(shift / scale)
-    is_exact = shift < _MAX_EXACT_LOSSES
-    x = np.arange(shift + 1, dtype=np.float64) if is_exact else _whole_chord_ends(scale, shift)
+    if shift < _MAX_EXACT_LOSSES:
+        x = np.arange(shift + 1, dtype=np.float64)
+    else:
+        # The whole numbers, 0 and `shift` included, that are next to where `_laplace_losses` lie. Chords of chords are
+        # still an upper bound, since the profile is convex.
+        x = np.unique(np.rint((_laplace_losses(shift / scale) * scale + shift) / 2))
+        x = np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])
     return _laplace_chords((2.0 * x - shift) / scale)
-
-
-def _whole_chord_ends(scale: float, shift: int) -> Array:
-    """Return the whole numbers, 0 and `shift` included, that are next to where `_laplace_losses` lie; increasing."""
-    # Chords of chords are still an upper bound, since the profile is convex.
-    x = np.unique(np.rint((_laplace_losses(shift / scale) * scale + shift) / 2))
-    return np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])

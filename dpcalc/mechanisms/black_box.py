@@ -104,10 +104,6 @@ class PureDp(PairOnly, Promise):
 def pure_dp_rdp(epsilon: float, order: float) -> float:
     """Return the largest Renyi divergence of order > 1 of an epsilon-DP mechanism; epsilon at order inf.
 
-    Args:
-        epsilon: >= 0.
-        order: alpha > 1, may be infinite.
-
     References:
         Mironov 2017 (1702.07476v3), Proposition 5.
     """
@@ -163,41 +159,27 @@ class RandomizedResponse(PairOnly):
     def pair(self, answers: int = 1) -> Atoms:
         """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform.
 
-        Args:
-            answers: their number, >= 1; each is of a record that is exchanged.
-
-        Returns:
-            Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
-            sum lies on a grid.
+        Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
+        sum lies on a grid.
         """
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
         if loss <= 0:
             return Atoms(losses=(), log_masses=())
-        logs = _log_convolution_power(self._log_outcomes(), answers)
-        losses: Array = loss * np.arange(-answers, answers + 1, dtype=np.float64)
-        return symmetric_pair(losses, logs)
-
-    def _log_outcomes(self) -> Array:
-        """Return log probabilities of answers: the category that a record is exchanged for, all third ones, its own."""
+        # Log probabilities of an answer: the category that a record is exchanged for, all third ones, its own.
         log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
         log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
-        return np.array([log_exchanged, log_third, math.log(self.truth_probability)])
+        square = np.array([log_exchanged, log_third, math.log(self.truth_probability)])
+        # Those of the sum, by squaring; a single 0 in log space is the variable that is always 0.
+        logs, left = np.zeros(1), answers
+        while left:
+            logs = _log_convolve(logs, square) if left % 2 else logs
+            left //= 2
+            square = _log_convolve(square, square) if left else square
+        return symmetric_pair(loss * np.arange(-answers, answers + 1, dtype=np.float64), logs)
 
     def batch_rdp(self, shift: int) -> Renyi:  # noqa: ARG002  no sum is shifted
         """Return a function: order > 1 -> Renyi divergence of the pair of one answer; `shift` is ignored."""
         return self.pair().rdp
-
-
-def _log_convolution_power(logs: Array, copies: int) -> Array:
-    """Return log masses, on a grid, of the sum of `copies` >= 1 independent variables with these log masses."""
-    # A single 0 in log space is the variable that is always 0.
-    power, square = np.zeros(1), logs
-    while True:
-        copies, odd = divmod(copies, 2)
-        power = _log_convolve(power, square) if odd else power
-        if not copies:
-            return power
-        square = _log_convolve(square, square)
 
 
 def _log_convolve(a: Array, b: Array) -> Array:

@@ -90,12 +90,8 @@ class Mechanism(ABC):
     def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  of no use where no sum is shifted
         """Return a function from orders to upper bounds on neighbouring batches' divergence; None unless overridden.
 
-        Args:
-            shift: by how many clip norms sums differ, where it is about sums.
-
-        Returns:
-            A function of the order above 1; at whole orders some pair of batches attains it, except for `RdpOnly`;
-            infinite at infinity where losses have no bound.
+        A function of the order above 1; at whole orders some pair of batches attains it, except for `RdpOnly`;
+        infinite at infinity where losses have no bound.
         """
         return None
 
@@ -120,12 +116,7 @@ class AdditiveNoise(BlackBox):
 
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
-        """Declare the log masses of noise around `center` in cells that are equal for all `centers`.
-
-        Args:
-            center: of the noise, one of `centers`.
-            centers: all centers for which the same cells are used, increasing, in clip norms.
-        """
+        """Declare the log masses of noise around `center` in cells that are equal for all `centers`."""
 
     @abstractmethod
     def cell_count(self, centers: list[int]) -> float:

@@ -59,36 +59,18 @@ class Strategy(ABC):
 
     @abstractmethod
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Declare the sensitivity in the first steps, an upper bound and a value attained; InputError if too long.
-
-        Args:
-            steps: length of the run.
-            participation: steps in which a unit takes part.
-
-        Raises:
-            InputError: more numbers than are allowed would have to be summed.
-        """
+        """Declare the sensitivity in the first steps, an upper bound and a value attained; InputError if too long."""
 
     @abstractmethod
     def bands(self, steps: int) -> int:
         """Return w with C_ij = 0 for i - j >= w; 0 for trees, which have no such matrix."""
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return how many of the steps 0, groups, 2 groups, ... have columns of C that the run's end does not cut.
-
-        Args:
-            steps: length of the run, >= 1.
-            groups: b, the groups that take turns, >= 1.
-        """
+        """Return how many of the steps 0, groups, 2 groups, ... have columns of C that the run's end does not cut."""
         return (steps - self.bands(steps)) // groups + 1  # the first columns, which do not end early
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:  # noqa: ARG002  columns of most are even
-        """Return the factors on the noise that make up for unequal norms of columns: 1 and 1 unless overridden.
-
-        Args:
-            steps: length of the run, >= 1.
-            period: of the steps i, i + period, ... in which a unit takes part, >= 1.
-        """
+        """Return the factors on the noise that make up for unequal norms of columns: 1 and 1 unless overridden."""
         return EvenNoise(for_upper=1.0, for_lower=1.0)
 
     @abstractmethod
@@ -126,12 +108,7 @@ class Toeplitz(Strategy):
         return self.coefficients[:steps]
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return `toeplitz_sensitivity` of the first coefficients; InputError if over 1e7 numbers would be summed.
-
-        Args:
-            steps: length of the run, >= 1.
-            participation: steps in which a unit takes part.
-        """
+        """Return `toeplitz_sensitivity` of the first coefficients; InputError if over 1e7 numbers would be summed."""
         return strategies.toeplitz_sensitivity(self.first_coefficients(steps), steps, participation)
 
     def bands(self, steps: int) -> int:
@@ -181,12 +158,7 @@ class BandedSquareRoot(Toeplitz):
         return f"{{banded: {{bands: {self.band_count}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the Toeplitz sensitivity, widened on both sides by the round-off of the coefficients.
-
-        Args:
-            steps: length of the run, >= 1.
-            participation: steps in which a unit takes part.
-        """
+        """Return the Toeplitz sensitivity, widened on both sides by the round-off of the coefficients."""
         of_floats = super().sensitivity(steps, participation)
         # The j-th coefficient is a product of j rounded quotients: off by 2 j roundings, and its square by twice that.
         margin = 10 * self.band_count * 2.0**-53
@@ -204,12 +176,7 @@ class PrefixSum(Strategy):
         return "prefix-sum"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return `prefix_sum_sensitivity` of the first steps, exact but for rounding.
-
-        Args:
-            steps: length of the run, >= 1.
-            participation: steps in which a unit takes part.
-        """
+        """Return `prefix_sum_sensitivity` of the first steps, exact but for rounding."""
         return strategies.prefix_sum_sensitivity(steps, participation)
 
     def bands(self, steps: int) -> int:
@@ -237,12 +204,7 @@ class Tree(Strategy):
         return "tree" if self.restart_every is None else f"{{tree: {{restart_every: {self.restart_every}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return `tree_sensitivity` of the first steps, relative to one node's noise; an upper bound if not exact.
-
-        Args:
-            steps: length of the run, >= 1.
-            participation: steps in which a unit takes part.
-        """
+        """Return `tree_sensitivity` of the first steps, relative to one node's noise; an upper bound if not exact."""
         return strategies.tree_sensitivity(steps, self.restart_every, participation)
 
     def bands(self, steps: int) -> int:
@@ -297,12 +259,7 @@ class Matrix(Strategy):
         return False
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps, relative to the largest column of the whole matrix; cached.
-
-        Args:
-            steps: length of the run, >= 1.
-            participation: steps in which a unit takes part.
-        """
+        """Return the sensitivity in the first steps, relative to the largest column of the whole matrix; cached."""
         return _matrix_sensitivity(self, steps, participation)
 
     def bands(self, steps: int) -> int:
@@ -310,24 +267,14 @@ class Matrix(Strategy):
         return strategies.matrix_bands(self.entries[:steps, :steps])
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return the largest number of steps i, i + groups, ... whose columns have the whole matrix's largest norm.
-
-        Args:
-            steps: length of the run, >= 1.
-            groups: in turn, >= 1.
-        """
+        """Return the largest number of steps i, i + groups, ... whose columns have the whole matrix's largest norm."""
         # Of the whole matrix, as the noise is: columns that end early in a shorter run still have their full noise.
         norms = np.einsum("ij,ij->j", self.entries, self.entries)
         is_full = norms[:steps] >= norms.max() * (1 - strategies.ALMOST)
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
     def even_noise(self, steps: int, period: int) -> EvenNoise:
-        """Return the factors on the noise that make up for unequal norms of columns, by `matrix_even_noise`.
-
-        Args:
-            steps: length of the run, >= 1.
-            period: of the steps in which a unit takes part, >= 1.
-        """
+        """Return the factors on the noise that make up for unequal norms of columns, by `matrix_even_noise`."""
         return strategies.matrix_even_noise(self.entries, steps, period)
 
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:

@@ -7,7 +7,6 @@ Source: docs/theory.md, Definition 16.1 to Theorem 16.6.
 """
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -113,74 +112,40 @@ def _bounds(value: float, roundings: float) -> Bounds:
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
     """Return the sensitivity of a Toeplitz strategy; InputError if overlapping columns have over 1e7 numbers to sum.
 
-    Args:
-        coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
-        steps: n >= 1.
-        participation: steps in which a unit takes part.
-
     Source: docs/theory.md, Theorem 16.3 and Theorem 16.4.
     """
     used = coefficients[:steps]
     times, apart = participation.times(steps), participation.separation
+    column = _bounds(math.fsum(value * value for value in used), 2)  # of the first one, which is the largest
     if len(used) <= apart or times == 1:
-        return _separate_toeplitz_sensitivity(used, steps, times, apart)
-    return _overlapping_toeplitz_sensitivity(used, steps, participation)
+        squares = [value * value for value in used]
+        squared = _bounds((times - 1) * math.fsum(squares) + math.fsum(squares[: steps - (times - 1) * apart]), 4)
+        how = "the columns of one unit do not overlap"
+        return Sensitivity(squared=squared, column=column, is_exact=True, how=how)
 
-
-def _toeplitz_column(coefficients: tuple[float, ...]) -> Bounds:
-    """Return bounds on the squared norm of a Toeplitz strategy's first column, which is the largest one."""
-    return _bounds(math.fsum(value * value for value in coefficients), 2)
-
-
-def _separate_toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, times: int, apart: int) -> Sensitivity:
-    """Return the exact sensitivity of a Toeplitz matrix if the columns of a unit's steps do not overlap."""
-    squares = [value * value for value in coefficients]
-    squared = _bounds((times - 1) * math.fsum(squares) + math.fsum(squares[: steps - (times - 1) * apart]), 4)
-    how = "the columns of one unit do not overlap"
-    return Sensitivity(squared=squared, column=_toeplitz_column(coefficients), is_exact=True, how=how)
-
-
-def _overlapping_toeplitz_sensitivity(c: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity, exact for c >= 0 that fall or fixed epochs; InputError for over 1e7 numbers to sum."""
-    times, apart = participation.times(steps), participation.separation
-    length = min(steps, (times - 1) * apart + len(c))
+    length = min(steps, (times - 1) * apart + len(used))
     if length > MAX_LENGTH:
         raise InputError(f"steps: expected at most {MAX_LENGTH:,} with this strategy, got {steps:,}; state fewer")
-    if min(c) >= 0 and (participation.fixed_epochs or bool((np.diff(c) <= 0).all())):
-        return _positive_toeplitz_sensitivity(c, length, times, apart)
-    bounds = _signed_toeplitz_sensitivity(c, length, times, apart)
-    return _with_bound_by_rows(bounds, np.array(c), steps, participation) if steps <= _MAX_WRITTEN_OUT else bounds
+    c, overlapping = np.array(used), min(times, -(-len(used) // apart))
+    if min(used) >= 0 and (participation.fixed_epochs or bool((np.diff(used) <= 0).all())):
+        sums = _window_sums(c, length, times, apart)
+        squared = _bounds(math.fsum(sums * sums), 2 * overlapping)
+        return Sensitivity(squared=squared, column=column, is_exact=True, how=_EARLY_STEPS)
 
-
-def _positive_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
-    """Return the exact sensitivity for coefficients >= 0 that fall, or with fixed epochs: early steps cost most."""
-    sums = _window_sums(np.array(coefficients), length, times, apart)
-    squared = _bounds(math.fsum(sums * sums), 2 * min(times, -(-len(coefficients) // apart)))
-    return Sensitivity(squared=squared, column=_toeplitz_column(coefficients), is_exact=True, how=_EARLY_STEPS)
-
-
-def _signed_toeplitz_sensitivity(coefficients: tuple[float, ...], length: int, times: int, apart: int) -> Sensitivity:
-    """Return bounds for coefficients of any sign: above by a falling majorant of |c|, below by steps 0, apart, ..."""
-    c = np.array(coefficients)
-    # The running maximum of |c| from the right is >= 0, falls and is nowhere smaller.
+    # Of any sign. Above by the running maximum of |c| from the right, which is >= 0, falls and is nowhere smaller;
+    # below by the steps 0, apart, ..., less their round-off.
     majorant = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
-    overlapping = min(times, -(-len(c) // apart))
     bounding = _window_sums(majorant, length, times, apart)
-    squared = _bounds(math.fsum(bounding * bounding), 2 * overlapping).upper
-    sizes = np.abs(_window_sums(c, length, times, apart)) - 4 * overlapping * _UNIT * bounding  # less their round-off
-    column = _toeplitz_column(coefficients)
+    upper = _bounds(math.fsum(bounding * bounding), 2 * overlapping).upper
+    sizes = np.abs(_window_sums(c, length, times, apart)) - 4 * overlapping * _UNIT * bounding
     attained = max(_bounds(math.fsum(np.maximum(sizes, 0) ** 2), 2).lower, column.lower)
     how = "coefficients under the running maximum of their sizes"
-    return Sensitivity(squared=Bounds(attained, squared), column=column, is_exact=False, how=how)
-
-
-def _with_bound_by_rows(bounds: Sensitivity, c: Array, steps: int, participation: Participation) -> Sensitivity:
-    """Return `bounds` with the upper bound of the matrix of all steps, which is written out, if that is smaller."""
-    padded = np.concatenate((c, np.zeros(steps - len(c))))
-    by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
-    if by_rows.squared.upper >= bounds.squared.upper:
-        return bounds
-    return replace(bounds, squared=bounds.squared._replace(upper=by_rows.squared.upper), how=by_rows.how)
+    if steps <= _MAX_WRITTEN_OUT:  # the upper bound of the matrix of all steps may be smaller
+        padded = np.concatenate((c, np.zeros(steps - len(c))))
+        by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
+        if by_rows.squared.upper < upper:
+            upper, how = by_rows.squared.upper, by_rows.how
+    return Sensitivity(squared=Bounds(attained, upper), column=column, is_exact=False, how=how)
 
 
 def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
@@ -204,10 +169,6 @@ def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
 def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitivity:
     """Return the exact sensitivity of prefix sums (a lower triangle of ones) in closed form.
 
-    Args:
-        steps: n >= 1.
-        participation: steps in which a unit takes part.
-
     Source: docs/theory.md, Theorem 16.3.
     """
     times, apart = participation.times(steps), participation.separation
@@ -223,55 +184,37 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
 def tree_sensitivity(steps: int, restart_every: int | None, participation: Participation) -> Sensitivity:
     """Return the sensitivity of a tree, as an upper bound and a value that is attained; exact if they are equal.
 
-    Args:
-        steps: n >= 1.
-        restart_every: steps of a tree, after which the next one begins; None for one tree.
-        participation: steps in which a unit takes part.
-
     Source: docs/theory.md, Theorem 16.6.
     """
     leaves = min(steps, restart_every or steps)
     times, apart = participation.times(steps), participation.separation
-    squared = sum(_max_squares_at_level(level, steps, leaves, times, apart) for level in range(leaves.bit_length()))
-    attained = _attained_in_trees(steps, leaves, times, apart)
+    squared = 0
+    for level in range(leaves.bit_length()):
+        # The finished nodes of a level, all of whose steps are in the run, are the first ones of their tree. A unit
+        # takes part at most `inside` times below them, and `per_node` times below one: the squares of its steps below
+        # the nodes sum to most if these are filled one after the other.
+        whole_trees, last = divmod(steps, leaves)
+        node = 1 << level
+        covered, covered_last = leaves - leaves % node, last - last % node
+        inside = min(times, whole_trees * -(-covered // apart) + -(-covered_last // apart))
+        per_node = min(inside, -(-node // apart))
+        count = whole_trees * (covered // node) + covered_last // node
+        full, remaining = divmod(min(inside, count * per_node), max(per_node, 1))
+        squared += full * per_node**2 + remaining**2
+
+    attained = 0  # by the steps 0, apart, ...
+    if times <= MAX_LENGTH:
+        trees, places = np.divmod(apart * np.arange(times), leaves)
+        sizes = np.minimum(leaves, steps - trees * leaves)
+        for level in range(leaves.bit_length()):
+            nodes = places >> level
+            is_finished = (nodes + 1) << level <= sizes
+            numbers = (trees * leaves + nodes)[is_finished]  # a tree has at most `leaves` nodes at a level
+            attained += int((np.unique(numbers, return_counts=True)[1].astype(np.int64) ** 2).sum())
     is_exact = attained == squared
     how = "counted in the tree" if is_exact else _MANY_BELOW_ONE_NODE
     bounds = Bounds(_bounds(attained, 1).lower, _bounds(squared, 1).upper)
     return Sensitivity(squared=bounds, column=Bounds(1.0, 1.0), is_exact=is_exact, how=how)
-
-
-def _max_squares_at_level(level: int, steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return an upper bound on the sum, over a level's finished nodes, of (a unit's steps below the node)^2."""
-    # The finished nodes of a level, all of whose steps are in the run, are the first ones of their tree. A unit takes
-    # part at most `inside` times below them, and `per_node` times below one.
-    whole_trees, last = divmod(steps, leaves)
-    node = 1 << level
-    covered, covered_last = leaves - leaves % node, last - last % node
-    inside = min(times, whole_trees * -(-covered // apart) + -(-covered_last // apart))
-    per_node = min(inside, -(-node // apart))
-    count = whole_trees * (covered // node) + covered_last // node
-    return _max_sum_of_squares(inside, count, per_node)
-
-
-def _max_sum_of_squares(total: int, count: int, limit: int) -> int:
-    """Return the largest sum of squares of `count` whole numbers from 0 to `limit` that sum to at most `total`."""
-    full, remaining = divmod(min(total, count * limit), max(limit, 1))
-    return full * limit**2 + remaining**2
-
-
-def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return the sum over all finished nodes of (steps 0, apart, ... below the node)^2; 0 for over 1e7 such steps."""
-    if times > MAX_LENGTH:
-        return 0
-    trees, places = np.divmod(apart * np.arange(times), leaves)
-    sizes = np.minimum(leaves, steps - trees * leaves)
-    squared = 0
-    for level in range(leaves.bit_length()):
-        nodes = places >> level
-        is_finished = (nodes + 1) << level <= sizes
-        numbers = (trees * leaves + nodes)[is_finished]  # a tree has at most `leaves` nodes at a level
-        squared += int((np.unique(numbers, return_counts=True)[1].astype(np.int64) ** 2).sum())
-    return squared
 
 
 # Any lower triangular matrix.
@@ -285,11 +228,6 @@ def matrix_bands(matrix: Array) -> int:
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
     """Return C's largest column norm over the RMS norm at a period's worst place, and over its least uncut column norm.
-
-    Args:
-        matrix: n x n, finite.
-        steps: length of the run, from 1 to n.
-        period: of the steps in which a unit takes part, >= 1.
 
     Source: docs/theory.md, Theorem 16.10.
     """
@@ -307,51 +245,42 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> EvenNoise:
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
     """Return the sensitivity of a matrix, exact at least if a unit has only one column or its columns do not overlap.
 
-    Args:
-        matrix: n x n, finite.
-        participation: steps in which a unit takes part.
-
     Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
     """
     norms = np.einsum("ij,ij->j", matrix, matrix)
-    column = _bounds(float(norms.max()), len(matrix))
-    if participation.times(len(matrix)) == 1:
+    steps, times, apart = len(matrix), participation.times(len(matrix)), participation.separation
+    column = _bounds(float(norms.max()), steps)
+    if times == 1:
         return Sensitivity(squared=column, column=column, is_exact=True, how="one step: the largest column")
-    if matrix_bands(matrix) > participation.separation:
-        return _overlapping_sensitivity(matrix, participation, column)
-    return _separate_sensitivity(norms, participation, column)
+    if matrix_bands(matrix) <= apart:
+        if participation.fixed_epochs:
+            best = max(math.fsum(norms[places]) for places in _epoch_places(steps, participation))
+        else:
+            best = largest_separated_sum(norms, times, apart)
+        how = "the best set of columns, which do not overlap"
+        return Sensitivity(squared=_bounds(best, steps + times), column=column, is_exact=True, how=how)
 
-
-def _separate_sensitivity(squared_norms: Array, participation: Participation, column: Bounds) -> Sensitivity:
-    """Return the exact sensitivity of columns without overlap: the largest sum of squared norms over a unit's steps."""
-    steps, times = len(squared_norms), participation.times(len(squared_norms))
+    # By sums of entries of C^T C, each of which is off by at most `error`, as |C e_i| |C e_j| is at most the largest
+    # squared norm of a column.
+    products = matrix.T @ matrix
+    error = 2 * (steps + 4) * _UNIT * column.upper
+    attained = max(_max_over_epochs(products, participation, error).lower, column.lower)
+    np.abs(products, out=products)
+    products += error
     if participation.fixed_epochs:
-        best = max(math.fsum(squared_norms[places]) for places in _epoch_places(steps, participation))
+        upper = _max_over_epochs(products, participation).upper
+        is_exact, how = bool((matrix >= 0).all()), "the worst place in an epoch"
     else:
-        best = largest_separated_sum(squared_norms, times, participation.separation)
-    how = "the best set of columns, which do not overlap"
-    return Sensitivity(squared=_bounds(best, steps + times), column=column, is_exact=True, how=how)
+        rows = largest_separated_sums(products, times, apart)  # each row has its own best steps
+        upper = _bounds(largest_separated_sum(rows, times, apart), 3 * times).upper
+        is_exact, how = False, _BEST_ROWS
+    return Sensitivity(squared=Bounds(attained, upper), column=column, is_exact=is_exact, how=how)
 
 
 def _epoch_places(steps: int, participation: Participation) -> list[IntArray]:
     """Return the steps i, i + separation, ..., at most `times` of them, for each first step i < separation."""
     times, apart = participation.times(steps), participation.separation
     return [np.arange(first, steps, apart)[:times] for first in range(min(apart, steps))]
-
-
-def _overlapping_sensitivity(matrix: Array, participation: Participation, column: Bounds) -> Sensitivity:
-    """Return bounds on the sensitivity by sums of entries of C^T C; exact in fixed epochs if no entry of C is < 0."""
-    products = matrix.T @ matrix
-    # Each entry of the product is off by at most this, as |C e_i| |C e_j| is at most the largest squared norm.
-    error = 2 * (len(matrix) + 4) * _UNIT * column.upper
-    attained = max(_max_over_epochs(products, participation, error).lower, column.lower)
-    np.abs(products, out=products)
-    products += error
-    if participation.fixed_epochs:
-        bounds, is_exact = Bounds(attained, _max_over_epochs(products, participation).upper), bool((matrix >= 0).all())
-        return Sensitivity(squared=bounds, column=column, is_exact=is_exact, how="the worst place in an epoch")
-    bounds = Bounds(attained, _max_by_rows(products, participation))
-    return Sensitivity(squared=bounds, column=column, is_exact=False, how=_BEST_ROWS)
 
 
 def _max_over_epochs(products: Array, participation: Participation, error: float = 0.0) -> Bounds:
@@ -361,20 +290,8 @@ def _max_over_epochs(products: Array, participation: Participation, error: float
     return _bounds(best, participation.times(len(products)) ** 2)
 
 
-def _max_by_rows(sizes: Array, participation: Participation) -> float:
-    """Return an upper bound on the sum of sizes over all pairs of a unit's steps; each row has its own best steps."""
-    times, apart = participation.times(len(sizes)), participation.separation
-    rows = largest_separated_sums(sizes, times, apart)
-    return _bounds(largest_separated_sum(rows, times, apart), 3 * times).upper
-
-
 def largest_separated_sum(values: Array, times: int, apart: int) -> float:
     """Return the largest sum of at most `times` values >= 0 at places `apart` or more apart, by dynamic programming.
-
-    Args:
-        values: numbers >= 0, shape (n,).
-        times: most places, >= 1.
-        apart: smallest distance of two places, >= 1.
 
     Source: docs/theory.md, Theorem 16.4; Choquette-Choo et al. 2023 (2306.08153), Algorithm 3.
     """
@@ -390,34 +307,23 @@ def largest_separated_sum(values: Array, times: int, apart: int) -> float:
 def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
     """Return upper bounds on the `largest_separated_sum` of each column.
 
-    Args:
-        table: numbers >= 0, shape (n, columns).
-        times: most places, >= 1.
-        apart: smallest distance of two places, >= 1.
-
     Source: docs/theory.md, Lemma 16.7.
     """
+    count = len(table)
     if apart == 1:
-        bound = np.partition(table, len(table) - times, axis=0)[-times:].sum(axis=0)
+        bound = np.partition(table, count - times, axis=0)[-times:].sum(axis=0)
     else:
-        bound = _best_priced_bound(table, times, apart)
-    return np.asarray(bound * (1 + 4 * len(table) * _UNIT), dtype=np.float64)
-
-
-def _best_priced_bound(table: Array, times: int, apart: int) -> Array:
-    """Return upper bounds on each column's separated sum, by bisection for the best price (multiplier) of a place."""
-    # With a price on every place (a Lagrange multiplier) their number is free, and any price gives a bound.
-    bound, _ = _priced_sums(table, np.zeros(table.shape[1]), apart)
-    if times * apart >= len(table):
-        return bound
-    low, high = np.zeros(table.shape[1]), table.max(axis=0)
-    for _ in range(_HALVINGS):
-        price = (low + high) / 2
-        sums, counts = _priced_sums(table, price, apart)
-        bound = np.minimum(bound, times * price + sums)
-        is_cheap = counts > times  # too many places pay for themselves: the price rises
-        low, high = np.where(is_cheap, price, low), np.where(is_cheap, high, price)
-    return bound
+        # With a price on every place (a Lagrange multiplier) their number is free, and any price gives a bound: the
+        # best one is found by bisection.
+        bound, _ = _priced_sums(table, np.zeros(table.shape[1]), apart)
+        low, high = np.zeros(table.shape[1]), table.max(axis=0)
+        for _ in range(_HALVINGS if times * apart < count else 0):
+            price = (low + high) / 2
+            sums, counts = _priced_sums(table, price, apart)
+            bound = np.minimum(bound, times * price + sums)
+            is_cheap = counts > times  # too many places pay for themselves: the price rises
+            low, high = np.where(is_cheap, price, low), np.where(is_cheap, high, price)
+    return np.asarray(bound * (1 + 4 * count * _UNIT), dtype=np.float64)
 
 
 def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
@@ -439,30 +345,20 @@ def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
 def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, float] | None:
     """Return the (RMS, largest) deviation of prefix sums, times C's largest column norm; None if long or not finite.
 
-    Args:
-        coefficients: as for `toeplitz_sensitivity`.
-        steps: n >= 1.
-
     Source: docs/theory.md, Definition 16.1.
     """
     c = np.array(coefficients[:steps])
     if steps * len(c) > _MAX_PRODUCTS or steps > _MAX_PREFIX_SUMS:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        # Prefix sums of the noise are the running sums of the inverse series.
-        variances = np.cumsum(np.cumsum(_inverse_series(c, steps)) ** 2)
-        return _deviations(variances * float(c @ c))
-
-
-def _inverse_series(c: Array, steps: int) -> Array:
-    """Return the first `steps` coefficients of 1 / (c_0 + c_1 x + ...), one after the other."""
-    inverse = np.zeros(steps)
-    inverse[0] = 1 / c[0]
-    later = c[1:] / c[0]
-    for place in range(1, steps if len(later) else 0):
-        width = min(len(later), place)
-        inverse[place] = -(later[:width] @ inverse[place - width : place][::-1])
-    return inverse
+        # Prefix sums of the noise are the running sums of the inverse series 1 / (c_0 + c_1 x + ...).
+        inverse = np.zeros(steps)
+        inverse[0] = 1 / c[0]
+        later = c[1:] / c[0]
+        for place in range(1, steps if len(later) else 0):
+            width = min(len(later), place)
+            inverse[place] = -(later[:width] @ inverse[place - width : place][::-1])
+        return _deviations(np.cumsum(np.cumsum(inverse) ** 2) * float(c @ c))
 
 
 def matrix_error(strategy: Array) -> tuple[float, float] | None:
@@ -476,12 +372,7 @@ def matrix_error(strategy: Array) -> tuple[float, float] | None:
 
 
 def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | None:
-    """Return the (RMS, largest) deviation of a tree's prefix sums, relative to a node's; None for over 1e6 steps.
-
-    Args:
-        steps: n >= 1.
-        restart_every: as for `tree_sensitivity`.
-    """
+    """Return the (RMS, largest) deviation of a tree's prefix sums, relative to a node's; None for over 1e6 steps."""
     if steps > _MAX_PREFIX_SUMS:
         return None
     leaves = min(steps, restart_every or steps)
