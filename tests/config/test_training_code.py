@@ -157,7 +157,7 @@ RUNS = {
     ),
     "compute_dp_sgd_privacy(n,": (
         {"sampling": "{scheme: poisson}", "training": "{batch_size: 256, epochs: 60}"},
-        {"batch_size": 256, "dataset_size": 60_000, "epochs": 60},
+        {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "epochs": 60},
         ("compute_dp_sgd_privacy(60000, 256, 1.1, 60, 1e-5)", {}),
         lambda: poisson(256 / 60_000, 1.1, 14_063),
     ),
@@ -177,7 +177,7 @@ RUNS = {
             "training": "{batch_size: 256, epochs: 6}",
             "privacy": "{adjacency: add-remove, delta: 1e-5, group_size: 3}",
         },
-        {"batch_size": 256, "dataset_size": 60_000, "epochs": 6, "group_size": 3},
+        {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "epochs": 6, "group_size": 3},
         ("compute_dp_sgd_privacy_statement(60000, 256, 6, 1.1, 1e-5, False, 3)", {}),
         lambda: mixture(copies(3, 256 / 60_000), range(4), 1.1, 1_407),
     ),

@@ -62,12 +62,15 @@ TIGHT = [
 def test_where_the_bound_is_tight_both_ends_meet(draw, size, relation, kind):
     problem = Problem((draw,), tuple((i,) for i in range(size)), 1, relation, 2.0)
     plan = with_mechanism(problem, kind(noise_multiplier=2.0))
-    steps, tight = lower._worst_data_set(composed(replace(plan, delta=0.01)), "")
-    assert tight
-    ((curve, _),) = steps.items()
-    for epsilon in (0.0, 0.1, 0.5):
-        upper, found = bound(plan, [epsilon]).max(), max(curve.delta(epsilon), curve.swapped.delta(epsilon))
-        assert upper * (1 - 2e-5) - 1e-9 <= found <= upper * (1 + 1e-9) + 1e-12
+    composition, epsilons = composed(replace(plan, delta=0.01)), (0.0, 0.1, 0.5)
+    found = []
+    for direction in ("D||D'", "D'||D"):
+        steps, tight = lower._worst_data_set(composition, direction)
+        assert tight
+        ((curve, _),) = steps.items()
+        found.append([curve.delta(epsilon) for epsilon in epsilons])
+    for upper, lowest in zip(bound(plan, epsilons).max(axis=0), np.max(found, axis=0), strict=True):
+        assert upper * (1 - 2e-5) - 1e-9 <= lowest <= upper * (1 + 1e-9) + 1e-12
 
 
 def test_a_look_at_one_step_of_each_held_draw_does_not_make_the_bound_tight():
