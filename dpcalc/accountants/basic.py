@@ -21,13 +21,6 @@ from dpcalc.work import ELEMENT, spend
 def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     """Return the sum of the steps' epsilons, each at delta / (number of steps); UnsupportedError without a profile.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-
-    Raises:
-        UnsupportedError: if a step has no privacy profile.
-
     References:
         Dwork, Roth 2014, Theorem 3.16.
     """
@@ -37,15 +30,8 @@ def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def step_epsilon(curve: Curve, delta: float) -> float:
-    """Return the larger epsilon at `delta` of `curve` and its swapped pair; UnsupportedError unless a PrivacyProfile.
-
-    Args:
-        curve: loss of one step.
-        delta: of this step, in (0, 1).
-
-    Raises:
-        UnsupportedError: the step has no privacy profile, for example where only its Renyi divergences are known.
-    """
+    """Return the larger epsilon at `delta` of `curve` and its swapped pair; UnsupportedError unless a
+    PrivacyProfile."""
     if not isinstance(curve, PrivacyProfile):
         raise UnsupportedError(
             "method: expected pld, rdp, rdp-classic or moments, got one that composes "
@@ -65,10 +51,6 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
     With delta' for the theorem and the rest spread evenly over the steps,
     epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1).
-
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
 
     References:
         Dwork, Roth 2014, Theorem 3.20; unequal steps by the same martingale.
@@ -120,18 +102,9 @@ _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the squar
 def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     """Return epsilon by optimal composition at the best split of delta: exact for one kind of step, else a closed form.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-
-    Returns:
-        An upper bound. For equal steps it is the smallest one that (epsilon_0, delta_0) can prove. For different
-        steps that optimum is #P-complete to compute (Murtagh, Vadhan 2016, 1507.03113); the bound is
-        then a closed form above it, and the note says so.
-
-    Raises:
-        UnsupportedError: if a step has no privacy profile.
-        ConvergenceError: for more than 1e10 equal steps.
+    An upper bound. For equal steps it is the smallest one that (epsilon_0, delta_0) can prove. For different
+    steps that optimum is #P-complete to compute (Murtagh, Vadhan 2016, 1507.03113); the bound is
+    then a closed form above it, and the note says so.
 
     References:
         Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.3 for equal steps, Theorem 3.5 for different ones.
@@ -157,14 +130,6 @@ def _composed_epsilon(one_step: list[tuple[float, int]], delta: float) -> float:
 
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
     """Return the optimal epsilon of `count` (epsilon, 0)-DP steps, rounded up; ConvergenceError if count > 1e10.
-
-    Args:
-        epsilon: of one step, >= 0.
-        count: copies k >= 1.
-        delta: in [0, 1).
-
-    Raises:
-        ConvergenceError: for more than 1e10 copies.
 
     References:
         Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.3.
@@ -203,10 +168,6 @@ def _epsilon_of_false_answers(first: int, log_p: Array, epsilon: float, count: i
 
 def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:
     """Return the smallest of the summed epsilons and two closed-form bounds by Kairouz et al.; the sum if delta is 0.
-
-    Args:
-        one_step: (epsilon_l, how often), epsilon_l >= 0.
-        delta: in [0, 1).
 
     References:
         Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.5.

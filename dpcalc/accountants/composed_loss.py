@@ -83,19 +83,8 @@ def composed_loss(
 ) -> list[ComposedLoss]:
     """Return the composed (tilted loss, log slack) per side; UnsupportedError if an RdpCurve is among the steps.
 
-    Args:
-        counts: steps and how often each occurs, not empty.
-        moments: theirs, in the same order.
-        settings: accuracy of the composition.
-        sides: rounding directions, e.g. (UPPER, LOWER).
-
-    Returns:
-        (the tilted loss, a bound on the change of the log of its mass by misplaced cell ends and rounded numbers) for
-        each side.
-
-    Raises:
-        ConvergenceError: the composition does not fit in memory.
-        UnsupportedError: only Renyi divergences are known of a step.
+    (the tilted loss, a bound on the change of the log of its mass by misplaced cell ends and rounded numbers) for
+    each side.
     """
     parts = zip(counts.items(), moments.parts, strict=True)
     return _compose_steps([(curve, log_moments, count) for (curve, count), (log_moments, _) in parts], settings, sides)
@@ -209,13 +198,7 @@ class EpsilonBound:
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
     """Return the bound on the epsilon at which the finite losses' delta is `delta`; inf (LOWER: 0) if it stays above.
 
-    Args:
-        composed: (tilted loss, log slack).
-        delta: of the finite losses, > 0.
-        side: UPPER for an upper bound on epsilon, LOWER for a lower one.
-
-    Returns:
-        The bound; the lowest loss of the grid, but >= 0, (LOWER: 0) if delta(epsilon) is nowhere above `delta`.
+    The bound; the lowest loss of the grid, but >= 0, (LOWER: 0) if delta(epsilon) is nowhere above `delta`.
     """
     pmf, slack = composed
     losses, plain, error = untilted_masses(pmf, side, slack)
@@ -318,13 +301,7 @@ def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: floa
 
 
 def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) -> float:
-    """Return a bound on the finite losses' delta at any real epsilon, not clipped: LOWER may be < 0, UPPER > 1.
-
-    Args:
-        composed: (tilted loss, log slack).
-        epsilon: any real number.
-        side: UPPER for an upper bound, LOWER for a lower one, which may be negative.
-    """
+    """Return a bound on the finite losses' delta at any real epsilon, not clipped: LOWER may be < 0, UPPER > 1."""
     pmf, slack = composed
     losses, plain, _ = untilted_masses(pmf, side, slack)
     above = losses > epsilon
@@ -336,14 +313,8 @@ def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) ->
 def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array, Array, Array]:
     """Return (losses, untilted P masses, bound on delta's error), rounded to `side`, after 30 losses without mass.
 
-    Args:
-        pmf: the tilted loss.
-        side: sign of the errors.
-        slack: bound on the error of the log of its mass.
-
-    Returns:
-        Three arrays of one shape. They begin with 30 losses without mass, 1, 2, 4, ... cells below the first one of the
-        grid; the masses are raised by the slack for UPPER and lowered for LOWER, and the error is what remains.
+    Three arrays of one shape. They begin with 30 losses without mass, 1, 2, 4, ... cells below the first one of the
+    grid; the masses are raised by the slack for UPPER and lowered for LOWER, and the error is what remains.
     """
     spend(12 * ELEMENT * pmf.mass.size)
     before = pmf.losses[0] - pmf.spacing * 2.0 ** np.arange(_EXTRA_POINTS - 1, -1, -1)
@@ -368,13 +339,7 @@ class UpperProfile:
     """Upper bounds on delta at any epsilons >= 0, read from one composed loss by sums that are made once."""
 
     def __init__(self, composed: ComposedLoss, *, around: float, added: float) -> None:
-        """Prepare sums of the masses above each positive loss, exact near `around`; `added` is added to every delta.
-
-        Args:
-            composed: (tilted loss, log slack), rounded to the UPPER side.
-            around: an epsilon >= 0; exponentials are relative to it, so that within 300 of it none is cut.
-            added: mass that the composed loss leaves out, >= 0.
-        """
+        """Prepare sums of the masses above each positive loss, exact near `around`; `added` is added to every delta."""
         pmf, slack = composed
         losses, plain, _ = untilted_masses(pmf, UPPER, slack)
         positive = losses > 0

@@ -34,13 +34,7 @@ _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon by the first closed form that applies; None if none does.
-
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-        is_upper: True for an upper bound, False for a lower one.
-    """
+    """Return a certified bound on epsilon by the first closed form that applies; None if none does."""
     for form in (gaussian_epsilon, one_step_epsilon):
         epsilon = form(counts, delta=delta, is_upper=is_upper)
         if epsilon is not None:
@@ -51,13 +45,7 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: 
 def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
     """Return a certified bound on epsilon of unsampled Gaussians of mu > 0; None for other steps or much round-off.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-        is_upper: True for an upper bound, False for a lower one.
-
-    Returns:
-        epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
+    epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
     """
     mu = composed_gaussian_mu(counts)
     bracket = None if mu is None else _epsilon_bracket(mu, delta, 1 if is_upper else -1)
@@ -85,13 +73,7 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
 
 
 def closed_form_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta, in [0, 1], by the first closed form that applies; None if none does.
-
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        epsilon: >= 0.
-        is_upper: True for an upper bound, False for a lower one.
-    """
+    """Return a certified bound on delta, in [0, 1], by the first closed form that applies; None if none does."""
     delta = _gaussian_delta(counts, epsilon, is_upper=is_upper)
     return _one_step_delta(counts, epsilon, is_upper=is_upper) if delta is None else delta
 
@@ -111,11 +93,8 @@ def _gaussian_delta(counts: Mapping[Curve, int], epsilon: float, *, is_upper: bo
 
 
 def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
-    """Return the mu of the one Gaussian step that all compose to, 0 if empty; None unless all are unsampled Gaussians.
-
-    Args:
-        counts: steps of one direction and how often each occurs.
-    """
+    """Return the mu of the one Gaussian step that all compose to, 0 if empty; None unless all are unsampled
+    Gaussians."""
     squares = []
     for curve, count in counts.items():
         distance = _gaussian_step_mu(curve)
@@ -128,15 +107,9 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
     """Return a certified bound on epsilon of a single Atoms or GluedProfile step; None for others or much round-off.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-        is_upper: True for an upper bound, False for a lower one.
-
-    Returns:
-        epsilon >= 0, about 1e-6 relative in delta from the exact value; None for several steps, for other profiles than
-        those of finitely many losses and that of (K), or where rounding matters: an exponent x of a probability is good
-        to x units in the last place.
+    epsilon >= 0, about 1e-6 relative in delta from the exact value; None for several steps, for other profiles than
+    those of finitely many losses and that of (K), or where rounding matters: an exponent x of a probability is good
+    to x units in the last place.
     """
     curve = _only_step(counts)
     match curve:
@@ -197,12 +170,7 @@ def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, *, is_upper
 
 
 def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
-    """Return 0 if all steps are GluedProfile or Atoms whose deltas at epsilon 0 sum to at most `delta`; else None.
-
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-    """
+    """Return 0 if all steps are GluedProfile or Atoms whose deltas at epsilon 0 sum to at most `delta`; else None."""
     total = 0.0
     for curve, count in counts.items():
         if not isinstance(curve, GluedProfile | Atoms):
@@ -229,12 +197,7 @@ def _is_one_center(weights: tuple[float, ...]) -> bool:
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
-    """Return (log delta(epsilon) of N(0, 1) against N(mu, 1), bound on delta's relative round-off), mu > 0.
-
-    Args:
-        mu: > 0, distance over deviation.
-        epsilon: >= 0.
-    """
+    """Return (log delta(epsilon) of N(0, 1) against N(mu, 1), bound on delta's relative round-off), mu > 0."""
     # With a = mu/2 - epsilon/mu the normal density phi has e^epsilon phi(a - mu) = phi(a), so that delta = phi(a)
     # (R(-a) - R(mu - a)) with Mills' ratio R: no term underflows, however small delta is. A rounded a is that of
     # another epsilon nearby, and d delta / d epsilon = -phi(a) R(mu - a), d delta / d mu = phi(a).
@@ -248,12 +211,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
-    """Return delta, rounded down, and -d delta / d epsilon at epsilon, for N(0, 1) against N(mu, 1).
-
-    Args:
-        mu: > 0, distance over deviation.
-        epsilon: >= 0.
-    """
+    """Return delta, rounded down, and -d delta / d epsilon at epsilon, for N(0, 1) against N(mu, 1)."""
     log_delta, error = gaussian_log_delta(mu, epsilon)
     a = mu / 2 - epsilon / mu
     return math.exp(log_delta) * max(0.0, 1 - error), math.exp(-a * a / 2 - _LOG_ROOT) * mills_ratio(mu - a)
@@ -265,12 +223,8 @@ def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
     """Return mu of Poisson-sampled Gaussian steps, exact for rate 1, else in the central limit; inf on overflow.
 
-    Args:
-        steps: (rate, noise multiplier, how often) of Poisson-sampled Gaussian steps of sensitivity 1.
-
-    Returns:
-        sqrt(sum T q^2 (e^(1/sigma^2) - 1)), an approximation for small q and large T; without sampling
-        sqrt(sum T / sigma^2), which is exact; `inf` where the exponential overflows.
+    sqrt(sum T q^2 (e^(1/sigma^2) - 1)), an approximation for small q and large T; without sampling
+    sqrt(sum T / sigma^2), which is exact; `inf` where the exponential overflows.
 
     References:
         Bu, Dong, Long, Su 2020 (1911.11607v3), section 3 (Poisson, add-remove); Dong, Roth, Su 2022 (1905.02383v3),
@@ -295,13 +249,8 @@ def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
 def epsilon_of_mu(mu: float, *, delta: float) -> float:
     """Return epsilon of N(0, 1) against N(mu, 1), uncertified; 0 if delta is met at 0, inf if mu^2 overflows.
 
-    Args:
-        mu: > 0.
-        delta: in (0, 1).
-
-    Returns:
-        The epsilon >= 0 with Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) = delta, within about 1e-12
-        relative; 0 if delta at epsilon 0 is smaller; `inf` for a mu whose square overflows.
+    The epsilon >= 0 with Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) = delta, within about 1e-12
+    relative; 0 if delta at epsilon 0 is smaller; `inf` for a mu whose square overflows.
 
     References:
         Balle, Wang 2018 (1805.06530v2), Theorem 8.
@@ -317,12 +266,7 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
 def gaussian_mu(epsilon: float, *, delta: float) -> float:
     """Return the mu whose Gaussian has this delta at epsilon, rounded up; 0 for delta 0, inf for delta 1 or mu > 1e6.
 
-    Args:
-        epsilon: >= 0.
-        delta: in [0, 1].
-
-    Returns:
-        mu, rounded up to a relative 1e-9; 0 for delta 0, `inf` for delta 1.
+    mu, rounded up to a relative 1e-9; 0 for delta 0, `inf` for delta 1.
 
     References:
         Balle, Wang 2018 (1805.06530v2), Theorem 8.
@@ -348,12 +292,7 @@ def gaussian_mu(epsilon: float, *, delta: float) -> float:
 def gaussian_true_positive_rates(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Phi(Phi^-1(rate) + mu), the best test's true positive rate at each false positive rate; 1 if mu is inf.
 
-    Args:
-        mu: >= 0; `inf` gives rates of 1.
-        rates: false positive rates in (0, 1), shape (n,).
-
-    Returns:
-        Exact up to rounding, shape of `rates`.
+    Exact up to rounding, shape of `rates`.
     """
     normal = NormalDist()
     if math.isinf(mu):

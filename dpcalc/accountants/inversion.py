@@ -87,11 +87,7 @@ class InversionResult:
     def epsilon_change(self, counts: StepCounts) -> float:
         """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour.
 
-        Args:
-            counts: the same steps with a slightly different parameter.
-
-        Returns:
-            d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour; nan without one.
+        d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour; nan without one.
         """
         if self.contour is None:
             return math.nan
@@ -109,15 +105,7 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
 
     It is 0 for no steps, and infinite if the infinity mass is at least delta.
 
-    Args:
-        counts: steps of one direction and how often each occurs.
-        delta: in (0, 1).
-
-    Returns:
-        epsilon >= 0, an estimate of the exact value of the composed one-step bound, about 1e-9 relative.
-
-    Raises:
-        ConvergenceError: if the integral converges slowly (few steps that rarely draw the unit leave atoms).
+    epsilon >= 0, an estimate of the exact value of the composed one-step bound, about 1e-9 relative.
     """
     return _invert(counts, _starting_bound(counts, delta), delta).epsilon if counts else 0.0
 
@@ -127,13 +115,7 @@ def largest_inversion(
 ) -> tuple[InversionResult, str]:
     """Return the largest estimate of epsilon and its release's name; `otherwise` gives epsilon where inversion fails.
 
-    Args:
-        releases: how often each step occurs, by the name of the alternative; not empty.
-        delta: in (0, 1).
-        otherwise: what stands for the epsilon of an alternative whose integral converges slowly.
-
-    Returns:
-        An estimate as of `inversion`, and the alternative that has it; epsilon 0 of "" without any step.
+    An estimate as of `inversion`, and the alternative that has it; epsilon 0 of "" without any step.
     """
     # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
     starts = {name: _starting_bound(counts, delta) for name, counts in releases.items() if counts}

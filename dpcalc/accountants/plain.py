@@ -42,12 +42,7 @@ _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
 
 def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return an upper bound on epsilon by closed-form log moments and largest losses; inf if infinity mass >= delta.
-
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-    """
+    """Return an upper bound on epsilon by closed-form log moments and largest losses; inf if infinity mass >= delta."""
     finite = delta - total_infinity_mass(counts.items())
     if finite <= 0:
         return AccountantResult(epsilon=math.inf, note="some loss is infinite more often than delta allows")
@@ -57,12 +52,7 @@ def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResu
 
 
 def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
-    """Return an upper bound on delta, at most 1, by closed-form log moments at the best order; 0 for no steps.
-
-    Args:
-        counts: steps of one direction and how often each occurs; none has delta 0.
-        epsilon: >= 0.
-    """
+    """Return an upper bound on delta, at most 1, by closed-form log moments at the best order; 0 for no steps."""
     if not counts:
         return 0.0
     log_delta = _min_over_orders(counts, lambda orders, value: value - orders * epsilon + log_peak(orders))
@@ -72,11 +62,7 @@ def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
 
 
 def closed_form_cumulants(counts: dict[Curve, int]) -> Callable[[Array], Array]:
-    """Return a function from orders z > 0 to upper bounds on the log moments of a run's finite losses.
-
-    Args:
-        counts: steps of one direction and how often each occurs.
-    """
+    """Return a function from orders z > 0 to upper bounds on the log moments of a run's finite losses."""
     log_moment = _log_moment_of_steps(counts.items())
 
     def cumulants(orders: Array) -> Array:
@@ -90,12 +76,7 @@ def closed_form_cumulants(counts: dict[Curve, int]) -> Callable[[Array], Array]:
 
 
 def closed_form_profile(counts: dict[Curve, int], epsilons: Array) -> Array:
-    """Return upper bounds on delta in [0, 1] at some epsilons >= 0, by closed-form log moments at 400 fixed orders.
-
-    Args:
-        counts: steps of one direction and how often each occurs; none has delta 0.
-        epsilons: shape (n,).
-    """
+    """Return upper bounds on delta in [0, 1] at some epsilons >= 0, by closed-form log moments at 400 fixed orders."""
     if not counts:
         return np.zeros(epsilons.shape)
     orders = np.geomspace(_MIN_PROFILE_ORDER, _MAX_PROFILE_ORDER, _PROFILE_ORDERS)

@@ -59,17 +59,7 @@ def epsilon_bounds(
 ) -> tuple[float, ...]:
     """Return a certified bound on epsilon per side: closed forms if all sides have one, else by a grid; 0 for no steps.
 
-    Args:
-        counts: steps of one direction and how often each occurs.
-        delta: in (0, 1).
-        sides: which ends, e.g. (UPPER, LOWER).
-        width: relative distance of the ends at which the grid aims.
-
-    Returns:
-        epsilon >= 0 of each side: UPPER is never below, LOWER never above the exact value.
-
-    Raises:
-        ConvergenceError: if no certified number could be had.
+    epsilon >= 0 of each side: UPPER is never below, LOWER never above the exact value.
     """
     if not counts:
         return tuple(0.0 for _ in sides)
@@ -81,12 +71,7 @@ def epsilon_bounds(
 
 
 def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return a less tight upper bound on epsilon than `pld` at half its cost; inf where the composition fails.
-
-    Args:
-        counts: steps of one direction and how often each occurs.
-        delta: in (0, 1).
-    """
+    """Return a less tight upper bound on epsilon than `pld` at half its cost; inf where the composition fails."""
     try:
         return epsilon_bounds(counts, delta=delta, sides=(UPPER,), width=ROUGH_WIDTH)[0]
     except (ArithmeticError, UnsupportedError):
@@ -171,16 +156,7 @@ def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> Compo
 def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
     """Return a certified bound on delta per side: closed forms if all sides have one, else by a grid; 0 for no steps.
 
-    Args:
-        counts: steps of one direction and how often each occurs.
-        epsilon: >= 0.
-        sides: requested bounds, e.g. (UPPER, LOWER).
-
-    Returns:
-        delta in [0, 1] of each side: UPPER is never below, LOWER never above the exact value; (1e-280, 0) for less.
-
-    Raises:
-        ConvergenceError: if no certified number could be had.
+    delta in [0, 1] of each side: UPPER is never below, LOWER never above the exact value; (1e-280, 0) for less.
     """
     if not counts:
         return tuple(0.0 for _ in sides)
@@ -238,32 +214,13 @@ def delta_upper_curve(
 ) -> Array:
     """Return upper bounds on delta by one composition that is tight near `around`; ConvergenceError if it is too large.
 
-    Args:
-        counts: steps of one direction and how often each occurs.
-        epsilons: >= 0, shape (n,).
-        around: an epsilon >= 0; the ends are tight near it.
-        min_difference: > 0; errors are small against it, too: where delta is near 1, its distance from 1.
-
-    Returns:
-        Upper bounds on delta, shape (n,), at most 1.
-
-    Raises:
-        ConvergenceError: if the composition does not fit in memory.
+    Upper bounds on delta, shape (n,), at most 1.
     """
     return upper_profile(counts, around=around, min_difference=min_difference)(epsilons) if counts else 0.0 * epsilons
 
 
 def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: float = 1.0) -> UpperProfile:
-    """Return upper bounds on delta as a function of epsilons >= 0, with errors small against delta at `around`.
-
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        around: an epsilon >= 0; the bounds are tight near it.
-        min_difference: > 0; errors are small against it, too: where delta is near 1, its distance from 1.
-
-    Raises:
-        ConvergenceError: if the composition does not fit in memory.
-    """
+    """Return upper bounds on delta as a function of epsilons >= 0, with errors small against delta at `around`."""
     infinity_mass = total_infinity_mass(counts.items())
     neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinity_mass, 1e-40), min_difference, 1.0)
     truncated_mass = neglected / segment_ends(counts.items())
@@ -275,15 +232,7 @@ def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: fl
 def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     """Return the certified upper bound on epsilon of one direction by closed form or PLD; ConvergenceError if none is.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-
-    Returns:
-        An upper bound, within about 3e-5 relative of the exact value of the composed one-step bound.
-
-    Raises:
-        ConvergenceError: if no certified number could be had.
+    An upper bound, within about 3e-5 relative of the exact value of the composed one-step bound.
     """
     return AccountantResult(epsilon=epsilon_bounds(counts, delta=delta, sides=(UPPER,))[0])
 
@@ -297,15 +246,7 @@ _NAMED = 1e-6  # relative gain over pld from which the accountant that has it is
 def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     """Return the smallest bound of all accountants, where pld is not surely it, else that of `pld`.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-
-    Returns:
-        An upper bound; its note is the name of the accountant.
-
-    Raises:
-        WorkExceededError: the allowance of work is used up (`dpcalc.work`).
+    An upper bound; its note is the name of the accountant.
     """
     best, name = math.inf, "rdp"
     try:
@@ -335,18 +276,7 @@ def worst_direction(
 ) -> tuple[AccountantResult, str]:
     """Return (largest result, its direction); pld and auto skip directions that a cheap upper bound rules out.
 
-    Args:
-        steps: how often each step loss occurs, by the name of the direction; not empty.
-        accountant: one of `dpcalc.accountants.ACCOUNTANTS`, or auto.
-        delta: in (0, 1).
-        moment_bound: a cheap upper bound on the epsilon of one of the `steps` where it is at hand, by which pld and
-            auto rule out directions; None computes it.
-
-    Returns:
-        (its answer, the name of the direction); epsilon 0 where nothing is released.
-
-    Raises:
-        ConvergenceError, UnsupportedError, WorkExceededError: as the accountant raises them.
+    (its answer, the name of the direction); epsilon 0 where nothing is released.
     """
 
     def answer(counts: StepCounts) -> AccountantResult:

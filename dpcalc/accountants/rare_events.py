@@ -123,10 +123,6 @@ class RareEvents:
 
         Losses above epsilon + cap_margin are capped at the next grid point; the counts of equal steps are added
         up.
-
-        Args:
-            epsilon: >= 0.
-            cap: cap for an upper or for a lower bound.
         """
         # On a grid point, so that the atom of the capped mass is not rounded by the grid.
         unit = 2.0 ** math.floor(math.log2(self.cap_margin / _PER_MARGIN))
@@ -141,15 +137,8 @@ class RareEvents:
 def find_rare_events(
     counts: dict[Curve, int], moments: ComposedMoments, *, delta: float, truncated_mass: float, epsilon_upper: float
 ) -> RareEvents | None:
-    """Return RareEvents if capping the losses above a rough epsilon lowers the moment bound on delta much; else None.
-
-    Args:
-        counts: steps and how often each occurs, not empty.
-        moments: theirs.
-        delta: in (0, 1).
-        truncated_mass: P mass a step may leave out at each end of each segment.
-        epsilon_upper: an upper bound on epsilon.
-    """
+    """Return RareEvents if capping the losses above a rough epsilon lowers the moment bound on delta much;
+    else None."""
     losses = ExpectedLosses.of(moments)
     guess = losses.single_loss_epsilon(delta)
     if not guess:
@@ -217,16 +206,8 @@ class _Attempt:
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> float:
-    """Return the tightest bound on epsilon of up to 7 compositions with capped losses; ConvergenceError if none fits.
-
-    Args:
-        rare: the composition.
-        side: UPPER for an upper bound on epsilon, LOWER for a lower one.
-        epsilon_width: relative width of the interval of epsilon to aim at.
-
-    Raises:
-        ConvergenceError: if there is no room for the first attempt.
-    """
+    """Return the tightest bound on epsilon of up to 7 compositions with capped losses; ConvergenceError if
+    none fits."""
     end = rare.epsilon_upper if side is UPPER else 0.0  # known without any attempt
     attempt_settings: _Attempt | None = _Attempt(
         guess=rare.guess, share=_COARSE_FACTOR, precision=as_float64, steepness=math.inf, coarse=None, gain=1.0
@@ -246,13 +227,8 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> f
 
 
 def delta_of_finite_losses(counts: dict[Curve, int], delta: float, side: BoundSide) -> float:
-    """Return `delta` less the infinity mass and, for UPPER, less the share 1e-4 that truncation may take; may be <= 0.
-
-    Args:
-        counts: steps of one direction and how often each occurs.
-        delta: in (0, 1).
-        side: UPPER or LOWER.
-    """
+    """Return `delta` less the infinity mass and, for UPPER, less the share 1e-4 that truncation may take; may
+    be <= 0."""
     return (delta * (1 - NEGLECTED) if side is UPPER else delta) - total_infinity_mass(counts.items())
 
 

@@ -51,12 +51,8 @@ def log_peak(orders: Array) -> Array:
 def sum_rounded_up(*terms: Array | float) -> Array:
     """Return an upper bound on a sum of logarithms: it is raised by MOMENT_ROUNDING of the terms' absolute values.
 
-    Args:
-        terms: natural logarithms, at least one of them an array.
-
-    Returns:
-        An upper bound on the exact sum, also where the terms cancel: at orders for which quadrature and rounding err by
-        less than MOMENT_ROUNDING of each term. Every moment bound is read through this function.
+    An upper bound on the exact sum, also where the terms cancel: at orders for which quadrature and rounding err by
+    less than MOMENT_ROUNDING of each term. Every moment bound is read through this function.
     """
     total = sum(terms) + MOMENT_ROUNDING * sum(map(np.abs, terms))
     return np.asarray(total, dtype=np.float64)
@@ -80,14 +76,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest upper bound on epsilon over all orders, perhaps < 0; inf if infinity mass uses up delta.
-
-    Args:
-        counts: steps and how often each occurs, not empty.
-        delta: in (0, 1).
-        truncated_mass: P mass a step may leave out at each end of each segment, which the caller has taken from delta.
-            With 0 it is chosen here, and taken from delta where it is not 0.
-    """
+    """Return the smallest upper bound on epsilon over all orders, perhaps < 0; inf if infinity mass uses up delta."""
     delta -= total_infinity_mass(counts.items())
     if delta <= 0:
         return MomentBound(math.inf, 1.0, composed_moments(counts, max_order=1.0), 1.0)
@@ -109,12 +98,7 @@ def _best_epsilon_with_little_truncated(counts: dict[Curve, int], delta: float) 
 
 
 def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
-    """Return `best_epsilon` with a little of delta spent on truncation, which is cheaper and hardly larger.
-
-    Args:
-        counts: steps and how often each occurs, not empty.
-        delta: in (0, 1).
-    """
+    """Return `best_epsilon` with a little of delta spent on truncation, which is cheaper and hardly larger."""
     finite = delta - total_infinity_mass(counts.items())
     if finite <= 0:
         return best_epsilon(counts, delta=delta)
@@ -136,12 +120,6 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
     """Return the smallest upper bound on delta over all orders, with infinity mass but without `truncated_mass`.
-
-    Args:
-        counts: steps and how often each occurs, not empty.
-        epsilon: >= 0.
-        truncated_mass: P mass a step may leave out at each end of each segment, which the caller counts in delta; with
-            0 next to nothing is left out, and it is counted here.
 
     Returns: a bound that may be above 1.
     """
@@ -173,13 +151,7 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
 
 
 def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float) -> Array:
-    """Return upper bounds on delta, in [0, 1], by 48 orders up to that of `best`; 0 if `best` is None.
-
-    Args:
-        best: a bound on epsilon, with its order and moments; None where nothing is released, then delta is 0.
-        epsilons: shape (n,).
-        left_out: P mass that the moments leave out.
-    """
+    """Return upper bounds on delta, in [0, 1], by 48 orders up to that of `best`; 0 if `best` is None."""
     if best is None:
         return np.zeros(epsilons.shape)
     orders = np.geomspace(best.order / 1e3, best.order, _PROFILE_ORDERS)
@@ -298,10 +270,6 @@ def moments(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
     Epsilon = min over lambda of (alpha(lambda) - log delta) / lambda, alpha summed over the steps.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-
     References:
         Abadi et al. 2016 (1607.00133v2), Theorem 2 and section 3.2 (lambda up to 32).
     """
@@ -326,10 +294,6 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
     Glued profiles enter with the moments of both halves (losses/moments), never with one half's pair.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-
     References:
         Mironov 2017 (1702.07476v3), Propositions 1 and 3; Canonne, Kamath, Steinke 2020 (2004.00010v4), Proposition 12.
     """
@@ -340,13 +304,8 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     """Return an upper bound on epsilon by the classical conversion at the best real order; inf if no delta is left.
 
-    Args:
-        counts: steps of one direction and how often each occurs, not empty.
-        delta: in (0, 1).
-
-    Returns:
-        An upper bound, the smallest rdp(a) + log(1/delta) / (a - 1): never below that of `rdp`, and at most that of
-        `moments`, which allows whole orders only.
+    An upper bound, the smallest rdp(a) + log(1/delta) / (a - 1): never below that of `rdp`, and at most that of
+    `moments`, which allows whole orders only.
 
     References:
         Mironov 2017 (1702.07476v3), Proposition 3.

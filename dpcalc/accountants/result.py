@@ -40,19 +40,8 @@ def costliest_release(
 ) -> tuple[ReleaseResult, str]:
     """Return (answer, name) of the costliest release, by branch and bound over their ceilings; LookupError for none.
 
-    Args:
-        releases: how often each step occurs, by the name of the alternative; not empty.
-        answer: what is asked of one alternative.
-        cost: the number in an answer.
-        ceiling: a cheap upper bound on what an alternative really costs.
-        sharper_ceiling: a sharper one, cheaper than the answer; asked where the ceiling is 0.1 % below the highest.
-
-    Returns:
-        (answer, name). Alternatives are taken from the highest ceiling down, until no ceiling left is above the
-        largest cost found: those left out cost no more than what is returned.
-
-    Raises:
-        LookupError: `releases` is empty.
+    (answer, name). Alternatives are taken from the highest ceiling down, until no ceiling left is above the
+    largest cost found: those left out cost no more than what is returned.
     """
     if not releases:
         raise LookupError("alternatives: expected at least one, got none")

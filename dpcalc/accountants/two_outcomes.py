@@ -78,12 +78,7 @@ class _StepEvent(NamedTuple):
 
 
 def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
-    """Return a lower bound on epsilon from the best event A, log((P(A) - delta) / Q(A)), at least 0.
-
-    Args:
-        counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
-        delta: in (0, 1).
-    """
+    """Return a lower bound on epsilon from the best event A, log((P(A) - delta) / Q(A)), at least 0."""
     best = 0.0
     for p, log_q in _event_masses(counts):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -95,12 +90,7 @@ def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
 
 
 def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
-    """Return a lower bound on delta from the best event A of rare large losses, P(A) - e^epsilon Q(A), at least 0.
-
-    Args:
-        counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
-        epsilon: >= 0.
-    """
+    """Return a lower bound on delta from the best event A of rare large losses, P(A) - e^epsilon Q(A), at least 0."""
     best = 0.0
     for p, log_q in _event_masses(counts):
         bounds = p - np.exp(np.minimum(epsilon + log_q, 1.0)) * (1 + _MARGIN) - _UNIT
@@ -151,12 +141,7 @@ def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
 
 
 def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
-    """Return the KL divergence of two coins and a bound on its round-off, elementwise; 0 instead of NaN.
-
-    Args:
-        share: probability of heads of the first coin.
-        log_chance: log of that of the second one.
-    """
+    """Return the KL divergence of two coins and a bound on its round-off, elementwise; 0 instead of NaN."""
     chance = np.exp(np.minimum(log_chance, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         heads = [np.where(share > 0, share * log_ratio, 0.0) for log_ratio in (np.log(share), -log_chance)]

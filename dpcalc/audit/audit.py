@@ -123,17 +123,7 @@ class _PhaseAudit:
 def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) -> Audit:
     """Test a log of batches against a plan's sampling.
 
-    Args:
-        plan: a training run; its phases follow each other in the log.
-        path: the log, "-" for standard input.
-        on_progress: called with the share of the log that is read, in [0, 1].
-
-    Returns:
-        All tests; an honest log contradicts any of them with probability at most FALSE_ALARM.
-
-    Raises:
-        InputError: the log cannot be used; the message names the line.
-        UnsupportedError: draws that cannot be audited.
+    All tests; an honest log contradicts any of them with probability at most FALSE_ALARM.
     """
     # One header describes the whole log, so that its columns must mean the same in every phase.
     columns = {

@@ -168,16 +168,7 @@ class ScoreAudit:
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
     """Test if scores of canaries contradict a guarantee, by alarms over many runs or by guesses in one run.
 
-    Args:
-        run: a training run, or its composition where that is at hand.
-        scores: of canaries that the run protects.
-        rules: how they are guessed.
-
-    Returns:
-        The result; an honest run is contradicted with probability at most `rules.false_alarm`.
-
-    Raises:
-        InputError: the scores cannot be tested so.
+    The result; an honest run is contradicted with probability at most `rules.false_alarm`.
     """
     composition = composed(run)
     plan = composition.stated

@@ -102,11 +102,7 @@ class Chart(Result):
         return image + html_table((self.x.name, *names), rows)
 
     def picture(self, file_format: str = "svg") -> bytes:
-        """Return the chart as the content of a picture file; InputError for other formats, or without matplotlib.
-
-        Args:
-            file_format: "svg", "png" or "pdf".
-        """
+        """Return the chart as the content of a picture file; InputError for other formats, or without matplotlib."""
         from dpcalc.charts.plot import chart_picture
 
         return chart_picture(self, file_format)

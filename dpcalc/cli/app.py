@@ -44,9 +44,8 @@ class UsageError(Protocol):
 def run(arguments: Sequence[str]) -> int:
     """Run a command, print its result and errors, and return its exit code.
 
-    Returns:
-        The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only
-        the result of a command is 0 or 1; an exception never is.
+    The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only
+    the result of a command is 0 or 1; an exception never is.
     """
     try:
         answer = _result(arguments)

@@ -36,12 +36,7 @@ class HelpfulCommand(TyperCommand):
         return [self.options_metavar or "", *map(_usage_word, filter(_is_argument, self.get_params(ctx)))]
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        """Write arguments and options, in a section for each panel.
-
-        Args:
-            ctx: the context of the command.
-            formatter: writes the help page.
-        """
+        """Write arguments and options, in a section for each panel."""
         _write_parameters(self.get_params(ctx), formatter)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
@@ -85,12 +80,7 @@ class HelpfulGroup(TyperGroup):
         return _without_conversion(super().get_params(ctx))
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        """Write options, then the commands with the first paragraphs of their help, in a section for each panel.
-
-        Args:
-            ctx: the context of the group.
-            formatter: writes the help page.
-        """
+        """Write options, then the commands with the first paragraphs of their help, in a section for each panel."""
         _write_parameters(self.get_params(ctx), formatter)
         rows = []
         for name in self.list_commands(ctx):
@@ -214,12 +204,7 @@ COMMANDS: dict[str, tuple[str, str, Collection[str]]] = {
 
 
 def application(only: str = "") -> typer.Typer:
-    """Return the Typer application with all commands, or with the one command `only`, which starts faster.
-
-    Args:
-        only: name of the one command to load: the modules of the others cost a tenth of the time to start. All commands
-            if it names none.
-    """
+    """Return the Typer application with all commands, or with the one command `only`, which starts faster."""
     commands = typer.Typer(
         name="dpcalc",
         cls=HelpfulGroup,

@@ -90,15 +90,7 @@ class Report:
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
-    """Return the reports to write, the printed one last, after deleting earlier reports at their paths.
-
-    Args:
-        texts: values of `--report`.
-        as_json: whether `--json`, short for `--report json`, was given.
-
-    Raises:
-        InputError: two share a place, or a path is no earlier report.
-    """
+    """Return the reports to write, the printed one last, after deleting earlier reports at their paths."""
     chosen = [_report(text) for text in texts]
     if as_json:
         chosen.append(Report(format="json"))
@@ -163,12 +155,6 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
     """Write the report files, and return the printed report; exit code of the worst verdict, >= 2 if a file fails.
 
     With a report for GitHub, Markdown is appended to the workflow's step summary too. Asides have the tracebacks.
-
-    Args:
-        command: `check`, `validate`, `diff` or `lock`.
-        results: one for each file.
-        reports: as `reports` returns them.
-        verbose: whether people see notes, beside errors and warnings.
     """
     levels = set(Severity) if verbose else {Severity.ERROR, Severity.WARNING}
     view = gate_view(command, results, levels=levels, locate=_path_from_top)

@@ -30,11 +30,7 @@ def one_of(words: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
-    """Return a shell completion of the config's dotted keys, `ending` after each.
-
-    Args:
-        ending: text after a key, "=" for an option that sets it.
-    """
+    """Return a shell completion of the config's dotted keys, `ending` after each."""
 
     def offered(incomplete: str) -> list[str]:
         """Return the config's dotted keys, each with `ending`, that begin with the incomplete word."""
@@ -60,20 +56,10 @@ def _phases_in_use(context: typer.Context) -> "tuple[Phase, ...]":
 
 
 def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], list[str]]:
-    """Return a shell completion of the names of levels or phases in the config that the command would use.
-
-    Args:
-        section: "levels" or "phases".
-        more: other words that are offered.
-    """
+    """Return a shell completion of the names of levels or phases in the config that the command would use."""
 
     def offered(context: typer.Context, incomplete: str) -> list[str]:
-        """Return the names and words that begin with `incomplete`; the words alone where no config can be read.
-
-        Args:
-            context: of the command, parsed up to the value that is completed.
-            incomplete: the beginning of the value.
-        """
+        """Return the names and words that begin with `incomplete`; the words alone where no config can be read."""
         names: list[str] = []
         with suppress(Exception):  # a shell that completes has no place for a message
             phases = _phases_in_use(context)
@@ -211,46 +197,24 @@ SHARED = {parameter.name: parameter for parameter in _shared()}
 
 
 def number(option: str, text: str | None, *, positive: bool = False) -> float | None:
-    """Return an option's number or quotient >= 0; None if it is absent, InputError if it is not valid.
-
-    Args:
-        option: its name, for the message.
-        text: the text of the user, or None.
-        positive: whether 0 is refused too.
-    """
+    """Return an option's number or quotient >= 0; None if it is absent, InputError if it is not valid."""
     if positive:
         return _valid_number(option, text, "a finite number > 0", lambda value: 0 < value < math.inf)
     return _valid_number(option, text, "a finite number >= 0", lambda value: 0 <= value < math.inf)
 
 
 def any_number(option: str, text: str) -> float:
-    """Return the finite number or quotient that an option states, also below 0; InputError for other texts.
-
-    Args:
-        option: its name, for the message.
-        text: the text of the user.
-    """
+    """Return the finite number or quotient that an option states, also below 0; InputError for other texts."""
     return _valid_number(option, text, "a finite number", math.isfinite) or 0.0
 
 
 def probability(option: str, text: str | None) -> float | None:
-    """Return an option's number strictly between 0 and 1; None if it is absent, InputError if not valid.
-
-    Args:
-        option: its name, for the message.
-        text: the text of the user, or None.
-    """
+    """Return an option's number strictly between 0 and 1; None if it is absent, InputError if not valid."""
     return _valid_number(option, text, "a probability between 0 and 1, both excluded", lambda value: 0 < value < 1)
 
 
 def whole_number(option: str, text: str | None, *, min_value: int) -> int | None:
-    """Return an option's whole number from min_value to 2^53; None if it is absent, InputError if not valid.
-
-    Args:
-        option: its name, for the message.
-        text: the text of the user, or None.
-        min_value: least number that is valid.
-    """
+    """Return an option's whole number from min_value to 2^53; None if it is absent, InputError if not valid."""
 
     def is_valid(value: float) -> bool:
         return min_value <= value <= _LARGEST_WHOLE and value == int(value)
@@ -295,14 +259,7 @@ def memory(text: str) -> int:
 
 
 def revision(text: str | None) -> str:
-    """Return the revision of `--base`, "" if the option is absent; InputError for a blank one (an unset variable).
-
-    Args:
-        text: the text of the user, or None.
-
-    Raises:
-        InputError: the text is empty: a variable that is not set must not switch the comparison off.
-    """
+    """Return the revision of `--base`, "" if the option is absent; InputError for a blank one (an unset variable)."""
     if text is not None and not text.strip():
         raise InputError("--base: expected a git revision, got nothing; is a variable of the workflow not set?")
     return text or ""

@@ -37,14 +37,7 @@ def width() -> int:
 
 
 def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> str:
-    """Return a result as JSON, as numbers alone, as plain lines or, on a terminal, as rows and tables.
-
-    Args:
-        output: the result.
-        as_json: whether `--json` was given.
-        quiet: whether `--quiet` was given; `--json` counts more.
-        verbose: whether a terminal shows the rows of `-v`.
-    """
+    """Return a result as JSON, as numbers alone, as plain lines or, on a terminal, as rows and tables."""
     if as_json:
         return output.json_text()
     if quiet:
@@ -58,12 +51,7 @@ def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, v
 
 
 def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
-    """Return a result with the errors as one more field, the `error` of JSON; unchanged if there are none.
-
-    Args:
-        output: the result.
-        errors: as `CommandResult` takes them.
-    """
+    """Return a result with the errors as one more field, the `error` of JSON; unchanged if there are none."""
     if not errors:
         return output
 
@@ -105,12 +93,7 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text wrapped and coloured for a terminal; unchanged if `stream` is no terminal.
-
-    Args:
-        text: lines without control characters.
-        stream: the stream that it is for; unchanged if that is no terminal, uncoloured for NO_COLOR and TERM=dumb.
-    """
+    """Return a text wrapped and coloured for a terminal; unchanged if `stream` is no terminal."""
     if not stream.isatty():
         return text
     from dpcalc.planner.words import with_thousands_separators
@@ -182,13 +165,7 @@ def _coloured(match: re.Match[str]) -> str:
 
 
 def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, quiet: bool = False) -> tuple[str, ...]:
-    """Return the texts for standard error: findings on a config, and then notes on the result unless quiet.
-
-    Args:
-        diagnostics: findings of the config layer.
-        notes: sentences about the result.
-        quiet: whether notes are left out, so that warnings remain.
-    """
+    """Return the texts for standard error: findings on a config, and then notes on the result unless quiet."""
     shown = [finding for finding in diagnostics if not (quiet and finding.severity is Severity.NOTE)]
     return (*(finding.format() for finding in shown), *(f"note: {visible(note)}" for note in notes if not quiet))
 
@@ -219,12 +196,7 @@ class CommandResult:
 
 
 def print_result(answer: CommandResult) -> None:
-    """Print a result and then its remarks; BrokenPipeError or OutputError if standard output fails.
-
-    Raises:
-        BrokenPipeError: the reader of standard output is gone.
-        OutputError: standard output cannot be written; the error holds the remarks, to be printed after it.
-    """
+    """Print a result and then its remarks; BrokenPipeError or OutputError if standard output fails."""
     try:
         _write(answer.text)
     except BrokenPipeError:
@@ -296,14 +268,7 @@ def discard_output(stream: TextIO | None) -> None:
 
 
 def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
-    """Write a file whole or not at all, or to a device; InputError if that fails or it exists without `force`.
-
-    Args:
-        option: the option that names the file, for the message.
-        path: the file; a device or a pipe is never replaced.
-        data: its content.
-        force: whether an existing file is overwritten.
-    """
+    """Write a file whole or not at all, or to a device; InputError if that fails or it exists without `force`."""
     from dpcalc.config.files import create, is_device, save, send
 
     try:
@@ -320,13 +285,7 @@ def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
 
 
 def refuse_existing(option: str, path: str, *, force: bool) -> None:
-    """Raise InputError if a file, folder or link has this path, unless `force` or it is a device.
-
-    Args:
-        option: the option that names it.
-        path: the name.
-        force: whether an existing file is overwritten.
-    """
+    """Raise InputError if a file, folder or link has this path, unless `force` or it is a device."""
     from dpcalc.config.files import is_device
 
     if os.path.lexists(path) and not force and not is_device(path):
@@ -353,12 +312,7 @@ def check_picture(path: str) -> None:
 
 
 def write_picture(path: str, picture: Callable[[str], bytes]) -> str:
-    """Write a picture in the format that its file name ends in, and return a note; InputError if that fails.
-
-    Args:
-        path: the file; its ending is the format.
-        picture: returns the content in a format.
-    """
+    """Write a picture in the format that its file name ends in, and return a note; InputError if that fails."""
     from dpcalc.charts.plot import picture_format
 
     write_file("--plot", path, picture(picture_format(path)), force=True)

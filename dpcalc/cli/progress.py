@@ -57,22 +57,12 @@ def report_progress(part: float) -> None:
 
 
 def report_file(path: str, total: int) -> None:
-    """Set the file that the bar names and the number of results that it counts.
-
-    Args:
-        path: name of the file; "" shows the label of the work.
-        total: results that are computed now; one alone is not counted.
-    """
+    """Set the file that the bar names and the number of results that it counts."""
     _state.file, _state.total = path, total if total > 1 else 0
 
 
 def announce(label: str, *, total: int = 0) -> None:
-    """Start the bar anew with a label and a number of items.
-
-    Args:
-        label: a word, or the name of a file.
-        total: number of items; 0 shows no count.
-    """
+    """Start the bar anew with a label and a number of items."""
     _state.label, _state.part, _state.total, _state.file = label, None, total, ""
 
 
@@ -83,11 +73,7 @@ def announce_files(paths: Sequence[str]) -> None:
 
 @contextmanager
 def progress(label: str = "computing") -> Iterator[None]:
-    """Context that announces a label and, on a capable terminal, shows the progress bar until it ends.
-
-    Args:
-        label: name of the work, until `announce` gives a better one.
-    """
+    """Context that announces a label and, on a capable terminal, shows the progress bar until it ends."""
     announce(label)
     if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield
@@ -161,12 +147,7 @@ GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that neve
 
 @contextmanager
 def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
-    """Context that ends the process with exit code 3, from a thread, after `seconds` + `grace`; never for infinity.
-
-    Args:
-        seconds: the limit, infinite for none.
-        grace: seconds more, for a block that watches the limit itself.
-    """
+    """Context that ends the process with exit code 3, from a thread, after `seconds` + `grace`; never for infinity."""
     done = threading.Event()
     if seconds < math.inf:
         threading.Thread(target=_end_process, args=(done, seconds, grace), daemon=True).start()
@@ -178,12 +159,7 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
-    """Context that gives a cost evaluator with both limits, and ends the process soon after the timeout.
-
-    Args:
-        timeout: text of `--timeout`.
-        memory_limit: text of `--memory-limit`.
-    """
+    """Context that gives a cost evaluator with both limits, and ends the process soon after the timeout."""
     from dpcalc.gate.costs import Costs, Limits
 
     limits = Limits(seconds=options.seconds(timeout), memory=options.memory(memory_limit))

@@ -41,11 +41,7 @@ TargetAdvantage = Annotated[
 
 
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return the number of each target option, or None; InputError if one is invalid or they do not fit together.
-
-    Args:
-        targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
-    """
+    """Return the number of each target option, or None; InputError if one is invalid or they do not fit together."""
     goals = {
         option: options.number(option, text, positive=True) if option == EPSILON else options.probability(option, text)
         for option, text in targets.items()
@@ -59,12 +55,7 @@ def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | N
 
 
 def goal_of(goals: Mapping[str, float | None], plan: Plan) -> Goal:
-    """Return the goal to solve for: the stated target, else the budget of the plan; InputError without either.
-
-    Args:
-        goals: as `consistent_targets` returns them.
-        plan: has the budget.
-    """
+    """Return the goal to solve for: the stated target, else the budget of the plan; InputError without either."""
     from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
 
     epsilon, rate, at, advantage = (goals[option] for option in (EPSILON, RATE, AT, ADVANTAGE))

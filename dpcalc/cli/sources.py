@@ -82,10 +82,6 @@ def with_shared(
 
     Typer reads the options of a command from its signature, so the two signatures are merged. What the shared options
     say is stored in the context, as a `ConfigRequest`.
-
-    Args:
-        command: takes its own options by keyword; the context too if it asks for it.
-        names: of `SHARED`, those that the command takes; an option of its own counts more.
     """
     # Evaluated, since the modules of commands postpone their annotations as texts.
     own = inspect.signature(command, eval_str=True).parameters
@@ -121,12 +117,7 @@ def _request(given: Mapping[str, Any]) -> ConfigRequest:
 
 
 def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
-    """Return a reader of configs with the section and overrides of the command's ConfigRequest, and this `base`.
-
-    Args:
-        context: of the command.
-        base: a git revision to compare with, or "".
-    """
+    """Return a reader of configs with the section and overrides of the command's ConfigRequest, and this `base`."""
     from dpcalc.gate.diff import ConfigReader
 
     request: ConfigRequest = context.meta[_REQUEST]
@@ -134,14 +125,7 @@ def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
 
 
 def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_any_size: bool = False) -> Loaded:
-    """Return the config that is named, found or made of options; InputError for none, or if no bound covers it.
-
-    Args:
-        context: of the command.
-        assumed: "key=value" texts for keys that neither the config nor an option states: a solver assumes a value of
-            the key that it solves for.
-        allow_any_size: whether a batch size that no bound covers is accepted, since another one is looked for.
-    """
+    """Return the config that is named, found or made of options; InputError for none, or if no bound covers it."""
     from dpcalc.config.load import load
 
     request: ConfigRequest = context.meta[_REQUEST]
@@ -166,16 +150,7 @@ def _config_of_options(context: typer.Context, request: ConfigRequest, overrides
 
 
 def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the paths of configs if there are several; otherwise store the only one, or none, and return ().
-
-    Args:
-        context: of the command.
-        configs: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty
-            searches for one.
-
-    Raises:
-        InputError: several configs stand beside --no-config, or a pattern matches none.
-    """
+    """Return the paths of configs if there are several; otherwise store the only one, or none, and return ()."""
     request: ConfigRequest = context.meta[_REQUEST]
     paths = tuple(path for word in configs or () for path in matching_paths(word))
     if len(paths) < 2:
@@ -189,13 +164,7 @@ def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tupl
 def plan_results(
     context: typer.Context, paths: Sequence[str], compute: Callable[[Plan], Result]
 ) -> tuple[list[tuple[Result, Loaded]], tuple[DpcalcError, ...]]:
-    """Return the results of the configs that have one, and the errors of the others; ExceptionGroup if none has.
-
-    Args:
-        context: of the command.
-        paths: of the configs.
-        compute: computes the result of a plan.
-    """
+    """Return the results of the configs that have one, and the errors of the others; ExceptionGroup if none has."""
     reader = config_reader(context)
 
     def computed(path: str) -> tuple[Result, Loaded]:
@@ -213,10 +182,6 @@ def for_each(paths: Sequence[str], compute: Callable[[str], Result]) -> tuple[li
     """Return the results of a computation on files, and the errors of those files that have no result.
 
     Errors name their file; equal ones are returned once.
-
-    Args:
-        paths: of the files.
-        compute: computes the result of one; any exception but a DpcalcError passes.
     """
     results: list[Result] = []
     errors: dict[str, DpcalcError] = {}
@@ -231,12 +196,7 @@ def for_each(paths: Sequence[str], compute: Callable[[str], Result]) -> tuple[li
 
 
 def set_config(context: typer.Context, configs: Sequence[str] | None) -> None:
-    """Store the only config, or None to search for one, in the context's request; InputError for several.
-
-    Args:
-        context: of the command.
-        configs: CONFIG... as given.
-    """
+    """Store the only config, or None to search for one, in the context's request; InputError for several."""
     if configs and len(configs) > 1:
         raise InputError(f"--unit {EVERY}: expected one config, got {', '.join(configs)}; ask about one at a time")
     request: ConfigRequest = context.meta[_REQUEST]
@@ -316,14 +276,7 @@ class ChosenConfigs:
 
 
 def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
-    """Return the files that the words name or match, each once; without words, those that a search finds.
-
-    Args:
-        words: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty searches.
-
-    Raises:
-        InputError: a pattern matches nothing.
-    """
+    """Return the files that the words name or match, each once; without words, those that a search finds."""
     if not words:
         return _found_configs()
     paths = dict.fromkeys(path for word in words for path in matching_paths(word))

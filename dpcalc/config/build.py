@@ -43,11 +43,6 @@ def build(config: Sections) -> Plan:
     """Return the plan of valid sections; ConfigError if contradictory or not covered (shuffled passes are not checked).
 
     Shuffled passes are left to `shuffled_passes_error`. Rates are exact, epochs are rounded up to whole steps.
-
-    Raises:
-        ConfigError: epochs make too many steps, the group cannot be protected, no bound covers the mechanism under
-            this sampling, or the plan refuses its values.
-        LookupError: a section is None, which callers exclude.
     """
     _refuse_wrong_parts(config)
     plan = _plan_of_values(config)
@@ -277,10 +272,6 @@ def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
     """Return the error (DPC104) of the first phase whose shuffling of protected units no bound covers; else None.
 
     It is returned, not raised, so that a solver can still look for another size.
-
-    Args:
-        plan: the plan built from the sections.
-        config: the sections.
     """
     for phase, run in zip(plan.phases, config.runs, strict=True):
         level = phase.hierarchy.level(plan.unit)
@@ -299,12 +290,6 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
     """Return a level with its draw; InputError if the numbers do not fit.
 
     An `expected` number is divided by the largest count.
-
-    Args:
-        name: of the level.
-        draw: its draw; None draws all units.
-        count_range: (fewest, most) units under one parent.
-        steps: of the phase, among which a random allocation chooses; None where they do not matter.
     """
     fewest, largest = count_range
     draw = draw or Draw(scheme="all")

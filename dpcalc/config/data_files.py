@@ -22,16 +22,7 @@ MAX_FAULTS = 10  # shown of one data file
 
 
 def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scalar:
-    """Return the file name in `{file: name}`; ConfigError if it is missing or no text, or for an unknown key.
-
-    Args:
-        node: the mapping in the place of the data.
-        kind: of the file in messages, "JSON".
-        others: keys that may be beside it.
-
-    Raises:
-        ConfigError: DPC101 for another key than `file`, DPC102 for a name that is no text, DPC103 without a name.
-    """
+    """Return the file name in `{file: name}`; ConfigError if it is missing or no text, or for an unknown key."""
     name = node.entries.get("file")
     for key, value in node.entries.items():
         if key not in ("file", *others) and not key.startswith(USER_KEY):
@@ -229,13 +220,8 @@ _TREE_SHAPE = "a list of counts nested by level such as [[4, 2, 3], [4, 5]], or 
 
 
 def data_tree(node: Node, names: tuple[str, ...], files: Files) -> Tree:
-    """Return the sizes of all units of a `tree`, given inline or as a JSON file; ConfigError with the first 10 faults.
-
-    Args:
-        node: the value of `data.tree`.
-        names: names of the levels, outermost first.
-        files: reader of data files.
-    """
+    """Return the sizes of all units of a `tree`, given inline or as a JSON file; ConfigError with the first 10
+    faults."""
     if isinstance(node, Items):
         return _tree_of_counts(_counts(node), names, lambda fault: _inline_fault_error(node, fault))
     if isinstance(node, Section):
@@ -368,12 +354,8 @@ class MechanismFiles:
     _read: dict[int, object] = field(default_factory=dict)
 
     def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
-        """Read what a mechanism states as `curve`, `strategy` and `votes` (the name only); ConfigError for a wrong one.
-
-        Args:
-            keys: the keys that the mechanism's type takes; others are not read.
-            mechanism: its section.
-        """
+        """Read what a mechanism states as `curve`, `strategy` and `votes` (the name only); ConfigError for a
+        wrong one."""
         stated = {key: entry(mechanism, key) for key in _READERS if key in keys}
         return {key: self._content(node, _READERS[key]) for key, node in stated.items() if node is not None}
 

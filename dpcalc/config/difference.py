@@ -62,13 +62,8 @@ class Difference:
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     """Return the differences of two configs in long form, then changed data files; labels do not count.
 
-    Args:
-        old: a config.
-        new: another one.
-
-    Returns:
-        The differences in the order of the new file; in each mapping, keys of the old file alone come last. A draw,
-        length or level in which other keys are given is one difference: its keys make no sense one by one.
+    The differences in the order of the new file; in each mapping, keys of the old file alone come last. A draw,
+    length or level in which other keys are given is one difference: its keys make no sense one by one.
     """
     # In the long form, where two ways to write the same thing do not differ.
     changes = [_difference(pair, new) for pair in _different_pairs(_Pair((), old.tree, new.tree, new.tree))]
@@ -103,17 +98,7 @@ def _mechanism_file_keys(old: Loaded, new: Loaded) -> Iterator[Keys]:
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the old plan after one difference (in data or mechanism: with new data files); ConfigError if invalid.
-
-    Args:
-        old: as for `differences`.
-        new: as for `differences`.
-        difference: one of theirs.
-
-    Raises:
-        ConfigError: the old config with this difference alone has errors.
-        TypeError: the difference replaces the whole file, which `differences` never returns.
-    """
+    """Return the old plan after one difference (in data or mechanism: with new data files); ConfigError if invalid."""
     keys, node = difference.keys, difference.node
     root = remove_at(old.tree, keys) if node is None else replace_at(old.tree, keys, node)
     if not isinstance(root, Section):

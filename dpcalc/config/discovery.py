@@ -56,16 +56,8 @@ class DiscoveredConfigs:
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
     """Find the configs that apply if none is named; None without any, InputError if they are ambiguous or wrong.
 
-    Args:
-        current: the current directory, absolute.
-        environment: environment variables.
-
-    Returns:
-        The file in DPCALC_CONFIG; else, from the current directory upwards to the top of the git repository (outside
-        git only here), `dpcalc.yaml` or `dpcalc.yml`, then `[tool.dpcalc] configs` of `pyproject.toml`; else None.
-
-    Raises:
-        InputError: two files with equal claims, or a `pyproject.toml` that cannot be used.
+    The file in DPCALC_CONFIG; else, from the current directory upwards to the top of the git repository (outside
+    git only here), `dpcalc.yaml` or `dpcalc.yml`, then `[tool.dpcalc] configs` of `pyproject.toml`; else None.
     """
     named = environment.get(VARIABLE)
     if named:
@@ -122,12 +114,8 @@ def _pyproject_bytes(path: Path, shown: str) -> bytes:
 
 
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return the list `tool.dpcalc.configs`, [] if unstated; ConfigError if invalid or with too many names or patterns.
-
-    Args:
-        data: content of the file.
-        shown: its name in messages.
-    """
+    """Return the list `tool.dpcalc.configs`, [] if unstated; ConfigError if invalid or with too many names or
+    patterns."""
     patterns = dpcalc_table(_parsed_pyproject(data, shown)).get("configs", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         message = "`tool.dpcalc.configs` must be a list of file names"
@@ -164,17 +152,7 @@ def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
 
 
 def matching_names(folder: Path, pattern: str) -> list[str]:
-    """Return existing paths that a relative pattern matches, sorted; [] for an absolute one, InputError if too many.
-
-    Args:
-        folder: the directory, absolute.
-        pattern: relative to it; `*` stays within a directory, `**` stands for any number of directories.
-
-    Raises:
-        InputError: it matches more than MAX_CONFIGS files: to check only the first of them would let a change push a
-            config out of the list; or a directory cannot be read.
-        ValueError: it is no pattern.
-    """
+    """Return existing paths that a relative pattern matches, sorted; [] for an absolute one, InputError if too many."""
     if Path(pattern).is_absolute():
         return []
     start, parts = split_pattern(pattern)
@@ -214,12 +192,7 @@ def _names_in_repository(folder: Path, pattern: str, place: Folder) -> list[str]
 
 
 def relative_name(path: Path, current: Path) -> str:
-    """Return a path relative to a directory, beginning with `./` or `../`.
-
-    Args:
-        path: absolute.
-        current: the directory, absolute.
-    """
+    """Return a path relative to a directory, beginning with `./` or `../`."""
     relative = os.path.relpath(path, current)
     return relative if relative.startswith(os.pardir) else os.path.join(os.curdir, relative)
 
@@ -242,11 +215,7 @@ def is_pattern(name: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """Split a pattern before its first wildcard into a path and parts; ValueError for more than MAX_PARTS parts.
-
-    Args:
-        pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
-    """
+    """Split a pattern before its first wildcard into a path and parts; ValueError for more than MAX_PARTS parts."""
     parts = posixpath.normpath(pattern).split("/")
     first = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
     # `**/**` matches what `**` does
@@ -257,12 +226,7 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if a file's path matches a pattern, case-sensitively; a `**` at its end matches directories only.
-
-    Args:
-        names: names in the path: directories and, last, the file.
-        parts: parts of the pattern.
-    """
+    """Return True if a file's path matches a pattern, case-sensitively; a `**` at its end matches directories only."""
     *folders, file = names
     states = _reachable_parts({0}, parts)
     for name in folders:
@@ -274,10 +238,6 @@ def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
     """Yield the matching paths below `top`; `**` follows no links; InputError for over MAX_LINKS links to folders.
 
     A link is followed where `*` or a name matches it, but not by `**`.
-
-    Args:
-        top: the directory.
-        parts: parts of the pattern, at least one.
     """
     links = 0
     pending = [(top, _reachable_parts({0}, parts))]

@@ -59,12 +59,7 @@ class Number(str):
 def read_document(source: Source, suffix: str) -> Document:
     """Return a referenced file as a tree, read by its suffix as JSON, TOML or YAML; Refusal if it cannot be read.
 
-    Args:
-        source: its text.
-        suffix: of its name: ".json", ".toml"; anything else is read as YAML.
-
-    Returns:
-        The document; what is not found in a JSON or TOML text has the place of what is around it.
+    The document; what is not found in a JSON or TOML text has the place of what is around it.
     """
     try:
         return _parsed_document(source, suffix)
@@ -141,13 +136,7 @@ def _toml_places(source: Source) -> dict[str, Mark]:
 
 
 def parse_toml(source: Source) -> dict[str, object]:
-    """Return a TOML text as dictionaries, with floats as Number; Refusal for a line with too many points.
-
-    Raises:
-        Refusal: a line has more than MAX_DOTS points.
-        ValueError: it is no TOML.
-        RecursionError: it is nested too deeply.
-    """
+    """Return a TOML text as dictionaries, with floats as Number; Refusal for a line with too many points."""
     if any(line.count(".") > MAX_DOTS for line in source.lines):
         raise Refusal("DPC111", f"has a line with more than {MAX_DOTS} points", "refer to a smaller file")
     import tomllib
@@ -163,14 +152,7 @@ class _TreeBuilder:
         self._count = 0
 
     def build(self, value: object, path: str, depth: int = 0, around: str = "") -> Node:
-        """Return a JSON or TOML value as a tree; Refusal if it is too large or nested too deeply.
-
-        Args:
-            value: dict, list or scalar.
-            path: dotted path of the value.
-            depth: dictionaries and lists around it.
-            around: path of the nearest value around it whose place is known.
-        """
+        """Return a JSON or TOML value as a tree; Refusal if it is too large or nested too deeply."""
         # JSON has no aliases, but a small file can still nest deeply or hold many values: the limits are those of YAML.
         self._count += 1
         if self._count > MAX_EVENTS or depth > MAX_DEPTH:
@@ -228,10 +210,6 @@ def config_part(tree: Node, key: str) -> ConfigPart:
     """Return the part of a file that is the config; ConfigError if it is absent or no mapping.
 
     Dotted paths in it begin at its own top.
-
-    Args:
-        tree: the whole file.
-        key: value of `--key`; "" for a `dpcalc:` section at the top, or else the whole file.
     """
     node, keys = _named_part(tree, key) if key else _default_part(tree)
     if not isinstance(node, Section):
@@ -295,12 +273,7 @@ class References:
     """
 
     def __init__(self, main: Document, files: Files) -> None:
-        """Start with no reference followed.
-
-        Args:
-            main: the whole file of the config; references without a file name look into it.
-            files: reader of other files.
-        """
+        """Start with no reference followed."""
         self.faults: dict[Mark, Diagnostic] = {}
         self.ends: dict[str, tuple[str, str]] = {}
         self._files = files
@@ -310,8 +283,7 @@ class References:
     def resolved(self, node: Node) -> Node:
         """Return the tree with references replaced by values, not below `x-` keys; wrong ones stay, with a fault each.
 
-        Returns:
-            The tree; a value from elsewhere has the place of its reference. Errors are added to `faults`.
+        The tree; a value from elsewhere has the place of its reference. Errors are added to `faults`.
         """
         if isinstance(node, Scalar):
             return self._referenced_value(node) if MARKER in node.text else node
@@ -431,12 +403,7 @@ def _scalar_with_value(node: Node) -> Scalar:
 
 
 def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the error of each scalar that is a wrong reference, `???`, a number beyond limits, or empty.
-
-    Args:
-        root: the tree; values of `x-` keys are skipped.
-        faults: errors of references by their place.
-    """
+    """Yield the error of each scalar that is a wrong reference, `???`, a number beyond limits, or empty."""
     nodes = (node for _, node in walk(root, "") if isinstance(node, Scalar))
     errors = (faults.get(node.mark) or _value_error(node) for node in nodes)
     yield from (each for each in errors if each is not None)

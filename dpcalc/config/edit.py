@@ -76,11 +76,7 @@ class TextPositions:
     """Character positions of the scalars and mappings of a YAML text, by line and column."""
 
     def __init__(self, source: Source) -> None:
-        """Record the span of every scalar and mapping, with the repeated YAML anchor on or around it.
-
-        Args:
-            source: a text that `yaml_text.parse_yaml` accepts, and so is within its limits.
-        """
+        """Record the span of every scalar and mapping, with the repeated YAML anchor on or around it."""
         self._text = source.text
         self._scalars: dict[tuple[int, int], ScalarSpan] = {}
         self._mappings: dict[tuple[int, int], MappingSpan] = {}
@@ -106,12 +102,7 @@ class TextPositions:
         return self._mappings.get((mark.line, mark.column))
 
     def insertion(self, mapping: MappingSpan, entry: str) -> Edit:
-        """Return the edit that adds "key: value" to a mapping, after its first entry or at its start.
-
-        Args:
-            mapping: the mapping.
-            entry: "key: value" on one line.
-        """
+        """Return the edit that adds "key: value" to a mapping, after its first entry or at its start."""
         # After the first entry, not at the end: the end of a block mapping is hard to tell from comments behind it.
         if mapping.flow:
             return _braced_insertion(mapping, entry)
@@ -237,11 +228,7 @@ class Rewrite:
 
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
-    """Write the new numbers of a plan to its file; return "path:line: key: value" of each.
-
-    Raises:
-        InputError: the file cannot be changed so, or not be written; nothing was changed.
-    """
+    """Write the new numbers of a plan to its file; return "path:line: key: value" of each."""
     data = read_bytes(rewrite.path)
     source = decode(data, rewrite.path)
     _refuse_plan_of_options(source, rewrite)
@@ -263,12 +250,7 @@ def _refuse_plan_of_options(source: Source, rewrite: Rewrite) -> None:
 
 
 def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
-    """Return a config's text with the numbers of `rewrite.after`, and a line about each; InputError if impossible.
-
-    Args:
-        text: the content of a file.
-        rewrite: the plan.
-    """
+    """Return a config's text with the numbers of `rewrite.after`, and a line about each; InputError if impossible."""
     source = decode(text.encode(), rewrite.path)
     changes = _number_changes(source, rewrite)
     try:

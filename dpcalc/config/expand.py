@@ -47,12 +47,7 @@ def level_names(root: Node) -> tuple[str, ...] | None:
 
 
 def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool:
-    """Return True if `sampling` has a draw's key or a plain value where level names belong; False with `episodes`.
-
-    Args:
-        sampling: the section, or None.
-        names: names of the levels, None if they are not known.
-    """
+    """Return True if `sampling` has a draw's key or a plain value where level names belong; False with `episodes`."""
     if not isinstance(sampling, Section) or EPISODES in sampling.entries:
         return False
     return any(
@@ -63,12 +58,7 @@ def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool
 
 
 def no_levels_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return the error of a misspelt `episodes`, else of a draw stated without its level; None without either.
-
-    Args:
-        sampling: the section, whose keys should be level names.
-        names: names of the levels, () if they are not known.
-    """
+    """Return the error of a misspelt `episodes`, else of a draw stated without its level; None without either."""
     # `episodes` first: misspelt it would be taken for the name of a level, and its keys for those of a draw.
     misspelt = misspelt_episodes_error(sampling, names)
     if misspelt or not names or not is_direct_draw(sampling, names):
@@ -197,12 +187,7 @@ class Run:
 
 
 def apply_changes(root: Section, changes: Changes) -> tuple[Section, tuple[Diagnostic, ...]]:
-    """Return the file as written with keys removed and then values set, and notes on keys that a setting drops.
-
-    Args:
-        root: the file as written.
-        changes: keys to remove and values to set; one whose path leads nowhere is skipped, `long_form` reports it.
-    """
+    """Return the file as written with keys removed and then values set, and notes on keys that a setting drops."""
     notes = []
     for item in changes.unset:
         root = _as_section(remove_at(root, item.keys))
@@ -215,12 +200,7 @@ def apply_changes(root: Section, changes: Changes) -> tuple[Section, tuple[Diagn
 
 
 def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignment, ...], tuple[Diagnostic, ...]]:
-    """Return the changed file in long form, the settings that were made, and the errors of the other changes.
-
-    Args:
-        root: the file as written.
-        changes: keys to remove, values to set, and values to assume where they are still missing.
-    """
+    """Return the changed file in long form, the settings that were made, and the errors of the other changes."""
     root, problems = _without_unset(root, changes.unset)
     # The levels decide what a short form means, so they are settled first.
     settings = sorted(changes.settings, key=lambda item: item.keys[0] != "data")
@@ -294,11 +274,7 @@ def _with_settings(
 
 
 def runs(root: Section) -> tuple[Run, ...]:
-    """Return a run for each phase, completed from the top level; without `phases` the top level is the only run.
-
-    Args:
-        root: the file in its long form.
-    """
+    """Return a run for each phase, completed from the top level; without `phases` the top level is the only run."""
     phases = root.entries.get("phases")
     if phases is None:
         return (base_run(root),)
@@ -329,13 +305,7 @@ def _merge(base: Section, over: Section) -> Section:
 def ineffective_errors(
     assignments: Sequence[Assignment], used: Sequence[Node], *, has_phases: bool
 ) -> Iterator[Diagnostic]:
-    """Yield an error (DPC107) for each command-line setting whose value did not reach the plan.
-
-    Args:
-        assignments: values set by the command line.
-        used: the trees that the plan is built from.
-        has_phases: True if the file has phases, whose own values win over the top level.
-    """
+    """Yield an error (DPC107) for each command-line setting whose value did not reach the plan."""
     # Merging keeps the node objects, so that identity tells whether a value reached the plan.
     used_nodes = {id(node) for tree in used for _, node in walk(tree, "")}
     for item in assignments:

@@ -49,29 +49,14 @@ class Files(Protocol):
         """Yield name and content of the YAML files directly in a directory, without those over `limit` bytes."""
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file that another file names; Refusal if it may not be read.
-
-        Args:
-            name: as a reference writes it, relative to the file that holds the reference.
-            holder: canonical name of that file, "" for the config itself.
-        """
+        """Return the canonical name of a file that another file names; Refusal if it may not be read."""
 
     def content(self, place: str, *, limit: int) -> bytes:
-        """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read.
-
-        Args:
-            place: canonical name of the file.
-            limit: largest number of bytes.
-        """
+        """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read."""
 
 
 def text_of(files: Files, place: str) -> Source:
-    """Return the text of a located file; Refusal if it cannot be read, is larger than MAX_BYTES, or is not UTF-8.
-
-    Args:
-        files: the reader that located it.
-        place: canonical name of the file.
-    """
+    """Return the text of a located file; Refusal if it cannot be read, is larger than MAX_BYTES, or is not UTF-8."""
     try:
         return decode(files.content(place, limit=MAX_BYTES), place)
     except ConfigError as cause:
@@ -91,16 +76,7 @@ class Folder:
     root: Path
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the real path of a file that another file names; Refusal for an unusual name, place or suffix.
-
-        Args:
-            name: as a reference writes it, relative to the file that holds the reference.
-            holder: path of that file, "" for the config itself.
-
-        Raises:
-            Refusal: the path, or a link in it, leads out of the repository or into `.git`; or dpcalc does not read
-                files with this suffix.
-        """
+        """Return the real path of a file that another file names; Refusal for an unusual name, place or suffix."""
         refuse_unusual_name(name)
         # What decides is the target, links followed; the written path only tells which sentence fits.
         base = Path(holder).parent if holder else self.folder
@@ -138,12 +114,7 @@ class Folder:
         return real_path(path).is_relative_to(self.root)
 
     def content(self, place: str, *, limit: int) -> bytes:
-        """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read.
-
-        Args:
-            place: path from `locate`.
-            limit: largest number of bytes.
-        """
+        """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read."""
         try:
             return read_bytes(place, limit=limit)
         except ConfigError as cause:
@@ -204,10 +175,6 @@ def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
 
     The folder of the file is locked, not the file, since `save` replaces the file by another one. The lock ends with
     the process at the latest, and leaves nothing behind.
-
-    Args:
-        path: a file that exists or will be written.
-        max_wait: seconds to wait for other processes.
     """
     if fcntl is None:
         raise InputError(f"{path}: expected a system with POSIX file locks, got one without; nothing was changed")
@@ -243,12 +210,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def save(path: str, data: bytes) -> None:
-    """Replace the content of an existing file in one step; InputError if it is read-only or no regular file.
-
-    Args:
-        path: an existing file; for a symbolic link the file it leads to.
-        data: the new content. Permissions stay, and the owner where that is allowed.
-    """
+    """Replace the content of an existing file in one step; InputError if it is read-only or no regular file."""
     refuse_outward_link(path)
     try:
         target = Path(os.path.realpath(path, strict=True))
@@ -270,12 +232,7 @@ def _refuse_unwritable(target: Path, status: os.stat_result, path: str) -> None:
 
 
 def create(path: str, data: bytes) -> bool:
-    """Write a new file in one step; return False if the name exists, InputError if it cannot be written.
-
-    Args:
-        path: name of the new file.
-        data: its content.
-    """
+    """Write a new file in one step; return False if the name exists, InputError if it cannot be written."""
     refuse_outward_link(path)
     target = Path(path)
     try:
@@ -289,12 +246,7 @@ def create(path: str, data: bytes) -> bool:
 
 
 def send(path: str, data: bytes) -> None:
-    """Write to a device or a pipe, opened without waiting; OSError if it cannot be opened or is a folder.
-
-    Args:
-        path: its name.
-        data: what is written.
-    """
+    """Write to a device or a pipe, opened without waiting; OSError if it cannot be opened or is a folder."""
     refuse_outward_link(path)
     descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -314,12 +266,7 @@ def is_device(path: str) -> bool:
 
 
 def write_or_replace(path: str, data: bytes) -> None:
-    """Write a file in one step, replacing a file or link of that name; InputError if it cannot be written.
-
-    Args:
-        path: name of the file; a link of that name is replaced and not followed.
-        data: its content.
-    """
+    """Write a file in one step, replacing a file or link of that name; InputError if it cannot be written."""
     refuse_outward_link(path)
     target = Path(path)
     try:

@@ -67,13 +67,7 @@ class Hydra:
         self._orders: dict[tuple[str, str], tuple[list[_Part], ...] | Refusal] = {}
 
     def refuse_other_value(self, written: str, place: str, keys: Keys) -> bool:
-        """Return True if the file is an option; Refusal if a run of Hydra does not take the value at `keys` from it.
-
-        Args:
-            written: path of the file as the reference names it; "" for the config itself.
-            place: canonical name of the file; "" for the config itself.
-            keys: of the value in that file.
-        """
+        """Return True if the file is an option; Refusal if a run of Hydra does not take the value at `keys` from it."""
         is_option = False
         if not place:
             if _defaults(self._main) is not None:
@@ -135,15 +129,7 @@ class Hydra:
     def _composed(
         self, folder: str, name: str, group: tuple[str, ...], *, self_first: bool, above: tuple[str, ...] = ()
     ) -> list[_Part]:
-        """Return the parts of a file of a Hydra folder in order; Refusal for what is not plain.
-
-        Args:
-            folder: Hydra's.
-            name: of the file from there; "" for the config itself.
-            group: of the file, which is also where its content stands.
-            self_first: whether a main config without `_self_` comes before what it chooses.
-            above: names of the files that chose it.
-        """
+        """Return the parts of a file of a Hydra folder in order; Refusal for what is not plain."""
         shown = _shown(folder, name)
         if name in above:
             raise Refusal("DPC111", f"the `defaults` of `{shown}` lead back to itself", RESOLVE)

@@ -14,17 +14,7 @@ class RepeatedKeyError(InputError):
 
 
 def json_content(text: str, *, number: Callable[[str], object] | None = None) -> object:
-    """Return the content of a JSON text; RepeatedKeyError, with the lines of the key, if an object repeats one.
-
-    Args:
-        text: JSON.
-        number: makes the value of each number of its text; None for int and float.
-
-    Raises:
-        RepeatedKeyError: an object gives a key twice.
-        ValueError: it is no JSON, or has an integer of too many digits.
-        RecursionError: it is nested too deeply.
-    """
+    """Return the content of a JSON text; RepeatedKeyError, with the lines of the key, if an object repeats one."""
 
     def object_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
         entries = dict(pairs)

@@ -46,12 +46,7 @@ MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile 
 
 
 def _refuse_other_file(written: Section, root: Section) -> None:
-    """Raise ConfigError for a file of another version or tool, and if its phases inherit too much in all.
-
-    Args:
-        written: the config as its file has it, references resolved.
-        root: its long form.
-    """
+    """Raise ConfigError for a file of another version or tool, and if its phases inherit too much in all."""
     # In a file of another kind every key is wrong: one error says so, instead of one for each key.
     kind_error = (
         _requirement_error(root)
@@ -137,10 +132,6 @@ def _requires_errors(root: Section) -> Iterator[Diagnostic]:
 def satisfies(version: str, requirement: str) -> bool | None:
     """Return True if a version, its suffix ignored, satisfies a requirement; None for an unreadable requirement.
 
-    Args:
-        version: as of PEP 440; a suffix such as ".dev1" is ignored.
-        requirement: comparisons (>=, <=, ==, !=, ~=, >, <) with versions, separated by commas; all must hold.
-
     Example:
         >>> satisfies("0.1.0", ">=0.1, <2"), satisfies("0.1.0", ">0.1"), satisfies("0.1.0", "0.1")
         (True, False, None)
@@ -198,35 +189,17 @@ class Loaded:
         return self
 
     def mark(self, key: str) -> tuple[int, int] | None:
-        """Return line and column (from 1) of a dotted key; None if the file lacks it.
-
-        Args:
-            key: dotted, as written or in the long form: "budget.epsilon", "data.levels[0].count",
-                "phases[1].training.steps" (also if the phase inherits it).
-        """
+        """Return line and column (from 1) of a dotted key; None if the file lacks it."""
         return self.marks.get(key)
 
 
 def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides: Overrides = NO_OVERRIDES) -> Loaded:
-    """Load a config file; ConfigError with all errors, except that of a batch size without bound, kept in `refusal`.
-
-    Args:
-        path: file name, "-" for standard input.
-        key: dotted path of the section that is the config; "" for a `dpcalc:` section or else the whole file.
-        assignments: overriding values such as "training.steps=1000", read by the rules of the file.
-        overrides: all other overrides of the command line.
-    """
+    """Load a config file; ConfigError with all errors, except that of a batch size without bound, kept in `refusal`."""
     return _load(config_source(path), key, _with_assignments(assignments, overrides), config_folder(path))
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
-    """Load a config with each level as the protected unit, outermost first; ConfigError for the first that fails.
-
-    Args:
-        path: file name, "-" for standard input.
-        key: dotted path of the section that is the config.
-        overrides: overrides of the command line; its `--unit` is ignored.
-    """
+    """Load a config with each level as the protected unit, outermost first; ConfigError for the first that fails."""
     source, files = config_source(path), config_folder(path)
     # Opened without `--unit`, whose word `all` names no level.
     others = tuple((option, text) for option, text in overrides.flags if option != "--unit")
@@ -246,14 +219,6 @@ def load_text(
 ) -> Loaded:
     """Load a config from YAML; ConfigError with all errors, except that of a batch size without bound, in `refusal`.
 
-    Args:
-        text: YAML.
-        path: name of the text in messages; references to files start from its directory.
-        key: dotted path of the section that is the config.
-        assignments: overriding values such as "training.steps=1000".
-        overrides: all other overrides of the command line.
-        files: reader of referenced files; None for the directory of `path`.
-
     Example:
         >>> text = "{version: 1, data: {examples: 100}, sampling: {scheme: all}, training: {steps: 3}, "
         >>> text += "mechanism: {noise_multiplier: 2}, privacy: {delta: 1e-5}}"
@@ -264,11 +229,7 @@ def load_text(
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
-    """Load a run that options alone state, with notes on what is assumed; ConfigError if it is wrong.
-
-    Args:
-        overrides: overrides of the command line, for which `missing_flags` returns nothing.
-    """
+    """Load a run that options alone state, with notes on what is assumed; ConfigError if it is wrong."""
     completed, notes = with_assumptions(overrides)
     loaded = load_text(f"version: {VERSION}\n", path=COMMAND_LINE, overrides=completed)
     return replace(loaded, diagnostics=(*notes, *map(without_file_hint, loaded.diagnostics)))

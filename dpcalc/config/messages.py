@@ -67,12 +67,8 @@ def section_kind(path: str) -> str:
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
 def key_suggestion(section: str, key: str) -> Suggestion:
-    """Return what an unknown key means: a word of another tool, misplaced or misspelt; else a list of the allowed keys.
-
-    Args:
-        section: kind of section that holds the unknown key, as of `section_kind`.
-        key: the unknown key as written.
-    """
+    """Return what an unknown key means: a word of another tool, misplaced or misspelt; else a list of the
+    allowed keys."""
     # From what is surely meant to what is only near: a key of another section is more likely misplaced than misspelt.
     likely = _foreign(section, meaning(section, key)) or _misplaced_suggestion(key)
     likely = likely or _misspelling_suggestion(section, key)
@@ -114,24 +110,13 @@ def _misspelling_suggestion(section: str, key: str) -> Suggestion | None:
 
 
 def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
-    """Return the top-level sections that the unknown keys of a file or phase probably mean.
-
-    Args:
-        entries: all keys of the mapping; known ones and `x-` keys are skipped.
-        section: kind of section of the mapping, "" for the top level.
-    """
+    """Return the top-level sections that the unknown keys of a file or phase probably mean."""
     unknown = (key for key in entries if key not in keys_in(section) and not key.startswith(USER_KEY))
     return frozenset(key_suggestion(section, key).section for key in unknown) - {""}
 
 
 def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
-    """Return a hint at the allowed word that a wrong one means, as a word of others or misspelt; "" without one.
-
-    Args:
-        key: key whose value it is; words of others are known for adjacency, scheme, method, type and clip.
-        text: the value.
-        allowed: the allowed words.
-    """
+    """Return a hint at the allowed word that a wrong one means, as a word of others or misspelt; "" without one."""
     near = nearest(text, allowed)
     return value_meaning(key, text) or (f"did you mean `{near}`?" if near else "")
 
@@ -142,12 +127,7 @@ MAX_COMPARED = 100
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:
-    """Return the choice that is most similar to a misspelt word; "" if none is probably meant.
-
-    Args:
-        word: the misspelt word; its first 64 characters count.
-        choices: correct words; the first MAX_COMPARED are compared.
-    """
+    """Return the choice that is most similar to a misspelt word; "" if none is probably meant."""
     import difflib
 
     meant = [choice for choice in choices[:MAX_COMPARED] if is_misspelling(word, choice)]
@@ -161,13 +141,7 @@ DRAW_FORM = "a mapping such as {scheme: poisson, rate: 0.01}"
 
 
 def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
-    """Return the error (DPC103) for a key that a section lacks, with advice on how to write it.
-
-    Args:
-        section: the mapping that lacks the key.
-        key: the missing key.
-        advice: what to write; "" takes the advice that the key's declaration gives, if it has one.
-    """
+    """Return the error (DPC103) for a key that a section lacks, with advice on how to write it."""
     kind = section_kind(section.path)
     declared = None if advice else keys_in("" if kind == "phases[]" else kind).get(key)
     hint = declared.advice if declared else advice
@@ -175,12 +149,7 @@ def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
 
 
 def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
-    """Return the error of a value that its type refuses, with the code of the cause.
-
-    Args:
-        node: the value.
-        cause: what the type says of it.
-    """
+    """Return the error of a value that its type refuses, with the code of the cause."""
     if cause.code == "DPC102":
         return wrong_type_error(node, cause.expected)
     hint = no_number(node.path.rpartition(".")[2], node.text) if isinstance(node, Scalar) else ""
@@ -188,12 +157,7 @@ def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
 
 
 def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
-    """Return a constructor's error at the value that it names, or at the whole section if the file lacks that value.
-
-    Args:
-        section: the section that the class describes, which errors of its keys are relative to.
-        cause: what the constructor raised.
-    """
+    """Return a constructor's error at the value that it names, or at the whole section if the file lacks that value."""
     keys = (int(key) if key.isdecimal() else key for key in cause.key.split("."))
     node = node_at(section, *keys) or section
     return error(cause.code, node.anchor, f"`{node.path}` {cause.problem}", cause.hint)
@@ -203,12 +167,7 @@ _RANGE = re.compile(r"([0-9_]{1,20}) *(?:-|\.\.|to) *([0-9_]{1,20})")
 
 
 def wrong_type_error(node: Node, expected: str) -> Diagnostic:
-    """Return the error (DPC102) "... must be `expected`, got ..." for a value of the wrong type, with a hint.
-
-    Args:
-        node: the value.
-        expected: the type in words, such as "a whole number"; it completes "must be".
-    """
+    """Return the error (DPC102) "... must be `expected`, got ..." for a value of the wrong type, with a hint."""
     name = f"`{node.path}`" if node.path else "the file"
     message = f"{name} must be {expected}, got {scalars.describe(node)}"
     return error("DPC102", node.anchor, message, _type_hint(node, expected))
@@ -238,13 +197,7 @@ def _range_hint(node: Node) -> str:
 
 
 def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
-    """Return the error (DPC101) for a key that the schema does not have, with the key that was probably meant.
-
-    Args:
-        section: the mapping that holds the key.
-        key: the unknown key.
-        value: its value, which knows where the key stands.
-    """
+    """Return the error (DPC101) for a key that the schema does not have, with the key that was probably meant."""
     mark = value.key or value.anchor
     place = f"in `{section.path}`" if section.path else "at the top level"
     kind = section_kind(section.path)
@@ -258,13 +211,7 @@ def beside(section: Node) -> Beside:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return DPC104 for a value that is no allowed word, with other advice for a planned method; DPC102 for no text.
-
-    Args:
-        key: the key whose value it is.
-        node: the value.
-        allowed: the allowed words.
-    """
+    """Return DPC104 for a value that is no allowed word, with other advice for a planned method; DPC102 for no text."""
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         return wrong_type_error(node, listed(allowed))
     if key == "method" and node.text in PLANNED_METHODS:
@@ -284,12 +231,7 @@ def missing_scheme_errors(draw: Section) -> Iterator[Diagnostic]:
 
 
 def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
-    """Return DPC107 for `sampling` that states a draw without a level, beside a level's draw or for several levels.
-
-    Args:
-        sampling: the section, of the file or a phase.
-        names: names of the levels, at least one.
-    """
+    """Return DPC107 for `sampling` that states a draw without a level, beside a level's draw or for several levels."""
     several = f", but the data have {len(names)} levels ({', '.join(names)})"
     named = f" and names the level `{names[0]}` as well"
     message = f"`{sampling.path}` describes a draw directly{several if len(names) > 1 else named}"
@@ -305,12 +247,7 @@ def _first_added_mark(section: Section) -> Mark:
 
 
 def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return DPC101 for the first unknown key that is near `episodes` or a key of it, and near no level; else None.
-
-    Args:
-        sampling: the section; its first MAX_COMPARED keys are compared.
-        names: names of the levels; a key that is near one of them means that level.
-    """
+    """Return DPC101 for the first unknown key that is near `episodes` or a key of it, and near no level; else None."""
     known = keys_in("sampling")
     for key, value in islice(sampling.entries.items(), MAX_COMPARED):
         if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
@@ -323,13 +260,8 @@ def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagno
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
-    """Return the error of a key that a section does not take: DPC107 if another value excludes it, DPC101 if unknown.
-
-    Args:
-        section: the mapping that holds the key.
-        key: the extra key.
-        value: its value.
-    """
+    """Return the error of a key that a section does not take: DPC107 if another value excludes it, DPC101 if
+    unknown."""
     if key == "examples" and section.path == "data":
         return _examples_beside_levels_error(value)
     if section_kind(section.path) == "mechanism" and key in keys_in("mechanism"):

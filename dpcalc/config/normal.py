@@ -372,13 +372,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return the key, or "", that states the expected number of the outermost draw but `all`, and the stated epochs.
-
-    Args:
-        root: the config in its long form.
-        number: number of the phase, from 0.
-        hierarchy: its levels.
-    """
+    """Return the key, or "", that states the expected number of the outermost draw but `all`, and the stated epochs."""
     sections = runs(root)[number].sections
     level = next((level for level in hierarchy.levels if not isinstance(level.scheme, All)), None)
     return StatedTerms(
@@ -398,13 +392,7 @@ def _amount_key(sections: Section, level: Level) -> str:
 
 
 def assumes_in_phases(root: Section, section: str, name: str) -> tuple[bool, ...]:
-    """Return for each phase True if its value of a key was assumed and not stated by the user.
-
-    Args:
-        root: the config in its long form.
-        section: "mechanism", "sampling" or "training".
-        name: a key of that section.
-    """
+    """Return for each phase True if its value of a key was assumed and not stated by the user."""
     nodes = (entry(run.sections.entries.get(section), name) for run in runs(root))
     return tuple(isinstance(node, Scalar) and node.mark.source.path == ASSUMED for node in nodes)
 

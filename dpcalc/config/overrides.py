@@ -166,12 +166,7 @@ def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
 
 
 def parse_path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[Mark, ...]]:
-    """Return the keys and 0-based indices of a dotted path with their places; ConfigError (DPC100) if it is none.
-
-    Args:
-        text: the path.
-        source: the argument that it begins.
-    """
+    """Return the keys and 0-based indices of a dotted path with their places; ConfigError (DPC100) if it is none."""
     steps, read = split_path(text)
     if not steps or read < len(text):
         hint = "write e.g. `phases[0].training.steps`"
@@ -261,11 +256,7 @@ def _missing_amount_option(given: _GivenKeys) -> str:
 
 
 def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic, ...]]:
-    """Return the options with unstated sampling and number of examples assumed, and a note on each assumption.
-
-    Args:
-        overrides: overrides of the command line, for which `missing_flags` returns nothing.
-    """
+    """Return the options with unstated sampling and number of examples assumed, and a note on each assumption."""
     given = _given_keys(overrides)
     assumed, notes = [*overrides.assumed], []
     if not given.states(_SCHEME):

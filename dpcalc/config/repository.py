@@ -7,11 +7,7 @@ from pathlib import Path
 def git_root(folder: Path) -> Path | None:
     """Return the nearest directory upwards with `.git`, but none that a link of a repository around it leads to.
 
-    Args:
-        folder: absolute; the path as written, links not followed.
-
-    Returns:
-        The directory as written; None outside git.
+    The directory as written; None outside git.
     """
     top = None
     for candidate in (*reversed(folder.parents), folder):
@@ -29,9 +25,6 @@ def leaves_repository(path: str) -> bool:
     """Return True if links lead a path out of the git repository in which its name lies, or into its `.git`.
 
     Outside git: False.
-
-    Args:
-        path: of a file that need not exist; "-" is no file.
     """
     root = git_root(Path(absolute(path)).parent)
     if root is None or path == "-":

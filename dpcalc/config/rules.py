@@ -148,12 +148,7 @@ def _record_number_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def max_units(config: Sections, depth: int) -> int:
-    """Return the largest number of units that a level has in all data; 0 if it is unknown.
-
-    Args:
-        config: the sections.
-        depth: number of the level, from 1.
-    """
+    """Return the largest number of units that a level has in all data; 0 if it is unknown."""
     if config.tree is not None:
         return sum(config.tree.sizes[depth - 1])
     return prod(largest for _, largest in config.count_ranges[:depth]) if config.count_ranges else 0
@@ -279,11 +274,7 @@ def _no_passes_reason(scheme: str, name: str, *, is_range: bool) -> str:
 
 
 def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors of sections that do not fit together, or of values that need more than one key to judge.
-
-    Args:
-        config: the sections; a section that is None has errors of its own and is skipped.
-    """
+    """Yield the errors of sections that do not fit together, or of values that need more than one key to judge."""
     # A rule skips what was misread, or what another rule reports: one mistake makes one error.
     data = config.root.entries.get("data")
     if data is not None:
@@ -335,11 +326,7 @@ _BY_POSITION = re.compile(
 
 
 def remarks(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the warnings and notes on a valid config, such as an assumed adjacency or a large delta.
-
-    Args:
-        config: the sections, none of them None where the file has it.
-    """
+    """Yield the warnings and notes on a valid config, such as an assumed adjacency or a large delta."""
     section = config.root.entries.get("privacy")
     if config.data is None or config.privacy is None or section is None:
         return

@@ -266,12 +266,7 @@ class Sections:
 
 
 def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
-    """Return the sections of a file and its phases, None or empty where absent or wrong, and all errors in them.
-
-    Args:
-        root: the file.
-        files: reader of the data files that it names.
-    """
+    """Return the sections of a file and its phases, None or empty where absent or wrong, and all errors in them."""
     reader = _SectionReader(level_names(root), MechanismFiles(files), _meant_sections(root))
     return reader.read_file(root), tuple(reader.problems)
 

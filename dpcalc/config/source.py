@@ -38,9 +38,8 @@ class Severity(StrEnum):
 def visible(text: str) -> str:
     r"""Return a text that is safe on terminals and in logs, with control characters and runner commands escaped.
 
-    Returns:
-        The same text with control, format, surrogate and separator characters written as escapes, and so the first
-        character of what a continuous integration runner would take for a command.
+    The same text with control, format, surrogate and separator characters written as escapes, and so the first
+    character of what a continuous integration runner would take for a command.
 
     Example:
         >>> visible("a\x1b[31m"), visible("::error::b")
@@ -57,13 +56,7 @@ def shortened(text: str) -> str:
 
 
 def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
-    """Return the part of a line around `column`, escaped, with the first cell and the number of its carets.
-
-    Args:
-        line: the raw line.
-        column: 1-based first character of interest.
-        width: number of characters of interest, at least 1.
-    """
+    """Return the part of a line around `column`, escaped, with the first cell and the number of its carets."""
     start = max(0, min(column - 1 - _WINDOW // 2, len(line) - _WINDOW))
     stop = min(len(line), start + _WINDOW)
     # The line is cut before it is escaped, so that columns of the file can be turned into cells of the terminal.
@@ -210,15 +203,7 @@ class Mark:
 
 
 def finding(severity: Severity, code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
-    """Return a diagnostic of any severity, with an excerpt of the line that `mark` is in.
-
-    Args:
-        severity: its consequence.
-        code: rule code.
-        mark: the place.
-        message: one sentence.
-        hint: what to do, or "".
-    """
+    """Return a diagnostic of any severity, with an excerpt of the line that `mark` is in."""
     lines = mark.source.lines
     line = lines[mark.line - 1] if mark.line <= len(lines) else ""
     shown, caret, width = excerpt(line, mark.column, mark.width)
@@ -237,23 +222,12 @@ def finding(severity: Severity, code: str, mark: Mark, message: str, hint: str =
 
 
 def error(code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
-    """Return a diagnostic of severity ERROR, with an excerpt of the line that `mark` is in.
-
-    Args:
-        code: rule code.
-        mark: the place.
-        message: one sentence.
-        hint: what to do, or "".
-    """
+    """Return a diagnostic of severity ERROR, with an excerpt of the line that `mark` is in."""
     return finding(Severity.ERROR, code, mark, message, hint)
 
 
 def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
     """Return the bytes of a regular file or standard input ("-"); ConfigError if unreadable or over `limit`.
-
-    Args:
-        path: file name, or "-" for standard input.
-        limit: largest number of bytes.
 
     Note:
         A named pipe or a device is refused without waiting for it: a gate must not hang.
@@ -289,13 +263,7 @@ def _unreadable_error(path: str, cause: Exception) -> ConfigError:
 
 
 def decode(data: bytes, path: str, *, shows_lines: bool = True) -> Source:
-    """Return UTF-8 bytes as a source, without byte order mark; ConfigError if they are no text for a config.
-
-    Args:
-        data: the bytes.
-        path: name in messages.
-        shows_lines: whether messages show a line of it: of a config, but of no file that may be something else.
-    """
+    """Return UTF-8 bytes as a source, without byte order mark; ConfigError if they are no text for a config."""
     if not shows_lines:
         try:
             return decode(data, path)
@@ -320,12 +288,7 @@ def _wrong_byte_error(body: bytes, start: int, mark_length: int, path: str) -> D
 
 
 def source_of(text: str, path: str) -> Source:
-    """Return a text as a source; ConfigError if it is above MAX_BYTES or has characters that YAML forbids.
-
-    Args:
-        text: the text.
-        path: name in messages.
-    """
+    """Return a text as a source; ConfigError if it is above MAX_BYTES or has characters that YAML forbids."""
     if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="surrogatepass")) > MAX_BYTES:
         raise _too_large_error(path, MAX_BYTES)
     source = _source(text, path)
@@ -340,14 +303,7 @@ def source_of(text: str, path: str) -> Source:
 
 
 def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
-    """Return a ConfigError about a file as a whole, for the caller to raise.
-
-    Args:
-        path: the file, "-" for standard input.
-        code: rule code.
-        message: a sentence that begins with the name of the file.
-        hint: what to do, or "".
-    """
+    """Return a ConfigError about a file as a whole, for the caller to raise."""
     name = STDIN if path == "-" else path
     return ConfigError([Diagnostic(code=code, severity=Severity.ERROR, message=message, hint=hint, path=name)])
 
@@ -357,11 +313,6 @@ def open_regular(path: str) -> Iterator[BinaryIO]:
     """Context manager that opens a regular file for reading; ConfigError for others, OSError if it is missing.
 
     All reading of files that a user or a checkout names ends here, so that no caller can forget the links.
-
-    Raises:
-        ConfigError: it is a folder, a named pipe, a device, or a link leads out of the repository.
-        OSError: it is not there, or may not be read.
-        ValueError: no file can have such a name.
     """
     # The author of a link is not the user who named the file, and a message would show lines of the target.
     if leaves_repository(path):

@@ -27,12 +27,7 @@ _FILE_HINT = "a lower triangular matrix, a row for every step, as *.npy (written
 
 
 def strategy(node: Node, files: Files) -> "Strategy":
-    """Return the matrix strategy that a word or a mapping states; ConfigError if it states none.
-
-    Args:
-        node: the value of `mechanism.strategy`.
-        files: reader of data files.
-    """
+    """Return the matrix strategy that a word or a mapping states; ConfigError if it states none."""
     from dpcalc.mechanisms.matrix_factorization import STRATEGIES, Identity, PrefixSum, Tree
 
     words: dict[str, type[Strategy]] = {"identity": Identity, "prefix-sum": PrefixSum, "tree": Tree}

@@ -80,10 +80,6 @@ Node = Scalar | Items | Section
 def join(path: str, key: str) -> str:
     """Return a dotted path extended by an unquoted key; the key alone if the path is "".
 
-    Args:
-        path: dotted path, "" for the top of a file.
-        key: the key.
-
     Example:
         >>> join("privacy", "delta"), join("", "privacy")
         ('privacy.delta', 'privacy')
@@ -99,10 +95,6 @@ def dotted(keys: Iterable[str | int]) -> str:
 def within(above: str, path: str) -> bool:
     """Return True if the dotted path `path` is `above` or lies below it.
 
-    Args:
-        above: dotted path that may be a beginning, "" for the whole file.
-        path: dotted path.
-
     Example:
         >>> within("", "a"), within("a", "a[0].b"), within("a", "ab")
         (True, True, False)
@@ -111,12 +103,7 @@ def within(above: str, path: str) -> bool:
 
 
 def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
-    """Yield (dotted path, node) of a node and all below it, parents first, without the values of `x-` keys.
-
-    Args:
-        node: root of the walk.
-        path: dotted path to report for the root.
-    """
+    """Yield (dotted path, node) of a node and all below it, parents first, without the values of `x-` keys."""
     yield path, node
     if isinstance(node, Items):
         for index, item in enumerate(node.items):
@@ -126,12 +113,7 @@ def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
 
 
 def entry(node: Node | None, key: str) -> Node | None:
-    """Return the value of a key, None if the node is no mapping or lacks it.
-
-    Args:
-        node: a tree, or None.
-        key: the key.
-    """
+    """Return the value of a key, None if the node is no mapping or lacks it."""
     return node.entries.get(key) if isinstance(node, Section) else None
 
 
@@ -203,12 +185,7 @@ def node_at(node: Node | None, *keys: str | int) -> Node | None:
 
 
 def with_entries(section: Section, entries: "Mapping[str, Node]") -> Section:
-    """Return a mapping with entries added; an entry of the same name is replaced in its place.
-
-    Args:
-        section: the mapping.
-        entries: values by key.
-    """
+    """Return a mapping with entries added; an entry of the same name is replaced in its place."""
     return replace(section, entries={**section.entries, **entries})
 
 
@@ -218,13 +195,7 @@ def without_keys(section: Section, *keys: str) -> Section:
 
 
 def replace_at(root: Node, keys: Sequence[str | int], value: Node) -> Node:
-    """Return a tree with `value` at a path, whose last key may be new; unchanged if the path leads nowhere.
-
-    Args:
-        root: the tree.
-        keys: keys and 0-based indices; all but the last one lead to something, an index also as the last one.
-        value: the value; under a new last key it becomes the last entry.
-    """
+    """Return a tree with `value` at a path, whose last key may be new; unchanged if the path leads nowhere."""
     if not keys:
         return value
     below = node_at(root, keys[0])
@@ -239,12 +210,7 @@ def replace_at(root: Node, keys: Sequence[str | int], value: Node) -> Node:
 
 
 def remove_at(root: Node, keys: Sequence[str | int]) -> Node:
-    """Return a tree without the value at a path; the tree itself where the path leads nowhere.
-
-    Args:
-        root: the tree.
-        keys: keys and 0-based indices, at least one.
-    """
+    """Return a tree without the value at a path; the tree itself where the path leads nowhere."""
     parent, last = node_at(root, *keys[:-1]), keys[-1]
     if isinstance(parent, Section) and isinstance(last, str):
         return replace_at(root, keys[:-1], without_keys(parent, last))
@@ -254,12 +220,7 @@ def remove_at(root: Node, keys: Sequence[str | int]) -> Node:
 
 
 def with_path(node: Node, path: str) -> Node:
-    """Return a tree whose dotted paths all begin with `path`, as if it stood there.
-
-    Args:
-        node: the tree.
-        path: dotted path of that place, "" for the top of a file.
-    """
+    """Return a tree whose dotted paths all begin with `path`, as if it stood there."""
     if isinstance(node, Items):
         items = tuple(with_path(item, f"{path}[{index}]") for index, item in enumerate(node.items))
         return replace(node, items=items, path=path)

@@ -238,13 +238,18 @@ def _sensitivity(word: str, beside: Beside) -> Meaning:
 def _parts_of_a_batch(word: str, beside: Beside) -> Meaning:
     """A part of a batch, or the number of its parts."""
     about = "training.batch_size"
-    whole = "`batch_size` is all that one noisy update uses: what a device holds at a time x accumulation x devices"
+    whole = (
+        "`batch_size` is all that goes into one noisy update, what a device holds at a time x accumulation x devices"
+    )
     part = beside.number(*f"{_PER_DEVICE} {_PHYSICAL}".split())
     cuts = [beside.number(*words.split()) for words in (_ACCUMULATION, _DEVICES)]
     if beside.has(_PHYSICAL) and word in _PHYSICAL.split() and cuts == [None, None]:
         hint = f"{word} only says what fits into memory: leave it out; {whole}"
         return Meaning(hint=hint, about=about)
-    drawn = "Where each part is a Poisson draw of its own (Opacus' loader), their sum is no such draw: not covered"
+    drawn = (
+        "Where each part is a Poisson draw of its own (Opacus' loader), their sum is no such draw: state each example "
+        "as so many copies, see `gradient accumulation` in docs/configs.md"
+    )
     known = [number for number in (part, *cuts) if number is not None]
     if part is None or len(known) < 2:
         return Meaning(hint=f"{whole}. {drawn}", about=about)
@@ -920,13 +925,7 @@ def _values() -> dict[tuple[str, str], str]:
 
 
 def meaning(section: str, word: str, beside: Beside = NOTHING) -> Meaning | None:
-    """Return what a foreign key means in a kind of section, as of `messages.section_kind`; None for an unknown word.
-
-    Args:
-        section: the kind of section; "" for the top of a file, and for options and arguments.
-        word: the key as written.
-        beside: the scalars of that section, the word's own too.
-    """
+    """Return what a foreign key means in a kind of section, as of `messages.section_kind`; None for an unknown word."""
     word = plain_word(word)
     key = _renamed_in().get((section, word))
     if key is None and word in _said():
@@ -947,12 +946,7 @@ def value_meaning(key: str, word: str) -> str:
 
 
 def list_meaning(key: str, numbers: Sequence[Fraction]) -> str:
-    """Return what a list means where one number belongs; "" where it means nothing known.
-
-    Args:
-        key: ours, whose value the list is.
-        numbers: those in the list.
-    """
+    """Return what a list means where one number belongs; "" where it means nothing known."""
     if key == "max_grad_norm" and numbers:
         squares = sum(number * number for number in numbers)
         norm = decimal_text(Fraction(isqrt(squares.numerator), isqrt(squares.denominator)))
@@ -991,12 +985,7 @@ def no_number(key: str, text: str) -> str:
 
 
 def excluded_key(key: str, kind: str) -> str:
-    """Return what to do where a mechanism type does not take a key of ours; "" where nothing else is known.
-
-    Args:
-        key: ours, of another type.
-        kind: the type.
-    """
+    """Return what to do where a mechanism type does not take a key of ours; "" where nothing else is known."""
     if key == "also":
         return (
             "several answers on one drawn sample are one step: `type: pure-dp` with the sum of their epsilons, or "

@@ -58,11 +58,8 @@ class Flaw:
 
 
 def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
-    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read as a tree or is empty.
-
-    Raises:
-        ConfigError: there is no tree at all: bad syntax, an empty text, too deep, too many parts, a cycle.
-    """
+    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read as a tree or
+    is empty."""
     loader = _BoundedLoader(source)
     root = _composed(loader)
     builder = _TreeBuilder(source, loader.tags)
@@ -139,13 +136,8 @@ class _TreeBuilder:
         self._replaced: dict[int, dict[str, tuple[Node, Node]]] = {}  # by id of a mapping: (merged, own) values of keys
 
     def build(self, node: yaml.Node, path: str, key: Mark | None) -> Node:
-        """Return a PyYAML node as a tree with places, and add its flaws; ConfigError for a cycle or above the limits.
-
-        Args:
-            node: PyYAML's node.
-            path: dotted path of the node.
-            key: place of its key, None inside lists and at the top.
-        """
+        """Return a PyYAML node as a tree with places, and add its flaws; ConfigError for a cycle or above the
+        limits."""
         mark = _mark_of(self.source, node)
         self._report_tag(mark, path)
         self._check_limits(node, mark, key)

@@ -55,15 +55,8 @@ def check(
 
     The first 10 files over their limit get suggestions of values that would fit.
 
-    Args:
-        paths: config files; "-" is standard input.
-        reader: reads the files, and their base if there is one.
-        demands: requirements beside the budgets of the files.
-        costs: computes epsilons within limits of time and memory.
-
-    Returns:
-        Results of the files, then failed ones for lock entries without a config. `passed` needs a finite upper bound on
-        epsilon, compared unrounded with the strictest limit.
+    Results of the files, then failed ones for lock entries without a config. `passed` needs a finite upper bound on
+    epsilon, compared unrounded with the strictest limit.
     """
     # In two rounds: only an upper bound tells whether a lower bound can matter. Each round uses all worker processes.
     judged = cases(paths, reader)
@@ -78,10 +71,6 @@ def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
     """Return the comparison of each config with its base, in order.
 
     The plans of all cases are computed first, in worker processes.
-
-    Args:
-        compared_cases: configs with their bases.
-        costs: computes epsilons within limits of time and memory.
     """
     costs.compute_files((case.path, plan) for case in compared_cases for plan in case.plans)
     return tuple(_comparison(case, costs) for case in compared_cases)
@@ -294,12 +283,7 @@ def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
 def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tuple[Result, ...]:
     """Return one result for each file, in order: passed if it can be read, else an error; no base is compared.
 
-    Args:
-        paths: config files; "-" is standard input.
-        reader: reads the files.
-
-    Returns:
-        Results with the verdict `passed`, `invalid` or `undecided`.
+    Results with the verdict `passed`, `invalid` or `undecided`.
     """
     return tuple(
         error_result(case.path, case.reason)

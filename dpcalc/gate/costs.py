@@ -66,12 +66,7 @@ OnFile = Callable[[str, int], None]
 
 
 def ignore_file(path: str, total: int) -> None:
-    """Do nothing: the file callback of callers that show no progress.
-
-    Args:
-        path: name of the file that comes next, "" for none.
-        total: number of requests that are computed now.
-    """
+    """Do nothing: the file callback of callers that show no progress."""
 
 
 class Costs:
@@ -80,14 +75,7 @@ class Costs:
     def __init__(
         self, *, limits: Limits = NO_LIMITS, on_progress: OnProgress = ignore_progress, on_file: OnFile = ignore_file
     ) -> None:
-        """Start the clock; processes start with the first request.
-
-        Args:
-            limits: of time for all requests together, of memory for each process.
-            on_progress: called with the part of the current requests that is done, from 0 to 1.
-            on_file: called with the path of the file that the next request is about ("" if it is about none), and
-                the number of requests that are computed now.
-        """
+        """Start the clock; processes start with the first request."""
         self._on_progress = on_progress
         self._on_file = on_file
         self._files: dict[Request, str] = {}
@@ -103,9 +91,6 @@ class Costs:
         """Compute the bounds of the plans of files in worker processes.
 
         Progress shows the first file that has the plan.
-
-        Args:
-            plans: (path of a file, a plan of it as `cost_relevant` returns it).
         """
         files: dict[Request, str] = {}
         for path, plan in plans:
@@ -117,9 +102,6 @@ class Costs:
         """Compute the requests whose answers are not yet known: plans first, then the others within 20 s each.
 
         An answer that fails or takes too long is remembered as its exception.
-
-        Args:
-            requests: plans as `cost_relevant` returns them, fits, lower bounds.
         """
         missing = [request for request in dict.fromkeys(requests) if request not in self._known]
         # Verdicts first: a suggestion that takes long must not use up the time for an epsilon of another file.
@@ -151,14 +133,7 @@ class Costs:
 
         An answer that is no upper bound, such as NaN, raises ArithmeticError.
 
-        Args:
-            plan: as a file states it; labels, budget and method do not matter.
-
-        Returns:
-            A guarantee of kind upper, epsilon >= 0 or infinite.
-
-        Raises:
-            Exception: the exception remembered in the place of the answer.
+        A guarantee of kind upper, epsilon >= 0 or infinite.
         """
         answer = self._answer(cost_relevant(plan))
         if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
@@ -166,12 +141,7 @@ class Costs:
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee with its lower bound, computed once; unchanged if that fails or takes over 20 s.
-
-        Args:
-            plan: as a file states it.
-            guarantee: its upper bound.
-        """
+        """Return the guarantee with its lower bound, computed once; unchanged if that fails or takes over 20 s."""
         try:
             answer = self._answer(LowerBound(plan=cost_relevant(plan), guarantee=guarantee))
         except Exception:  # noqa: BLE001  the upper bound holds without it
@@ -205,10 +175,6 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
     """Return True if a bound may be loose although the tight method (pld) applies to the plan.
 
     So it is if another method than pld or "none" gave it, or if counts were rounded up; never for tuned plans.
-
-    Args:
-        plan: the plan.
-        guarantee: its upper bound.
     """
     # pld is tight up to its grid, and "none" is the infinite epsilon that no method can lower. Another method in their
     # place, or counts that were rounded up, may be far above the truth: such an answer needs a lower bound beside it.
@@ -217,13 +183,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(request: Request) -> Answer:
-    """Compute the answer to a request in this process: an upper bound, a lower bound, or a value that fits.
-
-    Raises:
-        InputError: the plan has no such quantity.
-        NoSolution: no value fits.
-        ConvergenceError: there is no certified answer.
-    """
+    """Compute the answer to a request in this process: an upper bound, a lower bound, or a value that fits."""
     from dpcalc.planner import evaluate
 
     if isinstance(request, Plan):

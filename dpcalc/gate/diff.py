@@ -62,11 +62,6 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
     """Return the pair of a config and its base, with the plans that single differences lead to.
 
     Differences in accounting and budget are left out.
-
-    Args:
-        name: revision or file of the base.
-        old: the base.
-        new: the config.
     """
     changes = [change for change in differences(old, new) if change.keys[0] not in {"accounting", "budget"}]
     steps = tuple(_single_changes(old, new, changes))
@@ -87,12 +82,7 @@ def _single_changes(
 
 
 def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
-    """Return epsilon of the base, of each change alone (largest first), and of the config without each claim.
-
-    Args:
-        pair: a config and its base.
-        costs: has computed the plans of the pair.
-    """
+    """Return epsilon of the base, of each change alone (largest first), and of the config without each claim."""
     changes = [
         Change(
             key=difference.key,
@@ -111,12 +101,7 @@ def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
 
 
 def comparison_result(pair: ConfigPair, costs: Costs) -> Result:
-    """Return the result of `dpcalc diff`: failed if a regression is an error, as every rise is, else passed.
-
-    Args:
-        pair: a config and its base.
-        costs: has computed the plans of the pair.
-    """
+    """Return the result of `dpcalc diff`: failed if a regression is an error, as every rise is, else passed."""
     base, now = base_costs(pair, costs), costs.guarantee(pair.new.plan)
     problems = tuple(regressions(pair, base, now, IncreaseRule(severity=Severity.ERROR)))
     failed = any(problem.severity is Severity.ERROR for problem in problems)
@@ -151,12 +136,6 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: Increase
     """Yield each way in which a config promises less or costs more than its base.
 
     Raised limits, weaker promises and moved sources are notes if budget changes are allowed.
-
-    Args:
-        pair: a config and its base.
-        base: epsilon of the base, effects of the changes.
-        now: upper bound of the config.
-        rule: for an increase of epsilon.
     """
     for problem in (*raised_limits(pair.old, pair.new), *_weakened_promises(pair.old, pair.new), *_moved_sources(pair)):
         yield replace(problem, severity=Severity.NOTE) if rule.allow_budget_change else problem
@@ -182,12 +161,7 @@ def _increase_problem(before: float, now: float, rule: IncreaseRule) -> Problem:
 
 
 def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
-    """Return the problem at the place of the costliest change; unchanged if no change has a place.
-
-    Args:
-        problem: the problem.
-        base: has the changes, the largest epsilon first; None for no base.
-    """
+    """Return the problem at the place of the costliest change; unchanged if no change has a place."""
     changes = () if base is None else base.changes
     cause = next((change for change in changes if change.mark is not None), None)
     return problem if cause is None else replace(problem, mark=cause.mark, elsewhere=cause.elsewhere)
@@ -301,12 +275,7 @@ def _moved_references(pair: ConfigPair) -> Iterator[Problem]:
 
 
 def source_names(loaded: Loaded, folder: Path | None) -> dict[str, str]:
-    """Return the source of each referenced value by dotted key: "FILE:KEY", or "KEY" in the config's own file.
-
-    Args:
-        loaded: the config.
-        folder: FILE is relative to it; None for a config of a revision, whose files have names from the top already.
-    """
+    """Return the source of each referenced value by dotted key: "FILE:KEY", or "KEY" in the config's own file."""
     files = {place for place, _ in loaded.sources.values() if place}
     names = {file: file if folder is None else Path(os.path.relpath(file, folder)).as_posix() for file in files}
     return {key: f"{names[file]}:{path}" if file else path for key, (file, path) in loaded.sources.items()}
@@ -449,27 +418,13 @@ class Case:
 
 
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
-    """Return a Case for each path, in order: the config with its base, or its error.
-
-    Args:
-        paths: config files; "-" is standard input.
-        reader: reads each file and, if it has a base revision, the same file there.
-
-    Raises:
-        UnknownRevisionError: the base revision does not exist.
-    """
+    """Return a Case for each path, in order: the config with its base, or its error."""
     find = cache(partial(find_revision, reader.base))  # once for each folder, so that all files see the same commit
     return tuple(_case(path, reader, find) for path in paths)
 
 
 def two_files(old: str, new: str, reader: ConfigReader) -> Case:
-    """Return the Case of `new` with `old` as its base; if either cannot be read, a Case with the error of that file.
-
-    Args:
-        old: path of the older config, to compare with.
-        new: path of the config to judge.
-        reader: reads both files; its base revision is ignored.
-    """
+    """Return the Case of `new` with `old` as its base; if either cannot be read, a Case with the error of that file."""
     try:
         before = reader.load(old)
     except Exception as error:  # noqa: BLE001  whatever it is, it is the answer on that file
@@ -517,17 +472,7 @@ def _case_without_base(path: str, new: Loaded, reason: str, severity: Severity) 
 
 
 def load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:
-    """Return a config and its references as of a revision, by its old name if renamed; None if it is not there.
-
-    Args:
-        path: the present file.
-        revision: the revision.
-        reader: has the section and the overrides.
-
-    Raises:
-        ConfigError: what is there is no config.
-        Refusal: something is there that cannot be read.
-    """
+    """Return a config and its references as of a revision, by its old name if renamed; None if it is not there."""
     place = revision.base_name(revision.path_from_top(path))
     try:
         data = revision.content(place, limit=MAX_BYTES)

@@ -96,13 +96,6 @@ def account(path: str) -> Account:
     """Return a ledger with an upper bound for each run and both bounds for all runs together.
 
     If the upper bound on all runs is infinite, there is no lower bound.
-
-    Args:
-        path: the ledger.
-
-    Raises:
-        ConfigError: it is no valid config.
-        ConvergenceError: there is no certified answer.
     """
     loaded = load(path)
     evaluated = _account_of(loaded, _runs(loaded.plan))
@@ -117,15 +110,7 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
-    Args:
-        path: the ledger.
-        entry: the run.
-
-    Returns:
-        (the ledger with the run; `runs` holds this run only, whether the ledger was written).
-
-    Raises:
-        InputError: the run is on other data, its name is taken, or the file does not end with its phases.
+    (the ledger with the run; `runs` holds this run only, whether the ledger was written).
     """
     # Two runs may end at the same time: without the lock the second would append to a ledger that lacks the first.
     with exclusive_lock(path):
@@ -322,14 +307,7 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Check a ledger as `check` does, and fail it if it rewrites the one at a git revision or raises its budget.
-
-    Args:
-        path: the ledger.
-        base: git revision whose ledger it must begin with; "" for none.
-        demands: requirements beside its budget.
-        costs: computes epsilons within limits of time and memory.
-    """
+    """Check a ledger as `check` does, and fail it if it rewrites the one at a git revision or raises its budget."""
     (result,) = check([path], demands=demands, costs=costs)
     problems = tuple(_differences_from_base(path, base)) if base else ()
     failed = any(problem.severity is Severity.ERROR for problem in problems)

@@ -84,11 +84,7 @@ class Lock:
     def config_files(self, only_section: str = "") -> tuple[tuple[str, str], ...]:
         """Return (path, section) of each entry whose file exists; InputError if any entry is outside the repository.
 
-        Args:
-            only_section: section to restrict to, or "" for all; a whole file holds every section.
-
-        Returns:
-            For each entry the path from the current directory and the section, "" for the whole file.
+        For each entry the path from the current directory and the section, "" for the whole file.
         """
         entries = [self._path_and_section(name) for name in sorted(self.entries)]
         self._refuse_outside_repository(path for path, _ in entries)
@@ -108,12 +104,8 @@ class Lock:
         return not os.path.lexists(self._path_and_section(name)[0])
 
     def matches_pattern(self, name: str, config_args: Sequence[str]) -> bool:
-        """Return True if a CONFIG argument with `*`, relative to the current directory, matches the file of an entry.
-
-        Args:
-            name: of the entry.
-            config_args: CONFIG... as given, relative to the current directory; those without `*` are ignored.
-        """
+        """Return True if a CONFIG argument with `*`, relative to the current directory, matches the file of an
+        entry."""
         path = Path(self._path_and_section(name)[0]).as_posix()
         split = (split_pattern(Path(os.path.relpath(word)).as_posix()) for word in config_args if is_pattern(word))
         return any(
@@ -136,11 +128,7 @@ class Lock:
 
 
 def lock_path(folder: Path) -> Path:
-    """Return the path of the nearest `dpcalc.lock` upwards, else of a new one at the top of the repository.
-
-    Args:
-        folder: the current directory, absolute.
-    """
+    """Return the path of the nearest `dpcalc.lock` upwards, else of a new one at the top of the repository."""
     folders = folders_to_search(folder)
     return next((folder / NAME for folder in folders if (folder / NAME).is_file()), folders[-1] / NAME)
 
@@ -151,14 +139,7 @@ def read_or_new_lock(path: Path) -> Lock:
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a lock file; InputError if it is missing, malformed, of another version, or a link out of the repository.
-
-    Args:
-        path: absolute.
-
-    Raises:
-        InputError: there is no such file, or it is no lock of this version.
-    """
+    """Read a lock file; InputError if it is missing, malformed, of another version, or a link out of the repository."""
     if not path.is_file():
         raise InputError(f"--locked: expected {visible(str(path))}, got no such file; `dpcalc lock` writes it")
     shown = visible(str(path))
@@ -189,11 +170,6 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
     """Yield DPC403 for the first of: no entry in the lock, another hash, moved sources, an epsilon off by over 2e-5.
 
     Moved sources are a problem for each key; the difference of epsilon is relative.
-
-    Args:
-        lock: the reviewed state.
-        loaded: the config.
-        now: its upper bound.
     """
     # One finding a config, the most telling: where the hash differs, sources and epsilon may differ as its effect.
     entry = lock.entries.get(lock.entry_name(loaded))
@@ -222,13 +198,7 @@ def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Lo
 def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tuple[Result, ...], Lock]:
     """Return a result for each config, and the lock with a new entry for each config that has a bound.
 
-    Args:
-        cases: the configs.
-        lock: the present lock; entries of other configs stay.
-        costs: computes epsilons within limits of time and memory.
-
-    Returns:
-        (one result for each config, `failed` if its entry differs or is missing; the new lock).
+    (one result for each config, `failed` if its entry differs or is missing; the new lock).
     """
     costs.compute_files((case.path, plan) for case in cases for plan in case.plans)
     # A call may name one config of many: what it does not name is still as it was reviewed.
@@ -242,13 +212,8 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result for each entry whose config a call must check and does not; an unreadable one is checked.
-
-    Args:
-        cases: the configs that are judged.
-        lock: the reviewed state.
-        config_args: CONFIG... as given; None if a search found all configs.
-    """
+    """Return a failed result for each entry whose config a call must check and does not; an unreadable one is
+    checked."""
     known = {lock.entry_name(case.new) for case in cases if case.new is not None}
     # A file that cannot be read has an error of its own; its entry is not called stale as well.
     broken = {lock.relative_path(case.path) for case in cases if case.new is None}

@@ -84,16 +84,7 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the policy that is as strict as the present one and, if a base is given, as the one at the base.
-
-    Args:
-        named: the file, or None for the nearest `pyproject.toml` upwards that has a policy.
-        folder: the current directory, absolute.
-        base: a git revision, or "": a change under review does not loosen the policy that judges it.
-
-    Raises:
-        InputError: a file cannot be used.
-    """
+    """Return the policy that is as strict as the present one and, if a base is given, as the one at the base."""
     # The policy of the base counts as well: a change under review cannot loosen the policy that judges it.
     # The nearest file that has a policy counts, not the nearest pyproject.toml: a package in a monorepo may have none.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
@@ -148,13 +139,6 @@ def parse_policy(data: bytes, path: str) -> Policy:
     """Return the policy in a TOML file; InputError if it has none, or a wrong key or value.
 
     Keys that are absent demand nothing.
-
-    Args:
-        data: a `[tool.dpcalc.policy]` table or, in a file of its own, its keys at the top.
-        path: the file's name, for messages.
-
-    Raises:
-        InputError: it is no TOML, or has an unknown key or value.
     """
     shown = visible(Path(path).name)
     values = _policy_values(data, path)
@@ -288,15 +272,6 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
     """Return `paths` plus the configs that only the base finds; `paths` alone without a base, or if no pattern has `*`.
 
     Of a config whose file is gone the scope has only a message.
-
-    Args:
-        paths: the configs that are found now.
-        patterns: CONFIG... as given, of which those with `*` count; None if a search found the configs.
-        base: a git revision, or "" for none.
-        folder: the current directory, absolute.
-
-    Raises:
-        InputError: there is no such revision.
     """
     if not base or (patterns is not None and not any("*" in pattern for pattern in patterns)):
         return Scope(paths=tuple(paths))
@@ -361,14 +336,7 @@ def _followed(revision: Revision, place: str) -> str:
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results with DPC408 at dropped configs, then one for each gone file and each weakened search.
-
-    Args:
-        results: of the files in `scope.paths`.
-        scope: the configs that were judged.
-        severity: of a config that is no longer found; a weakened search is a warning at most.
-        strict: whether a warning fails a file.
-    """
+    """Return the results with DPC408 at dropped configs, then one for each gone file and each weakened search."""
     add_problem = partial(_with_scope_problem, strict=strict)
     # Without its pattern a search may still find every file that there is: that alone fails nobody.
     milder = Severity.WARNING if severity is Severity.ERROR else severity

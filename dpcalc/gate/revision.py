@@ -103,14 +103,6 @@ class Revision:
         """Return the bytes of a file, links followed; None if there is nothing, Refusal if it cannot be read.
 
         Nothing is also what a dead link leads to, and what stands below a file.
-
-        Args:
-            place: path from the repository's top.
-            limit: largest size in bytes.
-
-        Raises:
-            Refusal: it has more than `limit` bytes, is no file, or lies behind a submodule, a link that leaves the
-                repository, or links in a circle.
         """
         _, entry = self._followed(place)
         if entry is None:
@@ -132,13 +124,8 @@ class Revision:
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
         """Return the files that a name or pattern in `folder` matches, sorted; () if there is none.
 
-        Args:
-            folder: the directory that the pattern is relative to, as a path from the top.
-            pattern: as `matching_names` of the discovery takes it, or a file name.
-
-        Returns:
-            Paths from the top, sorted; none outside the repository. Directories that are symbolic links are followed
-            up to the first `*` of the pattern.
+        Paths from the top, sorted; none outside the repository. Directories that are symbolic links are followed
+        up to the first `*` of the pattern.
         """
         joined = posixpath.normpath(posixpath.join(folder, pattern))
         if posixpath.isabs(pattern) or joined.split("/")[0] == "..":
@@ -246,15 +233,7 @@ class Snapshot:
                         yield name, data
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the path, from the top, of a file that a config names; Refusal if it lies outside the repository.
-
-        Args:
-            name: the file as the config names it.
-            holder: the file that names it, from the top; "" for the config itself.
-
-        Raises:
-            Refusal: the file lies outside the repository.
-        """
+        """Return the path, from the top, of a file that a config names; Refusal if it lies outside the repository."""
         refuse_unusual_name(name)
         base = posixpath.dirname(holder) if holder else self.folder
         # Resolved first: `a/../../x` leaves the repository as `../x` does.
@@ -264,15 +243,7 @@ class Snapshot:
         return self.revision.follow_links(place)
 
     def content(self, place: str, *, limit: int) -> bytes:
-        """Return the bytes of a file of the revision; raise Refusal if there is none, or more than `limit` bytes.
-
-        Args:
-            place: path from the repository's top.
-            limit: largest size in bytes.
-
-        Raises:
-            Refusal: there is no such file, or it is larger.
-        """
+        """Return the bytes of a file of the revision; raise Refusal if there is none, or more than `limit` bytes."""
         data = self.revision.content(place, limit=limit)
         if data is None:
             raise Refusal("DPC110", f"no such file in {visible(self.revision.name)}", "")
@@ -284,14 +255,6 @@ def find_revision(name: str, folder: Path) -> Revision:
 
     A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
     same name in it. So all files below the repository of the current directory are files of that one.
-
-    Args:
-        name: as git knows it: a branch, a tag, a commit.
-        folder: absolute.
-
-    Raises:
-        InputError: there is no repository.
-        UnknownRevisionError: there is no such revision in it.
     """
     # A submodule in the place of a folder could bring a commit of the same name, with budgets of its own.
     root = outermost_same(folder, git_root(Path.cwd())) or git_root(folder)
@@ -320,13 +283,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
 
 
 def _run_git(root: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run git without hooks and fetches to its end, in success or failure; InputError if missing or over 60 s.
-
-    Args:
-        root: top directory of the working tree.
-        words: arguments of git.
-        stdin: its standard input.
-    """
+    """Run git without hooks and fetches to its end, in success or failure; InputError if missing or over 60 s."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     try:
         return subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options

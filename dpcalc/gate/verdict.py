@@ -149,12 +149,7 @@ def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def error_result(path: str, error: Exception) -> Result:
-    """Return the result of a file that raised: `invalid` for ConfigError and InputError, else `undecided`.
-
-    Args:
-        path: as the user gave it; "-" is standard input.
-        error: a ConfigError or InputError makes the result `invalid`, any other exception `undecided`.
-    """
+    """Return the result of a file that raised: `invalid` for ConfigError and InputError, else `undecided`."""
     shown = "<stdin>" if path == "-" else path
     match error:
         case ConfigError():

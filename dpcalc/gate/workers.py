@@ -123,12 +123,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def write_message(stream: IO[bytes], body: bytes) -> None:
-    """Write the length of a message in 8 bytes, then the message, and flush.
-
-    Args:
-        stream: binary.
-        body: the message, any length.
-    """
+    """Write the length of a message in 8 bytes, then the message, and flush."""
     stream.write(_LENGTH.pack(len(body)) + body)
     stream.flush()
 
@@ -166,13 +161,7 @@ class Workers(Generic[T, R]):
     """Pool of processes that compute one function; they end with the `with` block, and with this process."""
 
     def __init__(self, function: Callable[[T], R], *, processes: int = PROCESSES, memory: int | None = None) -> None:
-        """Prepare the pool; processes start with the first task.
-
-        Args:
-            function: pure, importable by its name, as are its tasks and values.
-            processes: largest number of processes.
-            memory: bytes that each process may take beyond its start, or None for no limit.
-        """
+        """Prepare the pool; processes start with the first task."""
         self._preparation = pickle.dumps((function, memory))
         self._processes = processes
         self._workers: list[_Worker] = []
@@ -201,15 +190,8 @@ class Workers(Generic[T, R]):
     ) -> tuple[R | Exception, ...]:
         """Return one answer for each task, in order: its value, or the exception in its place.
 
-        Args:
-            tasks: the arguments.
-            deadline: when all must be answered, on the clock of `time.monotonic`.
-            seconds: how long one task may take.
-            on_progress: is given the part that is done, from 0 to 1.
-
-        Returns:
-            For each task the value; or what the function raised; an OutOfTimeError for a task that was not answered
-            in time; an OutOfMemoryError; a ChildProcessError for a task whose process died of it.
+        For each task the value; or what the function raised; an OutOfTimeError for a task that was not answered
+        in time; an OutOfMemoryError; a ChildProcessError for a task whose process died of it.
         """
         answers_by_index: dict[int, R | Exception] = {}
         for number, answer in self.finished(tasks, deadline=deadline, seconds=seconds):
@@ -223,13 +205,7 @@ class Workers(Generic[T, R]):
     ) -> Iterator[tuple[int, R | Exception]]:
         """Yield task index and answer as they arrive; at `deadline` the other tasks are dropped, their processes ended.
 
-        Args:
-            tasks: the arguments.
-            deadline: on the clock of `time.monotonic`; unfinished tasks are dropped and their processes ended.
-            seconds: limit for one task, whose answer is then an OutOfTimeError.
-
-        Yields:
-            Answers as `answers` returns them.
+        Answers as `answers` returns them.
         """
         missing = len(tasks)
         waiting = deque(range(missing))

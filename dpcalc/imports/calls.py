@@ -86,15 +86,8 @@ _LETTERS = {"sample_rate": "1/BATCHES", "noise_multiplier": "X", "target_epsilon
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
-    """Return the run in an Opacus accountant's state, equal entries merged; InputError if malformed or without steps.
-
-    Args:
-        state: with the keys "history" (a list of noise multiplier, rate and steps) and, if it is the whole state,
-            "mechanism". As a pickle holds them: nothing of it has been checked.
-
-    Raises:
-        InputError: it is no such state.
-    """
+    """Return the run in an Opacus accountant's state, equal entries merged; InputError if malformed or without
+    steps."""
     mechanism = state.get("mechanism")
     if mechanism is not None and mechanism not in _MECHANISMS:
         raise InputError(
@@ -145,15 +138,7 @@ def _noise_text(noise: Fraction | None) -> str:
 
 
 def call_run(call: Call, terms: Terms) -> ImportedRun:
-    """Return the run of a call, in which terms replace arguments; InputError if a number is missing or unusable.
-
-    Args:
-        call: of one of `CALLS`.
-        terms: what the user adds; it counts more than the call.
-
-    Raises:
-        InputError: a number is missing, no literal or out of range, or the call cannot be expressed.
-    """
+    """Return the run of a call, in which terms replace arguments; InputError if a number is missing or unusable."""
     given = _with_terms(call.name, _named_arguments(call), terms)
     if not _SIGNATURES[call.name]:
         _require_poisson(call.name, given)

@@ -106,13 +106,6 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
     """Return the run of an event, a RepeatAndSelect around it as its tuning; InputError if dpcalc cannot express it.
 
     Equal releases become one part.
-
-    Args:
-        event: the event.
-        terms: what the user adds.
-
-    Raises:
-        InputError: an event is of an unknown kind or cannot be expressed, or a number is out of range.
     """
     repeated, tuning = _repeated_event(event)
     releases = list(_releases(repeated, _ALL, 1, 0))

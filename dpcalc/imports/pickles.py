@@ -65,14 +65,7 @@ _MARK = _Mark()
 
 
 def checkpoint_value(stream: BinaryIO) -> Any:
-    """Return the plain data in a torch checkpoint without running its code; InputError if it is refused.
-
-    Args:
-        stream: a zip archive as `torch.save` writes it; only its list of files and `data.pkl` are read.
-
-    Raises:
-        InputError: it is none, is too large, or its pickle is refused.
-    """
+    """Return the plain data in a torch checkpoint without running its code; InputError if it is refused."""
     _check_directory(stream)
     try:
         with zipfile.ZipFile(stream) as archive:
@@ -115,14 +108,7 @@ def _directory_size(tail: bytes) -> int:
 
 
 def pickle_value(data: bytes) -> Any:
-    """Return the plain data in a pickle without running its code; InputError if it is refused or malformed.
-
-    Args:
-        data: a pickle of protocol 2 or later.
-
-    Raises:
-        InputError: it is malformed, too large, or names what has no place in a checkpoint.
-    """
+    """Return the plain data in a pickle without running its code; InputError if it is refused or malformed."""
     if len(data) > MAX_PICKLE:
         raise InputError(f"expected a pickle of at most {MAX_PICKLE // 2**20} MiB, got a larger one; {_WAY_OUT}")
     machine = _Machine()
@@ -154,12 +140,7 @@ class _Machine:
             raise InputError(f"expected a pickle that unpacks to at most 64 MiB, got a larger one; {_WAY_OUT}")
 
     def step(self, name: str, argument: Any) -> None:
-        """Perform one opcode of a pickle; InputError if plain data does not need it or there are too many.
-
-        Args:
-            name: of the opcode, as pickletools has it.
-            argument: decoded.
-        """
+        """Perform one opcode of a pickle; InputError if plain data does not need it or there are too many."""
         self.steps += 1
         if self.steps > _MAX_OPCODES:
             raise InputError(f"expected a pickle of at most {_MAX_OPCODES:,} opcodes, got more; {_WAY_OUT}")

@@ -54,17 +54,8 @@ def read_run_of(task: tuple[str, bytes | None, Terms]) -> ImportedRun:
 
 
 def read_run(path: str, terms: Terms, *, data: bytes | None = None) -> ImportedRun:
-    """Return the run in a checkpoint, pickle or text; ConfigError if unreadable, InputError if it states no known run.
-
-    Args:
-        path: file name; "-" is standard input, which has to be text.
-        terms: what the user adds.
-        data: what was read from standard input already; None to read it.
-
-    Raises:
-        ConfigError: the file cannot be read, is too large or no text.
-        InputError: it is none of the known kinds, or cannot be expressed; the message begins with its name.
-    """
+    """Return the run in a checkpoint, pickle or text; ConfigError if unreadable, InputError if it states no
+    known run."""
     start = b"" if path == _STDIN_PATH else _first_bytes(path)
     try:
         # By content: checkpoints have any ending, and a pickle that is named *.json must not pass for text.
@@ -233,18 +224,7 @@ class Import:
 
 
 def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
-    """Return a run with its complete config, its noise solved for if need be; InputError without a delta.
-
-    Args:
-        run: the run.
-        terms: what the user adds; it counts more than the file.
-        path: name of the file, for comments.
-
-    Raises:
-        InputError: delta is missing, or dpcalc does not cover the run.
-        NoSolution: no noise keeps to the target of the run.
-        ConvergenceError: there is no certified answer.
-    """
+    """Return a run with its complete config, its noise solved for if need be; InputError without a delta."""
     complete = _with_terms(run, terms, path)
     noise = _solved_noise(complete, path)
     loaded = _load(complete, noise, path).accepted()
@@ -276,13 +256,7 @@ def _solved_noise(run: ImportedRun, path: str) -> str:
 
 
 def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
-    """Return the output of `epsilon` for the run, with its source and what the file does not state.
-
-    Args:
-        result: the imported run.
-        evaluation: the guarantee of its plan, and what is beside it.
-        path: name of the file.
-    """
+    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
     source = Field(
         "source", f"{STDIN if path == '-' else path}: {result.run.origin}", label="source", section=Section.RUN
     )

@@ -62,12 +62,8 @@ class Call:
 
 
 def json_value(text: str) -> Any:
-    """Return the value of JSON text as `plain_value` does; NoJsonError for other text, InputError if NaN or too deep.
-
-    Raises:
-        NoJsonError: it is no JSON.
-        InputError: it is nested too deep, has NaN, or an object repeats a key.
-    """
+    """Return the value of JSON text as `plain_value` does; NoJsonError for other text, InputError if NaN or
+    too deep."""
     try:
         return plain_value(json_content(text))
     except RecursionError:
@@ -79,15 +75,8 @@ def json_value(text: str) -> Any:
 
 
 def plain_value(value: object, depth: int = 0) -> Any:
-    """Return a value with exact numbers, and with a Call for a dict that names a class; InputError if NaN or too deep.
-
-    Args:
-        value: None, bool, int, float, str, list, tuple or dict; anything else becomes an Expression of its repr.
-        depth: of the value in what holds it.
-
-    Raises:
-        InputError: it is nested too deep, or has NaN.
-    """
+    """Return a value with exact numbers, and with a Call for a dict that names a class; InputError if NaN or
+    too deep."""
     if depth > MAX_DEPTH:
         raise _too_deep()
     if isinstance(value, (list, tuple)):
@@ -104,9 +93,6 @@ def number_value(number: float | Fraction) -> Fraction | float:
     """Return a number exactly as its digits state it, or infinity; InputError if it is NaN or too large.
 
     A float stands for its shortest decimal: 0.1 is 1/10.
-
-    Raises:
-        InputError: it is NaN, has too many digits, or is above the largest float.
     """
     if isinstance(number, float):
         if math.isnan(number):
@@ -122,11 +108,8 @@ def number_value(number: float | Fraction) -> Fraction | float:
 
 
 def python_tree(text: str) -> ast.Module:
-    """Return the syntax tree of Python text, of which nothing is run; InputError if it is no Python or nested too deep.
-
-    Raises:
-        InputError: it is no Python, or nested too deep.
-    """
+    """Return the syntax tree of Python text, of which nothing is run; InputError if it is no Python or nested
+    too deep."""
     try:
         # It builds a tree and runs nothing. Deep brackets end in one of two exceptions, by version of Python.
         with warnings.catch_warnings():
@@ -143,12 +126,7 @@ def python_tree(text: str) -> ast.Module:
 
 
 def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[ast.Call]:
-    """Yield the calls whose name `is_meant` accepts, in text order, except those inside another such call.
-
-    Args:
-        tree: a syntax tree.
-        is_meant: whether a name, as `called_name` returns it, is looked for.
-    """
+    """Yield the calls whose name `is_meant` accepts, in text order, except those inside another such call."""
     nodes = [tree]
     while nodes:
         node = nodes.pop()
@@ -172,15 +150,8 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:
-    """Return the value of literals, arithmetic and calls, an Expression for other code; InputError if NaN or too deep.
-
-    Args:
-        node: the part.
-        depth: of the part in what holds it.
-
-    Raises:
-        InputError: it is nested too deep, or has NaN or a number with too many digits.
-    """
+    """Return the value of literals, arithmetic and calls, an Expression for other code; InputError if NaN or
+    too deep."""
     if depth > MAX_DEPTH:
         raise _too_deep()
     deeper = depth + 1
@@ -376,11 +347,8 @@ class ImportedRun:
 
 
 def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the different parts in order with their total steps, without those of 0; InputError for none or over 500.
-
-    Raises:
-        InputError: there is none, or there are too many different ones.
-    """
+    """Return the different parts in order with their total steps, without those of 0; InputError for none or
+    over 500."""
     steps: dict[Part, int] = {}
     for part in parts:
         # Composition does not depend on the order of steps: a history of thousands of entries becomes a few phases.
@@ -400,17 +368,7 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.inf) -> Fraction:
-    """Return `value` if it is a Fraction in [low, high]; InputError, which names `where`, for anything else.
-
-    Args:
-        value: a value of the file.
-        where: what it is, for the message.
-        low: smallest valid number.
-        high: largest valid number.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Return `value` if it is a Fraction in [low, high]; InputError, which names `where`, for anything else."""
     limits = f"from {low:g} to {high:g}" if high < math.inf else f">= {low:g}"
     if not isinstance(value, Fraction) or not low <= value <= high:
         raise InputError(f"{where}: expected a finite number {limits}, got {shown(value)}")
@@ -418,16 +376,7 @@ def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.
 
 
 def whole_number(value: Any, where: str, *, low: int = 1) -> int:
-    """Return `value` as an int if it is a whole Fraction >= low; InputError naming `where` for anything else.
-
-    Args:
-        value: a value of the file.
-        where: what it is, for the message.
-        low: smallest valid number.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Return `value` as an int if it is a whole Fraction >= low; InputError naming `where` for anything else."""
     if not isinstance(value, Fraction) or value.denominator != 1 or value < low:
         raise InputError(f"{where}: expected a whole number >= {low}, got {shown(value)}")
     return int(value)
@@ -466,15 +415,7 @@ def decimal_down(number: Fraction) -> str:
 
 
 def rate_of(value: Any, where: str) -> Fraction:
-    """Return a rate in (0, 1], as 1/n if a long decimal stands for 1/n; InputError for other values.
-
-    Args:
-        value: a value of the file.
-        where: what it is, for the message.
-
-    Raises:
-        InputError: it is none; above 1 the message speaks of accumulated batches.
-    """
+    """Return a rate in (0, 1], as 1/n if a long decimal stands for 1/n; InputError for other values."""
     rate = finite_number(value, where, low=0)
     if not 0 < rate <= 1:
         more = "; Opacus multiplies it by the accumulated batches: state what one step draws" if rate > 1 else ""

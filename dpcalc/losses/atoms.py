@@ -58,17 +58,7 @@ class Atoms(PrivacyProfile):
         infinity_mass: float = 0.0,
         other_infinite: float | None = None,
     ) -> "Atoms":
-        """Return the pair with these P masses; InputError unless they are above 0 and sum to at most 1 in P and Q.
-
-        Args:
-            losses: different finite values, increasing.
-            masses: P mass of each, > 0.
-            infinity_mass: P mass where Q has none.
-            other_infinite: Q mass where P has none; None for the Q mass missing to 1.
-
-        Raises:
-            InputError: if a mass is not above 0, or they exceed 1.
-        """
+        """Return the pair with these P masses; InputError unless they are above 0 and sum to at most 1 in P and Q."""
         given = tuple(masses)
         if min(given, default=1.0) <= 0:
             raise InputError(f"losses: expected masses > 0, got {min(given)}")
@@ -179,13 +169,7 @@ class Atoms(PrivacyProfile):
 
 
 def symmetric_pair(losses: Array, log_masses: Array, *, infinity_mass: float = 0.0) -> Atoms:
-    """Return the pair (P, Q) that is also (Q, P), with P masses rounded up; those of log -inf are left out.
-
-    Args:
-        losses: increasing, each with its negative; at most FAR.
-        log_masses: log P mass of each, right to a few roundings.
-        infinity_mass: P mass where Q has none, and Q mass where P has none.
-    """
+    """Return the pair (P, Q) that is also (Q, P), with P masses rounded up; those of log -inf are left out."""
     has_mass = log_masses > -np.inf
     losses, logs = losses[has_mass], log_masses[has_mass]
     return Atoms(
@@ -231,11 +215,7 @@ class OneWayAtoms(Atoms):
 
     @property
     def swapped(self) -> Atoms:
-        """Raise TypeError: the other direction is no bound.
-
-        Raises:
-            TypeError: always.
-        """
+        """Raise TypeError: the other direction is no bound."""
         raise TypeError("swapped: expected a pair that bounds both directions, got a lower bound of one")
 
 
@@ -295,9 +275,6 @@ def comonotone_coupling(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
 
     Cells without mass are left out.
 
-    Args:
-        columns: (log masses that sum to 1, losses falling from inf to -inf), each of its own length.
-
     Source: docs/theory.md, Theorem 8.1.
     """
     spend(10 * ELEMENT * len(columns) * sum(logs.size for logs, _ in columns))
@@ -356,13 +333,6 @@ def of_cells(
     """Return Atoms of unsorted cells, losses beyond +-FAR as infinite ones, thinned to `max_losses`: an upper bound.
 
     Masses of equal losses are added up; cells at loss -inf are left out. Without a finite loss, loss 0 is listed.
-
-    Args:
-        losses: of the cells, shape (n,), `inf` included.
-        logs: of the P masses, shape (n,).
-        infinity_mass: P mass where Q has none, that is not in the cells.
-        only_other: Q mass where P has none.
-        max_losses: number of different losses that are kept at most.
     """
     spend(8 * ELEMENT * losses.size)
     from_cells = float(np.exp(logs[losses > FAR]).sum())
@@ -410,13 +380,6 @@ def glued(
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
-
-    Args:
-        above: (log P masses, losses > 0).
-        below: (log Q masses, losses < 0).
-        infinity_mass: P mass where Q has none.
-        only_other: Q mass where P has none.
-        max_losses: number of different losses that are kept at most.
 
     Source: docs/theory.md, Theorem 2.6.
     """
@@ -482,11 +445,7 @@ def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Ar
 
 
 def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
-    """Return the mixture of pairs whose component is public, thinned to 4001 losses; missing probability has loss 0.
-
-    Args:
-        parts: (probability, pair); probabilities sum to at most 1.
-    """
+    """Return the mixture of pairs whose component is public, thinned to 4001 losses; missing probability has loss 0."""
     parts = [(chance, with_near_losses(pair)) for chance, pair in parts]
     losses = np.concatenate([np.array(pair.losses, dtype=np.float64) for _, pair in parts])
     logs = np.concatenate(
@@ -498,12 +457,8 @@ def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
 
 
 def composed(a: Atoms, b: Atoms) -> Atoms:
-    """Return an upper bound on the composition of independent a and b, each thinned to 501 losses, the result to 4001.
-
-    Args:
-        a: the first release.
-        b: the second, independent of it.
-    """
+    """Return an upper bound on the composition of independent a and b, each thinned to 501 losses, the result
+    to 4001."""
     (first, p), (second, q) = (_with_zero_loss(_thin_for_product(pair)) for pair in (a, b))
     return _of_raised_cells(
         np.add.outer(first, second).ravel(),
@@ -521,23 +476,14 @@ def _thin_for_product(pair: Atoms) -> Atoms:
 
 
 def chained(pair: Atoms, links: int) -> Atoms:
-    """Return an upper bound on (P_0, P_k) if `pair` bounds every (P_i, P_i+1): `chain_of` k equal pairs.
-
-    Args:
-        pair: of one link.
-        links: k >= 0; 0 gives loss 0.
-    """
+    """Return an upper bound on (P_0, P_k) if `pair` bounds every (P_i, P_i+1): `chain_of` k equal pairs."""
     return chain_of([pair] * links)
 
 
 def chain_of(pairs: Sequence[Atoms]) -> Atoms:
     """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1); loss 0 for no pairs.
 
-    Args:
-        pairs: of the links in order, k of them.
-
-    Returns:
-        An upper bound on the privacy loss, the smallest that follows from the pairs alone but for round-off.
+    An upper bound on the privacy loss, the smallest that follows from the pairs alone but for round-off.
 
     Source: docs/theory.md, Theorem 11.5; Dong, Roth, Su 2022 (1905.02383v3), Theorem 2.14.
     """

@@ -44,13 +44,7 @@ def advice_work(composition: Composition) -> float:
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
     """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon.
 
-    Args:
-        composition: of the plan.
-        epsilon: what it costs.
-        cost: epsilon of a changed plan by the same accountant.
-
-    Returns:
-        Changes of the run are named where they would lower epsilon by more than a tenth; see `_other_notes`.
+    Changes of the run are named where they would lower epsilon by more than a tenth; see `_other_notes`.
     """
     uncut = _uncut(composition)
     others = list(_other_notes(composition, uncut, epsilon, cost))
@@ -195,14 +189,7 @@ def _chance_of_full_batch(level: Level, scheme: CappedPoisson | CyclicPoisson, c
 def _smallest_cap(
     ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, first_chance: float
 ) -> int | None:
-    """Return the smallest cap between the ends whose excess is at most 1, else the upper end; None if work runs out.
-
-    Args:
-        ends: a cap with more, and one that never cuts.
-        chance: probability that a batch of a cap is full; it falls with the cap.
-        excess: what a cap costs, about proportional to `chance`; it may raise WorkExceededError.
-        first_chance: of the cap that is tried first.
-    """
+    """Return the smallest cap between the ends whose excess is at most 1, else the upper end; None if work runs out."""
     low, high = ends
     # What a cap costs takes a composition, its chance of a full batch next to nothing, and both fall together: the last
     # cost says at which chance the next cap is tried.

@@ -206,11 +206,7 @@ TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     """Return two rows of Opacus and four of TF-Privacy; one that refuses if noise is correlated or not Gaussian.
 
-    Args:
-        plan: one that is not noiseless, or its composition where that is at hand.
-
-    Returns:
-        One row an accountant or statement. Valid where what the tool assumes is what the plan does.
+    One row an accountant or statement. Valid where what the tool assumes is what the plan does.
 
     References:
         Opacus 1.6.0, accountants `prv` (its default) and `rdp`; TensorFlow Privacy 0.9.0, both numbers of
@@ -412,14 +408,9 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 def compare(plan: Plan) -> tuple[Row, ...]:
     """Return the rows of all accountants and bounds, valid ones first, then by epsilon; one infinite row without noise.
 
-    Returns:
-        Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong
-        composition as published; what other tools print. What does not apply has no epsilon and says why. Without
-        noise: one row that says so.
-
-    Raises:
-        UnsupportedError: the plan repeats the run (`tuning`).
-        InputError: no bound covers the passes of a shuffle.
+    Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong
+    composition as published; what other tools print. What does not apply has no epsilon and says why. Without
+    noise: one row that says so.
     """
     if plan.tuning is not None:
         raise UnsupportedError("tuning: expected one run to compare accountants on, got several; --unset tuning")

@@ -188,12 +188,7 @@ class Composition:
     """
 
     def __init__(self, plan: Plan, *, relative: "Composition | None" = None) -> None:
-        """Store the plan and its independent steps; share units and chosen bounds with `relative` if draws agree.
-
-        Args:
-            plan: a training run.
-            relative: the composition of a plan; units and chosen bounds are taken from it where the plans agree.
-        """
+        """Store the plan and its independent steps; share units and chosen bounds with `relative` if draws agree."""
         self.stated = plan
         self.plan = plan.independent()
         # Bounds depend on draws and protection, not on noise, steps or delta: a search over those computes them once.

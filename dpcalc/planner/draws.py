@@ -36,13 +36,7 @@ class SolvedDraw(NamedTuple):
 
 
 def most_times(scheme: RandomAllocation, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the largest number of steps that a unit may choose within a goal; NoSolution if even 1 costs too much.
-
-    Args:
-        scheme: what units do today.
-        goal: what is asked.
-        with_scheme: from a scheme to the plan with it.
-    """
+    """Return the largest number of steps that a unit may choose within a goal; NoSolution if even 1 costs too much."""
 
     def with_times(times: int) -> Plan:
         return with_scheme(replace(scheme, times=times))
@@ -52,14 +46,8 @@ def most_times(scheme: RandomAllocation, goal: Goal, with_scheme: Callable[[Sche
 
 
 def fewest_bins(scheme: BallsInBins, goal: Goal, max_bins: int, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the fewest bins, up to `max_bins`, that are covered and meet a goal; NoSolution if `max_bins` cost more.
-
-    Args:
-        scheme: what units do today; the search begins at its bins.
-        goal: what is asked.
-        max_bins: largest number of bins that is tried.
-        with_scheme: from a scheme to the plan with it.
-    """
+    """Return the fewest bins, up to `max_bins`, that are covered and meet a goal; NoSolution if `max_bins`
+    cost more."""
 
     def with_bins(bins: int) -> Plan:
         return with_scheme(replace(scheme, bins=bins))
@@ -92,17 +80,7 @@ def _bins_at_limit(with_bins: Callable[[int], Plan], first: int, ends: tuple[int
 
 
 def largest_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the largest size that meets a goal and is not refused; NoSolution or InputError if there is none.
-
-    Args:
-        level: the level with its scheme, which has a size.
-        goal: what is asked.
-        with_scheme: from a scheme to the plan with it.
-
-    Raises:
-        NoSolution: every size costs more; of those tried the nearest to the goal is named.
-        InputError: every size is refused.
-    """
+    """Return the largest size that meets a goal and is not refused; NoSolution or InputError if there is none."""
 
     def with_size(value: int) -> Plan:
         return with_scheme(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
@@ -171,16 +149,8 @@ def _largest_tried(level: Level) -> int:
 
 
 def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return about the largest Poisson rate, up to 1 or (CappedPoisson) cap / count, in a goal; NoSolution below 1e-15.
-
-    Args:
-        level: the level with its scheme, which has a probability.
-        goal: what is asked.
-        with_scheme: from a scheme to the plan with it.
-
-    Raises:
-        ConvergenceError: no rate within two fifths below the estimate's root meets the goal.
-    """
+    """Return about the largest Poisson rate, up to 1 or (CappedPoisson) cap / count, in a goal; NoSolution
+    below 1e-15."""
     scheme = level.scheme
     largest = Fraction(level.max_drawn, level.count) if isinstance(scheme, CappedPoisson) else Fraction(1)
 
@@ -198,11 +168,7 @@ def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]
 
 
 def _certified_rate(with_rate: Callable[[Fraction], Plan], root: float, goal: Goal) -> tuple[Fraction, float]:
-    """Return (rate that is certified to meet the goal, a quarter of its relative distance below the root).
-
-    Raises:
-        ConvergenceError: no rate within two fifths below the root meets the goal.
-    """
+    """Return (rate that is certified to meet the goal, a quarter of its relative distance below the root)."""
     # The estimate may be a little low: growing steps down, until the certified bound agrees.
     step = FINEST
     value = Fraction(root * (1 - 4 * step))

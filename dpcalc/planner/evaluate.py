@@ -104,17 +104,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
 
     If auto or rdp run out of work, it is a looser bound, with a note.
 
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        method: an accountant's name or "auto" (the tightest valid one that its work allows); the plan's own by default.
-
-    Returns:
-        An upper bound on epsilon, infinite without noise; without a lower end. Its notes say where it is a looser one.
-
-    Raises:
-        WorkExceededError: an allowance of the caller's is used up (`dpcalc.work`).
-        InputError: if there is no accountant of that name.
-        ConvergenceError: if the accountant asked for reached no certified answer.
+    An upper bound on epsilon, infinite without noise; without a lower end. Its notes say where it is a looser one.
     """
     composition = composed(plan)
     run = composition.plan
@@ -228,18 +218,7 @@ def within_work(
     delta: float,
     moment_bound: Callable[[StepCounts], float] | None = None,
 ) -> WorkBound:
-    """Return an accountant's bound within the allowed work; auto and rdp fall back on looser bounds, with a note.
-
-    Args:
-        steps: how often each step loss occurs, by the name of the direction; not empty.
-        name: "auto", CLOSED_FORM or one of METHODS; auto and rdp end with the closed form, which always answers.
-        delta: in (0, 1).
-        moment_bound: as for `worst_direction`.
-
-    Raises:
-        WorkExceededError: an allowance of the caller's is used up.
-        ConvergenceError: another accountant than auto or rdp was asked for and needs too much work.
-    """
+    """Return an accountant's bound within the allowed work; auto and rdp fall back on looser bounds, with a note."""
     if name != CLOSED_FORM:
         sharper = _auto_within_work if name == "auto" else partial(_accountant_within_work, name)
         bound = sharper(steps, delta=delta, moment_bound=moment_bound)
@@ -324,17 +303,8 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
     """Return the guarantee with the lower bound, rows, advice and assumptions that stand beside it, as work allows.
 
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        method: an accountant's name or "auto"; the plan's own by default.
-
-    Returns:
-        The guarantee (an upper bound) with the certified cost of an actual data set as its lower end. What needs more
-        work than the guarantee has left is missing, with a note.
-
-    Raises:
-        InputError: if there is no accountant of that name.
-        ConvergenceError: if there is no certified answer.
+    The guarantee (an upper bound) with the certified cost of an actual data set as its lower end. What needs more
+    work than the guarantee has left is missing, with a note.
     """
     with allowance(EVALUATION_WORK):
         composition = composed(plan)
@@ -397,12 +367,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return the guarantee with its certified lower bound, or a note if that fails; unchanged if none is known.
-
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        main: its guarantee; unchanged for repeated runs, and for runs on parts of the data.
-    """
+    """Return the guarantee with its certified lower bound, or a note if that fails; unchanged if none is known."""
     composition = composed(plan)
     if composition.plan.tuning is not None or composition.plan.parts:
         return main
@@ -438,17 +403,7 @@ class DeltaResult(Result):
 
 
 def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
-    """Return bounds on delta at an epsilon >= 0, 1 without noise; the lower bound is None if it fails.
-
-    Args:
-        plan: a training run.
-        epsilon: finite, >= 0.
-
-    Raises:
-        InputError: for an epsilon that is negative or not finite.
-        UnsupportedError: the plan repeats the run (`tuning`), or a phase is not covered.
-        ConvergenceError: if there is no certified answer.
-    """
+    """Return bounds on delta at an epsilon >= 0, 1 without noise; the lower bound is None if it fails."""
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise InputError(f"epsilon: expected a finite number >= 0, got {epsilon!r}")
     composition = composed(plan)
@@ -554,12 +509,7 @@ def _alternatives(composition: Composition, main: Guarantee) -> tuple[Row, ...]:
 
 
 def accountant_row(plan: Plan | Composition, name: str) -> Row:
-    """Return one accountant's upper bound as a row; its epsilon is None, with the reason, if there is no answer.
-
-    Args:
-        plan: a training run that is not noiseless, or its composition where that is at hand.
-        name: one of ACCOUNTANTS.
-    """
+    """Return one accountant's upper bound as a row; its epsilon is None, with the reason, if there is no answer."""
     composition = composed(plan)
     row = Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False)
     try:

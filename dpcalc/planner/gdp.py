@@ -101,12 +101,7 @@ class _Bound:
 def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
     """Return the smallest certified mu of Gaussian DP over all units, its regret and misfit; infinite without noise.
 
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        floor: delta that is written off, in (0, 1); the plan's delta by default.
-
-    Returns:
-        mu, an upper bound; exact for Gaussian noise without sampling.
+    mu, an upper bound; exact for Gaussian noise without sampling.
     """
     composition = composed(plan)
     lowest = composition.plan.delta if floor is None else floor
@@ -223,13 +218,7 @@ def _first_at_floor(profile: Profile, end: float, floor: float) -> float:
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
     """Return (smallest mu whose profile covers a convex one above the floor, epsilon that decides); (0, 0) if none is.
 
-    Args:
-        profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
-        end: an epsilon >= 0 from which on the privacy profile is at most the floor, also where `profile` is larger.
-        floor: > 0.
-
-    Returns:
-        mu, at most 1e-5 too large.
+    mu, at most 1e-5 too large.
     """
 
     def point_at(epsilon: float) -> _Point:

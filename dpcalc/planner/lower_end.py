@@ -69,16 +69,7 @@ class LowerEpsilon(NamedTuple):
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
-    """Return a certified lower bound on epsilon that one data set attains; None if no such data set is known.
-
-    Args:
-        plan: one that is not noiseless, or its composition where that is at hand.
-        direction: the one that decides the bound, for units that differ; "" takes that which the moment bound finds
-            costliest.
-
-    Raises:
-        ArithmeticError, UnsupportedError, MemoryError: composition fails, and two outcomes prove no number above 0.
-    """
+    """Return a certified lower bound on epsilon that one data set attains; None if no such data set is known."""
     bounding = composed(plan)
     composition = bounding.attained
     if not releasing_phases(composition.plan):
@@ -93,16 +84,7 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
-    """Return a certified lower bound on delta, that of the worst data set known; 0 if none is known.
-
-    Args:
-        plan: one that is not noiseless, or its composition where that is at hand.
-        epsilon: >= 0.
-        direction: the one that decides the bound; "" takes the costliest by the moment bound.
-
-    Raises:
-        ArithmeticError, UnsupportedError, MemoryError: as for `epsilon_lower`.
-    """
+    """Return a certified lower bound on delta, that of the worst data set known; 0 if none is known."""
     composition = composed(plan).attained
     worst = _worst_data_set(composition, direction) if releasing_phases(composition.plan) else None
     if worst is None:

@@ -82,14 +82,7 @@ class PhaseDataSet:
 
 
 def drawn_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], contributions: Contributions) -> Pair:
-    """Return (P, Q) of the sum, without noise, under one draw of the outermost level; see `data_set_pair`.
-
-    Args:
-        co_sampled: the protected unit and the units drawn with it.
-        plan: what is protected.
-        repeats: draws of a level that are summed under one draw above it, see `data_set_pair`.
-        contributions: of all units.
-    """
+    """Return (P, Q) of the sum, without noise, under one draw of the outermost level; see `data_set_pair`."""
     if needs_zero_others(co_sampled, plan):
         contributions = contributions._replace(others=(0,) * plan.unit)
     return data_set_pair(
@@ -98,12 +91,7 @@ def drawn_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], cont
 
 
 def needs_zero_others(co_sampled: CoSampled, plan: Plan) -> bool:
-    """Return True if only a lower law is known of copies or members drawn, and is a bound only if others are zero.
-
-    Args:
-        co_sampled: the protected unit and the units drawn with it.
-        plan: what is protected.
-    """
+    """Return True if only a lower law is known of copies or members drawn, and is a bound only if others are zero."""
     # Where nobody else contributes P lies left of 0 and Q does not: the best events are half-lines, so that fewer own
     # contributions tell less. Others, fewer of whom are drawn the more own there are, can hide larger numbers better.
     path = co_sampled.path
@@ -133,14 +121,7 @@ def _has_rough_law(trials: int, rate: Fraction) -> bool:
 def zero_neighbours_pair(
     co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], contributions: Contributions
 ) -> Pair:
-    """Return `drawn_pair` of a data set in which all other units contribute zero, whatever `contributions` says.
-
-    Args:
-        co_sampled: the protected unit and the units drawn with it.
-        plan: what is protected.
-        repeats: draws of a level that are summed under one draw above it.
-        contributions: of all units; of the others only their number counts.
-    """
+    """Return `drawn_pair` of a data set in which all other units contribute zero, whatever `contributions` says."""
     none = contributions._replace(others=tuple(0 for _ in contributions.others))
     return drawn_pair(co_sampled, plan, repeats, none)
 
@@ -150,16 +131,8 @@ def allocated_data_set(
 ) -> PhaseDataSet | None:
     """Return the passes of an allocated phase, or, if units choose several steps, the sum of all; None if not Gaussian.
 
-    Args:
-        plan: what is protected.
-        phase: one of its phases.
-        allocation: how units choose their steps in it.
-        path: the path to the protected unit in a step that is chosen.
-        phase_bound: the upper bound of the phase.
-
-    Returns:
-        Other units contribute zero. None where a unit chooses several steps and a sum of them has another kind of
-        noise, or some steps are missing.
+    Other units contribute zero. None where a unit chooses several steps and a sum of them has another kind of
+    noise, or some steps are missing.
     """
     pair = _chosen_step_pair(plan, phase, path)
     is_certain = all(len(side) == 1 for side in pair(Contributions((0,) * plan.unit)))
@@ -211,14 +184,7 @@ def _sum_of_all_steps(pair: Callable[[Contributions], Pair], allocation: RandomA
 
 
 def drawn_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return the built tasks, or else the drawn sums, of a phase without an allocation; None if none is known.
-
-    Args:
-        plan: what is protected.
-        phase: one of its phases, without an allocation.
-        path: the path to the protected unit.
-        phase_bound: the upper bound of the phase.
-    """
+    """Return the built tasks, or else the drawn sums, of a phase without an allocation; None if none is known."""
     if phase.hierarchy.episodes is not None:
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(_built_tasks(plan, phase),))
     co_sampled = co_sampled_with(phase.hierarchy, path, clip=phase.clip, members=plan.group_size)

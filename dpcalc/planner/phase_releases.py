@@ -40,17 +40,7 @@ _MAX_MATES = 512  # draws of a unit's mates that are told apart before they are 
 
 
 def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered.
-
-    Args:
-        plan: a training run.
-        protected: a unit or a group of them.
-        place: index of the phase, from 0.
-        bound: the bound of the phase for them.
-
-    Raises:
-        UnsupportedError: teachers that do not all vote, or a mechanism that counts units whose draws are not covered.
-    """
+    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered."""
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
@@ -75,23 +65,13 @@ def _amplified_within_work(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise.
-
-    Args:
-        phase: a phase with Gaussian noise.
-        bound: its bound for one protected unit.
-    """
+    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise."""
     releases = phase_release if bound.allocation is None else allocated_gaussian_releases
     return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
-    """Return a group's release of PATE queries, twice; UnsupportedError if it is not covered, TypeError for others.
-
-    Args:
-        plan: a training run.
-        phase: one of its phases, with a PATE mechanism.
-    """
+    """Return a group's release of PATE queries, twice; UnsupportedError if it is not covered, TypeError for others."""
     if not isinstance(phase.mechanism, PateMechanism):
         raise TypeError(f"{phase.name}: expected teachers, got {phase.mechanism.name}")
     why = ensemble_refusal(phase.mechanism, phase.hierarchy)
@@ -102,14 +82,8 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the black-box steps of a unit or group, or of one unit if units choose steps; TypeError for other phases.
-
-    Args:
-        plan: a training run.
-        protected: a unit or a group of them.
-        place: index of the phase, from 0.
-        bound: the bound of the phase as one that adds noise to a sum.
-    """
+    """Return the black-box steps of a unit or group, or of one unit if units choose steps; TypeError for other
+    phases."""
     phase = plan.phases[place]
     if not isinstance(phase.mechanism, BlackBox):
         raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
@@ -135,13 +109,7 @@ def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: P
 
 
 def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
-    """Return the bound with the least epsilon for the phase alone; the first one if they cannot be compared.
-
-    Args:
-        choices: valid bounds of the phase, at least one.
-        phase: one of a plan's phases.
-        delta: in (0, 1).
-    """
+    """Return the bound with the least epsilon for the phase alone; the first one if they cannot be compared."""
     if len(choices) == 1 or not _is_comparable(choices[0], phase):
         return choices[0]
     return min(choices, key=lambda bound: _ranking_cost(bound, phase, delta))
@@ -167,14 +135,8 @@ def _is_comparable(first: PhaseBound, phase: Phase) -> bool:
 def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
     """Return the bounds that hold for the mechanism of a phase; all of them if it is Gaussian.
 
-    Args:
-        plan: a training run.
-        phase: one of its phases.
-        choices: the bounds of a protected unit in it.
-
-    Returns:
-        The bounds in their order. Without Gaussian noise not those of ancestors whose passes are one release of the sum
-        of squared distances; of an allocation those of `_valid_allocated_bounds`.
+    The bounds in their order. Without Gaussian noise not those of ancestors whose passes are one release of the sum
+    of squared distances; of an allocation those of `_valid_allocated_bounds`.
     """
     if isinstance(phase.mechanism, Gaussian):
         return choices

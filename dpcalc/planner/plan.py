@@ -101,11 +101,7 @@ class Phase:
         return self.mechanism.is_correlated
 
     def independent(self, *, attained: bool) -> "Phase":
-        """Return the phase with independent steps that bound its cost, or itself; KeyedInputError if not proved.
-
-        Args:
-            attained: True for one that costs at most what an actual data set costs, False for an upper bound.
-        """
+        """Return the phase with independent steps that bound its cost, or itself; KeyedInputError if not proved."""
         if not self.is_correlated and not self.hierarchy.spans_steps:
             return self
         from dpcalc.amplification.correlated import independent_steps
@@ -232,11 +228,7 @@ class Plan:
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
-        """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part.
-
-        Args:
-            attained: True for steps of no more cost than an actual data set has.
-        """
+        """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part."""
         if not any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.phases):
             return self
         if self.group_size > 1 and self.parting:
@@ -341,16 +333,8 @@ Compose = Callable[[Plan], Mapping[str, "StepCounts"]]
 def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
     """Return upper step counts by direction for a unit of each part and, if units move, each ordered pair of parts.
 
-    Args:
-        plan: a plan with phases on parts.
-        compose: the counts of a plan without parts, in D||D' and in D'||D.
-
-    Returns:
-        Upper bounds, for a unit of each part; of replaced units of level 1 also for each ordered pair of parts, the
-        unit's own and that of the unit in its place.
-
-    Raises:
-        UnsupportedError: if units differ in cost.
+    Upper bounds, for a unit of each part; of replaced units of level 1 also for each ordered pair of parts, the
+    unit's own and that of the unit in its place.
     """
     phases_by_part = {part: tuple(phase for phase in plan.phases if phase.part == part) for part in plan.parts}
     counts_on_all = _both_directions(plan, compose, tuple(phase for phase in plan.phases if not phase.part))

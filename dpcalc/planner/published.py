@@ -61,12 +61,7 @@ INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row | None:
     """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing.
 
-    Args:
-        plan: a training run.
-        one_step_epsilon: of the one-step bound, if it is at hand: it is the row's where the formula is that bound.
-
-    Returns:
-        The row; None but for add-remove, independent Gaussian noise and draws that are made afresh in every step.
+    The row; None but for add-remove, independent Gaussian noise and draws that are made afresh in every step.
 
     References:
         CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
@@ -112,12 +107,7 @@ def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) ->
 def flat_poisson_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row:
     """Return the row of flat Poisson draws at the rate of a loader; valid if they give the one-step bound.
 
-    Args:
-        plan: a training run.
-        one_step_epsilon: as for `theorem_3_row`.
-
-    Returns:
-        The row; its epsilon is None if the formula does not apply.
+    The row; its epsilon is None if the formula does not apply.
     """
     composition = composed(plan)
     note = _refused_note(composition)
@@ -147,12 +137,7 @@ _PRV_LARGEST = 650.0  # above it the exponentials of the accountant overflow, an
 def opacus_steps(composition: Composition, *, hooked: bool = False) -> list[FlatStep] | None:
     """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws.
 
-    Args:
-        composition: of the plan.
-        hooked: whether a Poisson loader has the length that Opacus 1.6.0 takes for it, which may be one too few.
-
-    Returns:
-        One entry for each releasing phase; None if a phase is no number of passes of a loader.
+    One entry for each releasing phase; None if a phase is no number of passes of a loader.
 
     References:
         Opacus 1.6.0, `PrivacyEngine.make_private` (`sample_rate = 1 / len(data_loader)`, also for
@@ -171,9 +156,6 @@ def opacus_steps(composition: Composition, *, hooked: bool = False) -> list[Flat
 def opacus_epsilon(composition: Composition) -> float | None:
     """Return the epsilon that Opacus prints by `prv`, its default; None if it prints none.
 
-    Args:
-        composition: of a run with independent Gaussian noise.
-
     References:
         Opacus 1.6.0, `accountants/prv.py`: epsilon at delta - delta / 1000, plus `eps_error`.
     """
@@ -189,15 +171,9 @@ def loader_share(
 ) -> Fraction | None:
     """Return the share of the data in a step as a tool is told it: the product over the levels, largest for any unit.
 
-    Args:
-        composition: of the plan.
-        phase: one of the phases of its plan.
-        share: of one level's children that a step draws, from the scheme and their number; None if it has none.
-
-    Returns:
-        The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
-        level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
-        probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
+    The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
+    level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
+    probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
     """
     place = composition.plan.phases.index(phase)
     if phase.hierarchy.episodes is not None:
@@ -288,9 +264,8 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
     them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
 
-    Returns:
-        The row, never valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1. Only for
-        equal steps with independent Gaussian noise, since only those are published.
+    The row, never valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1. Only for
+    equal steps with independent Gaussian noise, since only those are published.
 
     References:
         Abadi et al. 2016 (1607.00133v2), section 3.1 with theorem A.1 and 3.20 of Dwork, Roth 2014; 9.34 at q = .01,
@@ -334,13 +309,7 @@ def _strong_composition(q: float, sigma: float, k: int, delta: float) -> float:
 def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
     """Return (P, Q) of one flat draw: 0 in P and `shift` in Q with probability `rate`, else `at` in both.
 
-    Args:
-        rate: probability that the unit is drawn, in [0, 1].
-        shift: distance of the two contributions, in clip norms.
-        at: mean of a batch without the unit, in clip norms.
-
-    Returns:
-        Weights by mean, in clip norms, each summing to 1.
+    Weights by mean, in clip norms, each summing to 1.
     """
     p: dict[int, Fraction] = {0: rate}
     q: dict[int, Fraction] = {shift: rate}
@@ -358,12 +327,7 @@ def _releasing(plan: Plan, protected: ProtectedUnit) -> list[tuple[Phase, StepBo
 
 
 def larger_epsilon(runs: list[list[_FlatSteps]], delta: float) -> float:
-    """Return an upper bound on epsilon of the costliest run of (pair, noise deviation, steps), in either direction.
-
-    Args:
-        runs: the steps of each run, one entry a phase.
-        delta: in (0, 1).
-    """
+    """Return an upper bound on epsilon of the costliest run of (pair, noise deviation, steps), in either direction."""
     directions: dict[str, StepCounts] = {}
     for number, steps in enumerate(runs):
         for name, turn in (("ahead", 1), ("back", -1)):
@@ -387,12 +351,8 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
 
-    Args:
-        plan: one that is not noiseless, or its composition where that is at hand.
-
-    Returns:
-        Two rows; none for single units, several levels or other draws. For batches of a fixed size neither is a
-        bound: what is drawn in place of a missing example is left out.
+    Two rows; none for single units, several levels or other draws. For batches of a fixed size neither is a
+    bound: what is drawn in place of a missing example is left out.
 
     References:
         Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy", sections "the privacy analysis" and
@@ -494,10 +454,9 @@ class PublishedRdpBound:
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
     """Return the published Renyi bounds of a plan with one flat phase, upper ones first; () if none applies.
 
-    Returns:
-        For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3
-        where its condition is proved (Gaussian and Laplace noise) or stated; and a lower bound, the divergence of an
-        actual pair, where the mechanism is not known by upper bounds alone.
+    For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3
+    where its condition is proved (Gaussian and Laplace noise) or stated; and a lower bound, the divergence of an
+    actual pair, where the mechanism is not known by upper bounds alone.
 
     References:
         Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Theorem 9 for draws of a fixed size under replacement and

@@ -105,12 +105,7 @@ class Profiles:
         return remaining * (1 - 8 * UNIT_ROUNDOFF)
 
     def deciding_epsilon(self, rate: float, *, forward: bool) -> float:
-        """Return the epsilon at which the opposite profile proves the largest false negative rate.
-
-        Args:
-            rate: false positive rate, in (0, 1).
-            forward: True for attackers that detect D, False for those that detect D'.
-        """
+        """Return the epsilon at which the opposite profile proves the largest false negative rate."""
         back = self._by_opposite_profile(np.array([[rate]]), self.backward if forward else self.forward)
         return float(self.epsilons[int(np.argmax(back))])
 
@@ -122,14 +117,7 @@ _Alternatives = tuple[tuple[Profiles, ...], ...]
 def both_profiles(
     plan: Plan | Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
 ) -> tuple[Profiles, ...]:
-    """Return both directions' upper profiles, sharp near the rates and deltas, of each unit that may cost most.
-
-    Args:
-        plan: one that is not noiseless, or its composition where that is at hand.
-        rates: false positive rates that are asked about; the bound is tight near them.
-        deltas: deltas that are asked about. Units that cost no more than another are left out: at the rates, or
-            everywhere where deltas are asked about.
-    """
+    """Return both directions' upper profiles, sharp near the rates and deltas, of each unit that may cost most."""
     composition = composed(plan)
     rates = rates or FALSE_POSITIVE_RATES  # none where only the advantage, or mu, is asked for
     rate_array = np.array(rates)
@@ -332,12 +320,7 @@ class Risk(Result):
 def attack_bounds(
     plan: Plan | Composition, *, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
 ) -> AttackBounds:
-    """Return upper bounds on advantage and true positive rates, 1 without noise; InputError outside (0, 1).
-
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        false_positive_rates: in (0, 1).
-    """
+    """Return upper bounds on advantage and true positive rates, 1 without noise; InputError outside (0, 1)."""
     composition = composed(plan)
     profiles = _profiles_at(composition, false_positive_rates)
     bounds = np.maximum(*_detected(profiles, false_positive_rates))
@@ -356,15 +339,7 @@ def risk(
     false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES,
     baselines: tuple[float, ...] = (),
 ) -> Risk:
-    """Return bounds on the success of membership inference and reconstruction; InputError outside (0, 1).
-
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        prior: probability of "in the data" before the run.
-        false_positive_rates: in (0, 1).
-        baselines: in (0, 1): probabilities of success of attackers on a record that is not in the data, or has been
-            replaced by one that is independent of it.
-    """
+    """Return bounds on the success of membership inference and reconstruction; InputError outside (0, 1)."""
     if not 0 < prior < 1:
         raise InputError(f"prior: expected a probability between 0 and 1, both excluded, got {prior!r}")
     composition = composed(plan)
@@ -442,24 +417,14 @@ def _advantage_by(composition: Composition) -> tuple[float, bool]:
 
 
 def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return upper bounds on true positive rates for units in the data and not in it; InputError outside (0, 1).
-
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        rates: false positive rates in (0, 1).
-    """
+    """Return upper bounds on true positive rates for units in the data and not in it; InputError outside (0, 1)."""
     return _detected(_profiles_at(plan, rates), rates)
 
 
 def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
     """Return lower bounds on false negative rates for units in the data and not in it; InputError outside (0, 1).
 
-    Args:
-        plan: a training run.
-        rates: false positive rates in (0, 1).
-
-    Returns:
-        Two arrays, 0 without noise; they keep all digits where next to nothing is missed.
+    Two arrays, 0 without noise; they keep all digits where next to nothing is missed.
     """
     return _missed(_profiles_at(plan, rates), rates)
 

@@ -70,13 +70,7 @@ class Goal(ABC):
         direction: str = "",  # noqa: ARG002  of use where an estimate is cheaper than the bound
         nearby: Composition | None = None,  # noqa: ARG002  likewise
     ) -> Estimate:
-        """Return an estimate of the measure, as cheaply as possible: here the certified bound in both directions.
-
-        Args:
-            plan: a training run.
-            direction: the only one to look at, where that can be told; "" looks at all.
-            nearby: a plan that differs a little, for the first-order change.
-        """
+        """Return an estimate of the measure, as cheaply as possible: here the certified bound in both directions."""
         return Estimate(self.certified(plan))
 
 
@@ -100,13 +94,8 @@ class NoSolution(DpcalcError):
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return the epsilon of a plan: estimated for one run by auto or pld with known losses, else the certified bound.
-
-    Args:
-        plan: a training run.
-        direction: the only direction to look at; "" looks at all.
-        nearby: a plan that differs a little, for the first-order change of epsilon.
-    """
+    """Return the epsilon of a plan: estimated for one run by auto or pld with known losses, else the certified
+    bound."""
     composition = composed(plan)
     run = composition.plan
     if is_noiseless(run) or run.method not in {"auto", "pld"} or run.tuning is not None:
@@ -157,14 +146,6 @@ def largest_whole(
     """Return (largest number that meets the goal, next one, which fails, or None at the end); NoSolution if none does.
 
     The measure must grow with the number.
-
-    Args:
-        with_value: returns the plan with a number in it.
-        ends: the least and the largest number there is.
-        goal: what is asked.
-        name: of the number.
-        growth: factor between the first numbers tried.
-        start: a number near the answer; None searches for one by the estimate.
     """
     lowest, highest = ends
     at = lru_cache(maxsize=_REMEMBERED)(lambda value: composed(with_value(value)))  # both measures ask for the same
@@ -247,13 +228,7 @@ class EpsilonGoal(Goal):
         return guarantee(plan).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return `estimate_epsilon` of the plan.
-
-        Args:
-            plan: a training run.
-            direction: the only one to look at; "" looks at all.
-            nearby: a plan that differs a little.
-        """
+        """Return `estimate_epsilon` of the plan."""
         return estimate_epsilon(plan, direction=direction, nearby=nearby)
 
 
@@ -321,12 +296,7 @@ class Ends(NamedTuple):
 
 
 def disagreement_error(name: str, root: float) -> ConvergenceError:
-    """Return the error for an estimate and a certified bound that do not agree near a root.
-
-    Args:
-        name: of the quantity.
-        root: its value where the estimate is the limit.
-    """
+    """Return the error for an estimate and a certified bound that do not agree near a root."""
     return ConvergenceError(
         f"{name}: expected the estimate and the certified bound to agree near {root:.6g}, they do not; try --method rdp"
     )

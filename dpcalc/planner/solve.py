@@ -114,23 +114,9 @@ def solve(
 
     Only a search for epsilon by auto has looser bounds, those by rdp; they are noted.
 
-    Args:
-        plan: everything else.
-        quantity: "sigma", "steps", "rate", "batch" or "group".
-        goal: what to keep to.
-        phase: the only phase to change; without it the noise of all phases is scaled by one factor, and the others
-            need a plan of one phase.
-        epochs: passes over the data that the phase makes at any rate or batch size; None leaves its steps as they are.
-
-    Returns:
-        The smallest noise (within 1e-4 relative), the most steps (exactly), the largest rate, size or group (exactly).
-        With `epochs`, and for discrete Gaussian noise of less than half a unit, a value that meets the goal beside one
-        that fails: others beyond may meet it too (docs/theory.md, Remark 14.2).
-
-    Raises:
-        InputError: for a quantity or phase that does not exist.
-        NoSolution: if no value meets the goal.
-        ConvergenceError: if there is no certified answer.
+    The smallest noise (within 1e-4 relative), the most steps (exactly), the largest rate, size or group (exactly).
+    With `epochs`, and for discrete Gaussian noise of less than half a unit, a value that meets the goal beside one
+    that fails: others beyond may meet it too (docs/theory.md, Remark 14.2).
     """
     search, base = _search_of(quantity, epochs), composed(plan)
     for method, units in _methods(plan, goal):
@@ -442,12 +428,7 @@ def _exceeds(composition: Composition, goal: Goal, direction: str) -> bool:
 
 
 def certified_measure(plan: Plan | Composition, goal: Goal) -> Measure:
-    """Return an upper bound on a goal's measure of a plan, and the plan's guarantee, without a lower end.
-
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        goal: the measure.
-    """
+    """Return an upper bound on a goal's measure of a plan, and the plan's guarantee, without a lower end."""
     composition = composed(plan)
     main = guarantee(composition)
     return Measure(main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(composition), main)

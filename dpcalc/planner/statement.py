@@ -44,13 +44,8 @@ _ESTIMATE_ERROR = 1e-6  # what the estimate may be too low by
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
     """Return a bound on a group's epsilon by a chain of `size` units; inf if none was found, None if not proved.
 
-    Args:
-        plan: a training run with a finite guarantee for one unit, or its composition; its group size does not matter.
-        size: k >= 1.
-
-    Returns:
-        An upper bound; None where the chain proves nothing: fewer units than the group removes, removal from frames of
-        unequal sizes, or draws of the unit that are not all fixed or all not.
+    An upper bound; None where the chain proves nothing: fewer units than the group removes, removal from frames of
+    unequal sizes, or draws of the unit that are not all fixed or all not.
     """
     composition = composed(plan)
     single = composition if composition.plan.group_size == 1 else composed(replace(composition.plan, group_size=1))
@@ -172,15 +167,8 @@ class Statement:
 def statement(plan: Plan) -> Statement:
     """Return the numbers of a privacy statement; those that fail are missing, with a note; few for repeated runs.
 
-    Args:
-        plan: a training run.
-
-    Returns:
-        Numbers, unrounded; every one of them an upper bound but the guarantee's own lower end. For the best of several
-        runs they follow from epsilon and delta alone; groups and the cost without sampling are left out.
-
-    Raises:
-        ConvergenceError: if there is no certified answer.
+    Numbers, unrounded; every one of them an upper bound but the guarantee's own lower end. For the best of several
+    runs they follow from epsilon and delta alone; groups and the cost without sampling are left out.
     """
     composition = composed(plan)
     evaluation = evaluate(composition)
@@ -239,12 +227,8 @@ def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
 
 
 def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return the smaller of two bounds on a group's epsilon, by a chain of units and as one; None if neither is known.
-
-    Args:
-        plan: a training run, or its composition, with a finite guarantee.
-        size: >= 1.
-    """
+    """Return the smaller of two bounds on a group's epsilon, by a chain of units and as one; None if neither
+    is known."""
     composition = composed(plan)
     bounds = (chain_epsilon(composition, size), _placed_epsilon(composition, size))
     return min((bound for bound in bounds if bound is not None), default=None)
@@ -264,11 +248,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 
     A draw is that of a step, or of a whole pass of a shuffle.
 
-    Args:
-        plan: a training run, or its composition where that is at hand.
-
-    Returns:
-        An upper bound: every step is the mechanism with the shift s of the one-step bound.
+    An upper bound: every step is the mechanism with the shift s of the one-step bound.
     """
     composition = composed(plan)
     run = composition.plan

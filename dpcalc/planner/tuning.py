@@ -115,11 +115,6 @@ class TruncatedNegativeBinomial:
         Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
         first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
         losses may be infinite it grows by (1 + shape) log(1 + infinite / gamma).
-
-        Args:
-            runs: steps of one run, for each protected unit and direction.
-            delta: in (0, 1).
-            renyi: bounds on the Renyi divergences of one run.
         """
         alone = max(renyi.epsilon(counts, delta / self.mean) for counts in runs)
         log_inverse_gamma = -math.log(self.gamma)
@@ -166,11 +161,6 @@ class Poisson:
 
         Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
         Infinite losses count in delta_a, and mean times their mass is taken from delta.
-
-        Args:
-            runs: steps of one run, for each protected unit and direction.
-            delta: in (0, 1).
-            renyi: bounds on the Renyi divergences of one run.
         """
         infinite = _infinity_mass(runs)
         left = delta - self.mean * infinite

@@ -14,13 +14,7 @@ from dpcalc.sampling.schemes import AnyOrder, Shuffle
 
 
 def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
-    """Return the phase with a name, or the only phase for None; InputError if there is no such one phase.
-
-    Args:
-        plan: a training run.
-        name: of a phase, or None.
-        what: the quantity that is to change, for the message.
-    """
+    """Return the phase with a name, or the only phase for None; InputError if there is no such one phase."""
     if name is None:
         if len(plan.phases) > 1:
             names = ", ".join(phase.name for phase in plan.phases)
@@ -33,25 +27,14 @@ def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
 
 
 def replace_phase(plan: Plan, old: Phase, new: Phase) -> Plan:
-    """Return the plan with `old`, found by identity, replaced wherever it occurs; unchanged if it does not.
-
-    Args:
-        plan: a training run.
-        old: one of its phases, the same object.
-        new: the phase in its place.
-    """
+    """Return the plan with `old`, found by identity, replaced wherever it occurs; unchanged if it does not."""
     return replace(plan, phases=tuple(new if phase is old else phase for phase in plan.phases))
 
 
 def first_steps(plan: Plan, steps: int) -> Plan:
     """Return the plan that ends after its first `steps` steps; InputError if it has fewer.
 
-    Args:
-        plan: a training run.
-        steps: 0 to all of them.
-
-    Returns:
-        The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
+    The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
     """
     expected = f"a whole number from 0 to {plan.steps}, the length of the run"
     left = require_whole("steps", steps, expected)
@@ -67,12 +50,7 @@ def first_steps(plan: Plan, steps: int) -> Plan:
 
 
 def with_total_steps(plan: Plan, steps: int) -> Plan:
-    """Return the plan with `steps` steps in all: its last phase longer, or its last phases shorter, down to 0 steps.
-
-    Args:
-        plan: a training run.
-        steps: number of steps, >= 0.
-    """
+    """Return the plan with `steps` steps in all: its last phase longer, or its last phases shorter, down to 0 steps."""
     # Phases without steps stay, so that the plan has the same phases at every length.
     left, phases = steps, []
     for phase in plan.phases:
@@ -83,23 +61,12 @@ def with_total_steps(plan: Plan, steps: int) -> Plan:
 
 
 def with_noise(plan: Plan, chosen: Phase, noise_multiplier: float) -> Plan:
-    """Return the plan with another noise multiplier in one phase; UnsupportedError if that phase has none.
-
-    Args:
-        plan: a training run.
-        chosen: one of its phases.
-        noise_multiplier: of that phase, >= 0.
-    """
+    """Return the plan with another noise multiplier in one phase; UnsupportedError if that phase has none."""
     return replace_phase(plan, chosen, chosen.with_noise(noise_multiplier))
 
 
 def with_scaled_noise(plan: Plan, factor: float) -> Plan:
-    """Return the plan with all noise multipliers times a factor; phases without one stay as they are.
-
-    Args:
-        plan: a training run.
-        factor: > 0.
-    """
+    """Return the plan with all noise multipliers times a factor; phases without one stay as they are."""
     phases = (
         phase if phase.noise_multiplier is None else phase.with_noise(phase.noise_multiplier * factor)
         for phase in plan.phases
@@ -108,26 +75,13 @@ def with_scaled_noise(plan: Plan, factor: float) -> Plan:
 
 
 def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
-    """Return the plan with the level at index `place` (from 0) of one phase replaced.
-
-    Args:
-        plan: a training run.
-        chosen: one of its phases.
-        place: index of the level, from 0.
-        level: the level in its place.
-    """
+    """Return the plan with the level at index `place` (from 0) of one phase replaced."""
     levels = (*chosen.hierarchy.levels[:place], level, *chosen.hierarchy.levels[place + 1 :])
     return replace_phase(plan, chosen, replace(chosen, hierarchy=replace(chosen.hierarchy, levels=levels)))
 
 
 def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
-    """Return the plan with one phase as long as `epochs` passes over the data, rounded up to whole steps.
-
-    Args:
-        plan: a training run.
-        number: index of the phase, from 0.
-        epochs: passes, > 0.
-    """
+    """Return the plan with one phase as long as `epochs` passes over the data, rounded up to whole steps."""
     phase = plan.phases[number]
     return replace_phase(plan, phase, replace(phase, steps=phase.hierarchy.steps_of(epochs)))
 
@@ -165,13 +119,7 @@ def is_covered(plan: Plan) -> bool:
 
 
 def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
-    """Return the most steps within the ends that are covered; only correlated noise with drawn batches limits them.
-
-    Args:
-        plan: a training run.
-        chosen: one of its phases.
-        ends: (fewest, most) steps; the fewest are taken to be covered.
-    """
+    """Return the most steps within the ends that are covered; only correlated noise with drawn batches limits them."""
     shortest, longest = ends
     if not chosen.is_correlated or isinstance(chosen.hierarchy.level(1).scheme, AnyOrder):
         return longest
@@ -201,11 +149,6 @@ def refusal(plan: Plan | Composition) -> InputError | None:
 
 
 def accepted_size(with_size: Callable[[int], Plan | Composition], max_size: int, min_size: int) -> int:
-    """Return the largest size up to `max_size` that is not `is_refused`, tried one by one; else `min_size`, untested.
-
-    Args:
-        with_size: returns the plan with a size.
-        max_size: largest size.
-        min_size: a size whose plan is not refused.
-    """
+    """Return the largest size up to `max_size` that is not `is_refused`, tried one by one; else `min_size`,
+    untested."""
     return next((size for size in range(max_size, min_size, -1) if not is_refused(with_size(size))), min_size)

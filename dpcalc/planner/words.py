@@ -396,12 +396,7 @@ class PhaseSummary:
 
 
 def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSummary, ...]:
-    """Return a summary of each phase for the unit that a direction names, else for the likeliest unit.
-
-    Args:
-        composition: of the plan.
-        direction: the one that decides; "" takes the likeliest unit.
-    """
+    """Return a summary of each phase for the unit that a direction names, else for the likeliest unit."""
     protected = composition.by_direction.get(direction) or composition.likeliest
     where = f"; costliest: {protected.place}" if protected.place else ""
     bounds = composition.bounds[composition.units.index(protected)]
@@ -496,12 +491,7 @@ def facts(plan: Plan) -> dict[str, str]:
 
 
 def shared_facts(plans: Sequence[Plan], *, without: Collection[str] = ()) -> str:
-    """Return the `facts` that all plans share, joined by "; ", without the named and the empty ones.
-
-    Args:
-        plans: the runs, at least one.
-        without: names of facts that do not belong there, such as the one on an axis.
-    """
+    """Return the `facts` that all plans share, joined by "; ", without the named and the empty ones."""
     first, *others = map(facts, plans)
     same = (
         text for name, text in first.items() if name not in without and all(text == other[name] for other in others)
@@ -510,13 +500,7 @@ def shared_facts(plans: Sequence[Plan], *, without: Collection[str] = ()) -> str
 
 
 def differing_facts(plan: Plan, plans: Sequence[Plan], *, without: Collection[str] = ()) -> str:
-    """Return the unit, adjacency and delta of a plan, each only if another plan differs in it, joined by ", ".
-
-    Args:
-        plan: one of the runs.
-        plans: all runs of the chart.
-        without: names of facts to leave out, such as the one on an axis.
-    """
+    """Return the unit, adjacency and delta of a plan, each only if another plan differs in it, joined by ", "."""
     mine, all_facts = facts(plan), [facts(other) for other in plans]
     names = (name for name in CLAIM if name not in without)
     return ", ".join(mine[name] for name in names if any(other[name] != mine[name] for other in all_facts))

@@ -12,23 +12,13 @@ FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up
 
 
 def problem_sentence(problem: Problem, result: Result) -> str:
-    """Return the sentence for a finding, worded by the function for its rule or else given by `problem.detail`.
-
-    Args:
-        problem: the finding; its `detail` is the message of rules that are not in `_SENTENCES`.
-        result: result of the file that it is in.
-    """
+    """Return the sentence for a finding, worded by the function for its rule or else given by `problem.detail`."""
     wording = _SENTENCES.get(problem.code)
     return problem.detail if wording is None else wording(problem, result)
 
 
 def problem_hint(problem: Problem, result: Result) -> str:
-    """Return the hint of a finding; of DPC205 and DPC301 the changes that would fit the limit, if any are known.
-
-    Args:
-        problem: the finding.
-        result: result of the file that it is in.
-    """
+    """Return the hint of a finding; of DPC205 and DPC301 the changes that would fit the limit, if any are known."""
     if problem.code in {"DPC205", "DPC301"} and result.fits != Fits():
         return f"to fit: {_fits_text(result.fits)}"
     return problem.hint
@@ -47,12 +37,7 @@ def _fits_text(fits: Fits) -> str:
 
 
 def before_and_after_text(before: float, after: float) -> str:
-    """Return two upper bounds as "A -> B", rounded up, with enough digits to show which is larger.
-
-    Args:
-        before: the first one.
-        after: the second one.
-    """
+    """Return two upper bounds as "A -> B", rounded up, with enough digits to show which is larger."""
     return f"{rounded_up(before, apart_from=after)} -> {rounded_up(after, apart_from=before)}"
 
 

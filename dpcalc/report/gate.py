@@ -103,14 +103,7 @@ def gate_view(
 ) -> GateView:
     """Return the results of all files in words, in the order given, and their worst verdict (`passed` for no file).
 
-    Args:
-        command: `check`, `validate`, `diff` or `lock`.
-        results: one for each file.
-        levels: levels of findings that formats for people show.
-        locate: turns a path, as the user gave it, into one from the top of the repository.
-
-    Returns:
-        The view; epsilons rounded up, with more digits where the verdict is close.
+    The view; epsilons rounded up, with more digits where the verdict is close.
     """
     return GateView(
         command=command,
@@ -307,12 +300,7 @@ def ledger_show_output(account: Account) -> Output:
 
 
 def ledger_add_output(account: Account, *, is_added: bool) -> Output:
-    """Return the result of `ledger add`: the cost of the new run alone and of all runs composed.
-
-    Args:
-        account: the ledger with the new run, whose `runs` has this run only.
-        is_added: False if the run was not added to the file.
-    """
+    """Return the result of `ledger add`: the cost of the new run alone and of all runs composed."""
     runs = _runs_field(account.runs, "added" if is_added else "not added")
     return _account_output("ledger add", account, (Field("added", is_added, section=Section.UNIT), runs))
 

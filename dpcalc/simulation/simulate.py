@@ -205,18 +205,8 @@ class Simulation:
 def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], None]) -> Simulation:
     """Check a plan's sampling and its delta by simulation; a note says why a part is not drawn.
 
-    Args:
-        plan: a training run.
-        effort: seed and number of draws.
-        on_progress: is called with the share of the work that is done, from 0 to 1.
-
-    Returns:
-        Checks of every phase and of delta in both directions; the same seed gives the same result. Without checks of
-        delta, and with a note, where no losses can be drawn.
-
-    Raises:
-        InputError: a step draws more units than can be drawn.
-        ConvergenceError: there is no certified delta to compare with.
+    Checks of every phase and of delta in both directions; the same seed gives the same result. Without checks of
+    delta, and with a note, where no losses can be drawn.
     """
     source = RandomSource(rng=np.random.default_rng(effort.seed), effort=effort, on_progress=on_progress)
     composition = composed(plan)
