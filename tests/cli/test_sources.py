@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_exit import imported_by
-
 RUN = ("--sample-rate", "0.004", "--noise-multiplier", "1.1", "--steps", "1400", "--delta", "1e-5")
 
 
@@ -172,19 +170,6 @@ def test_standard_input_is_named_by_a_dash(process, config, tmp_path):
         ended = process("show", "-", stdin=file, cwd=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("version: 1\nname: clinic\n")
-
-
-@pytest.mark.parametrize(
-    "arguments", [("show",), ("schema",), ("schema", "--markdown"), ("explain", "DPC101"), ("explain", "x"), ("init",)]
-)
-def test_what_computes_nothing_imports_nothing_numerical(config, arguments, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    modules, _ = imported_by(*arguments, *([config()] if arguments == ("show",) else []))
-    assert "dpcalc.cli.commands" in modules
-    loads_mechanisms = arguments[0] == "schema"  # each declares its own keys
-    assert not {"scipy", "rich", *(() if loads_mechanisms else ("numpy",))} & modules
-    if arguments in {("explain", "DPC101"), ("init",)}:  # Typer's parser brings pydantic, never these
-        assert not {"yaml", "dpcalc.config.schema", "dpcalc.config.load", "dpcalc.planner.plan"} & modules
 
 
 @pytest.mark.parametrize("command", ["check", "validate"])
