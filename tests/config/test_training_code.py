@@ -240,7 +240,166 @@ RUNS = {
         None,
         lambda: mixture(copies(4, 128 / 50_000), range(5), 0.39066894531, 1960),
     ),
+    "MAML, meta-batch": (  # a clinic's draw is fixed: a stand-in moves the sum by two clip norms
+        {
+            "data": "{levels: [{name: task, count: 1200}, {name: example, count: 20}]}",
+            "sampling": "{task: {scheme: fixed, size: 32}, example: {scheme: fixed, size: 5}}",
+            "mechanism": "{noise_multiplier: 1.1, max_grad_norm: 1.0, clip: task}",
+            "training": "{steps: 300}",
+            "privacy": "{unit: task, adjacency: add-remove, delta: 1e-5}",
+        },
+        {
+            "levels": {"task": 1200, "example": 20},
+            "sampling": {"task": {"scheme": "fixed", "size": 32}, "example": {"scheme": "fixed", "size": 5}},
+            "unit": "task",
+            "clip": "task",
+            "steps": 300,
+        },
+        None,
+        lambda: poisson(32 / 1200, 0.55, 300),
+    ),
+    "N-way k-shot tasks": (  # each of 4 tasks holds the class with 5/64, and is another task without it
+        {
+            "data": "{levels: [{name: class, count: 64}, {name: image, count: 600}]}",
+            "sampling": "{episodes: {tasks: 4, ways: 5, shots: 1, queries: 15}}",
+            "mechanism": "{noise_multiplier: 4, max_grad_norm: 1.0, clip: task}",
+            "training": "{steps: 300}",
+            "privacy": "{unit: class, adjacency: add-remove, delta: 1e-5}",
+        },
+        None,  # tasks that are built have no words in Python
+        None,
+        lambda: mixture(copies(4, 5 / 64), range(0, 10, 2), 4, 300),
+    ),
+    "for several steps, then new ones": (  # five steps under one draw are one at sigma / sqrt(5)
+        {
+            "data": LEVELS,
+            "sampling": "{user: {scheme: poisson, rate: 0.02, redraw_every: 5}, example: {scheme: all}}",
+            "mechanism": "{noise_multiplier: 4, max_grad_norm: 1.0, clip: user}",
+            "training": "{steps: 1000}",
+            "privacy": "{unit: user, adjacency: add-remove, delta: 1e-5}",
+        },
+        {
+            "levels": {"user": 3400, "example": 20},
+            "sampling": {
+                "user": {"scheme": "poisson", "rate": 0.02, "redraw_every": 5},
+                "example": {"scheme": "all"},
+            },
+            "unit": "user",
+            "clip": "user",
+            "steps": 1000,
+            "noise_multiplier": 4,
+        },
+        None,
+        lambda: poisson(0.02, 4 / 5**0.5, 200),
+    ),
+    "`tree_aggregation(": (
+        {
+            "sampling": "{scheme: any-order}",
+            "mechanism": "{type: matrix-factorization, strategy: tree, noise_multiplier: 10, "
+            "min_separation: 32, max_participations: 2}",
+            "training": "{steps: 64}",
+            "privacy": "{adjacency: zero-out, delta: 1e-5}",
+        },
+        None,
+        None,
+        lambda: gaussian(10 / tree_sensitivity(64, 32, 2)),
+    ),
+    "cyclic Poisson sampling": (  # a unit's group comes up in every fourth step
+        {
+            "sampling": "{scheme: cyclic-poisson, groups: 4, rate: 0.05}",
+            "mechanism": "{type: matrix-factorization, strategy: identity, noise_multiplier: 1.1}",
+            "training": "{steps: 1000}",
+        },
+        None,
+        None,
+        lambda: poisson(0.05, 1.1, 250),
+    ),
+    "picks one round of a day": (
+        {"sampling": "{scheme: balls-in-bins, bins: 2}", "training": "{steps: 2}"},
+        {"scheme": "balls-in-bins", "steps": 2, "sampling": {"bins": 2}},
+        None,
+        lambda: two_bins(1.1),
+    ),
+    "loader with `drop_last=True`": (  # 234 steps hold 59,904 of 60,000: a pass takes a unit in with their share
+        {
+            "sampling": "{scheme: shuffle, size: 256, drop_last: true}",
+            "training": "{epochs: 10}",
+            "privacy": "{adjacency: add-remove, delta: 1e-5}",
+        },
+        {"sampling": {"scheme": "shuffle", "size": 256, "drop_last": True}, "dataset_size": 60_000, "epochs": 10},
+        None,
+        lambda: poisson(59_904 / 60_000, 0.55, 10),
+    ),
+    "cut into parts that fit into memory": (
+        {"sampling": "{scheme: poisson, expected: 512}", "training": "{steps: 1000}"},
+        {"scheme": "poisson", "batch_size": 512, "dataset_size": 60_000, "steps": 1000},
+        None,
+        lambda: poisson(512 / 60_000, 1.1, 1000),
+    ),
+    "data-parallel ranks": (
+        {
+            "data": "{levels: [{name: shard, count: 4}, {name: example, count: 15_000}]}",
+            "sampling": "{shard: {scheme: all}, example: {scheme: poisson, rate: 64/15000}}",
+            "training": "{steps: 1000}",
+            "privacy": "{unit: example, adjacency: add-remove, delta: 1e-5}",
+        },
+        {
+            "levels": {"shard": 4, "example": 15_000},
+            "sampling": {"shard": {"scheme": "all"}, "example": {"scheme": "poisson", "rate": "64/15000"}},
+            "unit": "example",
+            "steps": 1000,
+        },
+        None,
+        lambda: poisson(64 / 15_000, 1.1, 1000),
+    ),
+    "`truncated_batch_size=300`": (  # of so few examples that every batch has room; oracles have the others
+        {
+            "data": "{examples: 300}",
+            "sampling": "{scheme: poisson, expected: 30, max_batch_size: 300}",
+            "training": "{steps: 100}",
+        },
+        {
+            "sampling": {"scheme": "poisson", "expected": 30, "max_batch_size": 300},
+            "dataset_size": 300,
+            "steps": 100,
+        },
+        None,
+        lambda: poisson(0.1, 1.1, 100),
+    ),
 }
+
+
+def tree_sensitivity(steps, separation, participations):
+    """Largest norm of the sum of columns of the complete binary tree of sums that one unit can take part in."""
+    rows = [[first <= step < first + size for step in range(steps)]
+            for level in range(steps.bit_length())
+            for size in (2**level,)
+            for first in range(0, steps, size)]  # fmt: skip
+    matrix = np.array(rows, dtype=float)
+    assert participations == 2
+    pairs = [(a, b) for a in range(steps) for b in range(a + separation, steps)]
+    return max(np.linalg.norm(matrix[:, a] + matrix[:, b]) for a, b in pairs)
+
+
+def two_bins(sigma, delta=1e-5):
+    """Epsilon of one pass of two bins by quadrature: the likelihood ratio is the mean of two of Gaussian steps."""
+    z, step = np.linspace(-9, 9, 3001, retstep=True)
+    weight = np.exp(-0.5 * z**2) * step
+    ratio = np.exp(z / sigma - 0.5 / sigma**2)
+    mean = (ratio[:, None] + ratio[None, :]) / 2
+    chance = np.multiply.outer(weight, weight) / (2 * np.pi)
+
+    def slack(epsilon):
+        return max(
+            (chance * np.maximum(mean - np.exp(epsilon), 0)).sum(),
+            (chance * np.maximum(1 - np.exp(epsilon) * mean, 0)).sum(),
+        )
+
+    low, high = 0.0, 50.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slack(middle) > delta else (low, middle)
+    return high
 
 
 @pytest.mark.parametrize("words", RUNS)
