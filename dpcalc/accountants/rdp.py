@@ -178,7 +178,7 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
     Args:
         best: a bound on epsilon, with its order and moments; None where nothing is released, then delta is 0.
         epsilons: shape (n,).
-        left_out: P mass that the moments leave out.
+        left_out: P mass that the moments leave out, and that of infinite losses.
     """
     if best is None:
         return np.zeros(epsilons.shape)
