@@ -26,6 +26,7 @@ from dpcalc.accountants.result import StepCounts, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Result
+from dpcalc.losses.moments import total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
@@ -160,7 +161,11 @@ def _quadrature_profiles(both_counts: _BothCounts, rates: tuple[float, ...], sma
     """Return both directions' profiles by moments from quadrature, on epsilons as far as the smallest delta."""
     bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in both_counts]
     epsilons = _epsilons(max([1e-3, *(best.value for best in bests if best)]), rates)
-    forward, backward = (moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta) for best in bests)
+    forward, backward = (
+        # The moments are those of finite losses.
+        moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts.items()))
+        for best, counts in zip(bests, both_counts, strict=True)
+    )
     return Profiles(epsilons, forward, backward)
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from dpcalc import epsilon
+from dpcalc import epsilon, risk
 from dpcalc.amplification.counts import CountPair
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.config.load import load_text
@@ -128,6 +128,27 @@ def test_crowded_units_have_an_answer(levels: str, sampling: str, noise: float, 
     plan = load_text(text, path="run.yaml").plan
     assert epsilon(plan).epsilon > 1e5
     assert delta_of(plan, epsilon=10.0).delta > 0.999
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one", "zero-out"])
+@pytest.mark.parametrize("records", [1000, 10**6, 10**8, 10**9, 10**10, 10**12])
+@pytest.mark.parametrize("kind", ["discrete-gaussian", "discrete-laplace", "laplace"])
+def test_a_drawn_user_shows_whenever_it_is_drawn(kind: str, records: int, adjacency: str) -> None:
+    """With 1e9 records a user, drawn with chance .3, epsilon and delta were printed as 0."""
+    text = (
+        f"version: 1\ndata: {{levels: [{{name: user, count: 10}}, {{name: record, count: {records}}}]}}\n"
+        f"sampling: {{user: {{scheme: poisson, rate: 0.3}}}}\ntraining: {{steps: 1}}\n"
+        f"mechanism: {{type: {kind}, noise_multiplier: 1, clip: record}}\n"
+        f"privacy: {{unit: user, delta: 1.0e-5, adjacency: {adjacency}}}"
+    )
+    plan = load_text(text, path="run.yaml").plan
+    assert epsilon(plan).epsilon > 100
+    assert 0.3 * (1 - ROUNDED) <= delta_of(plan, epsilon=1.0).delta <= 0.302
+    answer = risk(plan)
+    assert 0.3 * (1 - ROUNDED) <= answer.advantage <= 0.302
+    # Whoever sees the unit's noise raises the alarm; else it is as good as guessing.
+    for each in answer.detections:
+        assert each.present >= 0.3 + 0.7 * each.false_positive_rate - 1e-9
 
 
 def test_laplace_noise_far_below_the_sensitivity_is_pure() -> None:
