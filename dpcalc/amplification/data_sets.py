@@ -127,6 +127,14 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
             return _mix(rate, on_path, {0: Fraction(1)})
 
 
+def _contributing_units(count: int, rate: Fraction) -> int:
+    """Return how many of `count` Poisson units may contribute, so that more than 96 are rarely drawn."""
+    if count <= _MAX_INDEPENDENT:
+        return count
+    # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
+    return min(count, max(_MAX_INDEPENDENT, int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))))
+
+
 def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
     """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
     path, sign, alone = co_sampled.path, contributions.others[-1], {0: Fraction(1)}
@@ -149,12 +157,7 @@ def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: 
             if count > _MAX_INDEPENDENT and not (is_sure and len(path.counts) > 1):
                 others: Mixture = alone
             elif is_sure:
-                number = count - members
-                if number > _MAX_INDEPENDENT:
-                    # So many that more than 96 are rarely drawn, 12 deviations above the mean: n r + 12 sqrt(n r) = 96.
-                    most = int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))
-                    number = min(number, max(_MAX_INDEPENDENT, most))
-                others = _scale(binomial_lower(number, rate), sign)
+                others = _scale(binomial_lower(_contributing_units(count - members, rate), rate), sign)
             else:
                 others = _poisson_sum(count - members, rate, each)
         case _:

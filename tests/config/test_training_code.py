@@ -316,7 +316,11 @@ RUNS = {
     ),
     "picks one round of a day": (
         {"sampling": "{scheme: balls-in-bins, bins: 2}", "training": "{steps: 2}"},
-        {"scheme": "balls-in-bins", "steps": 2, "sampling": {"bins": 2}},
+        {
+            "levels": {"example": 60_000},
+            "sampling": {"example": {"scheme": "balls-in-bins", "bins": 2}},
+            "steps": 2,
+        },
         None,
         lambda: two_bins(1.1),
     ),
@@ -326,7 +330,11 @@ RUNS = {
             "training": "{epochs: 10}",
             "privacy": "{adjacency: add-remove, delta: 1e-5}",
         },
-        {"sampling": {"scheme": "shuffle", "size": 256, "drop_last": True}, "dataset_size": 60_000, "epochs": 10},
+        {
+            "levels": {"example": 60_000},
+            "sampling": {"example": {"scheme": "shuffle", "size": 256, "drop_last": True}},
+            "epochs": 10,
+        },
         None,
         lambda: poisson(59_904 / 60_000, 0.55, 10),
     ),
@@ -359,8 +367,8 @@ RUNS = {
             "training": "{steps: 100}",
         },
         {
-            "sampling": {"scheme": "poisson", "expected": 30, "max_batch_size": 300},
-            "dataset_size": 300,
+            "levels": {"example": 300},
+            "sampling": {"example": {"scheme": "poisson", "expected": 30, "max_batch_size": 300}},
             "steps": 100,
         },
         None,
