@@ -267,7 +267,7 @@ def test_a_comparison_of_mixed_phases():
     rows = {row.method: row for row in compare(plan(*phases, adjacency=REPLACE)) if row.bound != "flat Poisson"}
     assert rows["pld"].epsilon < rows["optimal"].epsilon < rows["basic"].epsilon
     flat_rows = [row for row in compare(plan(*phases, adjacency=REPLACE)) if row.bound == "flat Poisson"]
-    assert len(flat_rows) == 3
+    assert len(flat_rows) == 2  # of several phases TF-Privacy has no statement
     assert all(row.epsilon is None and "Gaussian" in row.note for row in flat_rows)
     assert evaluate(plan(*phases, adjacency=REPLACE)).guarantee.epsilon_lower is None
 
