@@ -205,9 +205,15 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
     return error("DPC101", mark, f"unknown key `{key}` {place}", found.hint)
 
 
+_recent: list[tuple[Node, Beside]] = []  # the section asked about last: one of thousands of wrong keys asks for each
+
+
 def beside(section: Node) -> Beside:
     """Return the scalars of a section by word, for the conversion of a word of another tool."""
-    return Beside({key: node.text for key, node in entries_of(section).items() if isinstance(node, Scalar)})
+    if not _recent or _recent[0][0] is not section:
+        texts = {key: node.text for key, node in entries_of(section).items() if isinstance(node, Scalar)}
+        _recent[:] = [(section, Beside(texts))]
+    return _recent[0][1]
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
