@@ -33,7 +33,7 @@ from dpcalc.config.words import no_number
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_yaml, tagged_paths
 from dpcalc.records import dataclass
 
-_MAX_TOML_LINES = 5_000  # whose places are looked for
+_MAX_TOML_LINES, _MAX_TOML_LINE = 5_000, 1_000  # lines whose places are looked for, and characters of one
 MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
 
 
@@ -107,6 +107,8 @@ def _toml_places(source: Source) -> dict[str, Mark]:
     around, quotes = "", ""
     for number, line in enumerate(source.lines[:_MAX_TOML_LINES], start=1):
         text, start = line.strip(), len(line) - len(line.lstrip())
+        if text.startswith("#") or len(line) > _MAX_TOML_LINE:
+            continue
         if quotes:  # inside a text of several lines
             quotes = "" if quotes in text else quotes
             continue

@@ -106,8 +106,13 @@ class Folder:
                 if not self.holds(path):
                     message = f"`{name}` beside it is a symbolic link that leaves the repository"
                     raise Refusal("DPC110", message, "remove the link")
-                with contextlib.suppress(ConfigError):
+                try:
                     yield name, read_bytes(str(path), limit=limit)
+                except ConfigError as cause:
+                    if cause.diagnostics[0].code == "DPC111":
+                        raise Refusal(
+                            "DPC111", f"`{name}` beside it is too large to be searched", "remove it"
+                        ) from None
 
     def holds(self, path: Path) -> bool:
         """Return True if a path, with links followed, is in the repository."""

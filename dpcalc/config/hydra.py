@@ -19,10 +19,10 @@ from dpcalc.records import dataclass
 
 RESOLVE = "let Hydra write the resolved config (`--cfg job --resolve`)"
 MAX_PARTS = 200  # files that one config is composed of
+MAX_ENTRIES = 5_000  # of `defaults` lists that are followed for one config
 MAX_SEARCHED = 64 * 1024 * 1024  # bytes of a file that is searched for `defaults`
 _SELF = "_self_"
 _WORD = re.compile(r"\w[\w.-]*")  # the name of a group or an option, and nothing more
-_TOP_KEY = re.compile(rb"(?:\A|\n)[^\s#:]{0,3}defaults\W{0,3}:")
 
 Keys = tuple[str | int, ...]
 
@@ -65,6 +65,8 @@ class Hydra:
         self._files, self._main = files, main
         self._mains: dict[str, tuple[str, ...]] = {}
         self._orders: dict[tuple[str, str], tuple[list[_Part], ...] | Refusal] = {}
+        self._parts: dict[tuple[str, str, tuple[str, ...]], _Part] = {}
+        self._looked_up = 0
 
     def refuse_other_value(self, written: str, place: str, keys: Keys) -> bool:
         """Return True if the file is an option; Refusal if a run of Hydra does not take the value at `keys` from it."""
@@ -75,13 +77,13 @@ class Hydra:
         elif place.lower().endswith((".yaml", ".yml")):
             # A folder may be a link: Hydra may know the file by either name.
             for name in dict.fromkeys((written, place)):
-                folders = _folders(posixpath.dirname(name), str(self._files.top))
-                # The outermost one is Hydra's: `defaults` further down are those of its options.
-                outermost = next((folder for folder in folders if self._main_configs(folder)), None)
-                if outermost is not None:
-                    group = posixpath.dirname(posixpath.relpath(name, outermost or "."))
-                    is_option = is_option or bool(group)
-                    self._check(outermost, self._main_configs(outermost), group, place, keys)
+                # Any folder on the way may be Hydra's: a list farther out could be there to hide the one that
+                # a run reads.
+                for folder in _folders(posixpath.dirname(name), str(self._files.top)):
+                    if mains := self._main_configs(folder):
+                        group = posixpath.dirname(posixpath.relpath(name, folder or "."))
+                        is_option = is_option or bool(group)
+                        self._check(folder, mains, group, place, keys)
         return is_option
 
     def _check(self, folder: str, mains: tuple[str, ...], group: str, place: str, keys: Keys) -> None:
@@ -133,8 +135,12 @@ class Hydra:
         shown = _shown(folder, name)
         if name in above:
             raise Refusal("DPC111", f"the `defaults` of `{shown}` lead back to itself", RESOLVE)
-        own = self._part(folder, name, group)
+        own = self._parts.get((folder, name, group)) or self._part(folder, name, group)
+        self._parts[folder, name, group] = own
         entries = _defaults(own.tree) or ()
+        self._looked_up += len(entries)
+        if self._looked_up > MAX_ENTRIES:
+            raise Refusal("DPC111", f"`{shown}` and others have more than {MAX_ENTRIES} entries of `defaults`", RESOLVE)
         has_self = any(isinstance(each, Scalar) and each.text == _SELF for each in entries)
         parts = [own] if not has_self and self_first and not group else []
         for each in entries:
@@ -190,17 +196,16 @@ class Hydra:
 
 def _is_main(name: str, data: bytes) -> bool:
     """Return True for a YAML text with a `defaults` list of Hydra's form; Refusal if that cannot be seen."""
-    is_large = len(data) > MAX_BYTES
-    try:
-        # A key may be written with escapes, so that a text without the word is parsed if it has any.
-        if not is_large:
-            return (b"defaults" in data or b"\\" in data) and _defaults(parse_yaml(decode(data, name))[0]) is not None
-    except ConfigError as cause:
-        if cause.diagnostics[0].code != "DPC111":
-            return False  # Hydra cannot read it either
-    if _TOP_KEY.search(data) or not is_large:
+    # A key may be written with escapes, so that a text without the word is parsed if it has any.
+    if b"defaults" not in data and b"\\" not in data:
+        return False
+    if len(data) > MAX_BYTES:
         raise Refusal("DPC111", f"`{shortened(name)}` beside it is too large to see its `defaults`", RESOLVE)
-    return False
+    try:
+        return _defaults(parse_yaml(decode(data, name))[0]) is not None
+    except ConfigError as cause:  # another reader may take what this one does not
+        message = f"`{shortened(name)}` beside it cannot be read, to see its `defaults`: {cause.diagnostics[0].message}"
+        raise Refusal("DPC110", message, RESOLVE) from None
 
 
 def _defaults(tree: Node) -> tuple[Node, ...] | None:
@@ -239,8 +244,11 @@ def _choices(each: Node, group: tuple[str, ...], shown: str) -> Iterator[tuple[t
         message = f"`{shown}` has `{shown_entry}` in its `defaults`, which dpcalc does not compose"
         raise Refusal("DPC110", message, f"`group: option` is followed; else {RESOLVE}")
     for name in texts:
-        file_name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
-        yield chosen, file_name, "optional" not in words and not is_own
+        if name.endswith(".yml"):
+            raise Refusal(
+                "DPC110", f"`{shown}` chooses `{shortened(name)}`, which Hydra reads as `{name}.yaml`", RESOLVE
+            )
+        yield chosen, name if name.endswith(".yaml") else f"{name}.yaml", "optional" not in words and not is_own
 
 
 def _is_text(node: Scalar) -> bool:

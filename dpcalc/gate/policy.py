@@ -185,6 +185,14 @@ def _toml_content(data: bytes, path: str) -> dict[str, object]:
         raise InputError(f"{shown}: expected TOML, got what cannot be read: {visible(str(cause))}") from None
 
 
+def _shown(value: object) -> str:
+    """Return a value for a message; Python writes no whole number of over 4,300 digits out."""
+    try:
+        return visible(str(value))[:60]
+    except ValueError:
+        return "a number of many digits"
+
+
 def _number(value: object, where: str) -> float:
     """Return a finite number >= 0, also from text such as "3"; InputError for anything else, also booleans and None."""
     try:
@@ -193,14 +201,14 @@ def _number(value: object, where: str) -> float:
     except ValueError:
         number = math.nan
     if isinstance(value, list | dict) or not 0 <= number < math.inf:
-        raise InputError(f"{where}: expected a finite number >= 0, got {visible(str(value))[:60]}")
+        raise InputError(f"{where}: expected a finite number >= 0, got {_shown(value)}")
     return number
 
 
 def _flag(value: object, where: str) -> bool:
     """Return a Boolean; raise InputError for anything else."""
     if not isinstance(value, bool):
-        raise InputError(f"{where}: expected true or false, got {visible(str(value))[:60]}")
+        raise InputError(f"{where}: expected true or false, got {_shown(value)}")
     return value
 
 

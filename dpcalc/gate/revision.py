@@ -5,7 +5,6 @@ import posixpath
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -227,10 +226,14 @@ class Snapshot:
         """Yield name and content of the YAML files directly in a folder of the revision, without those over `limit`."""
         for name in self.revision.names_in(folder):
             if name.lower().endswith((".yaml", ".yml")):
-                with suppress(Refusal):
+                try:
                     data = self.revision.content(posixpath.join(folder, name), limit=limit)
-                    if data is not None:
-                        yield name, data
+                except Refusal as cause:
+                    if cause.code == "DPC111":
+                        raise
+                    continue
+                if data is not None:
+                    yield name, data
 
     def locate(self, name: str, holder: str) -> str:
         """Return the path, from the top, of a file that a config names; Refusal if it lies outside the repository."""

@@ -162,3 +162,26 @@ def test_a_main_config_that_leads_out_of_the_repository(tmp_path):
     (repository / "conf" / "config.yaml").symlink_to("../../outside.yaml")
     message = found(repository, {})
     assert "`config.yaml` beside it is a symbolic link that leaves the repository" in message
+
+
+PAD = ("#" + "x" * 99 + "\n") * 3000
+HIDDEN = {
+    "behind a decoy farther out": {
+        "config.yaml": "defaults: [dp: loose]\n",
+        "../ci.yaml": "defaults:\n  - conf/dp: strict\n",
+    },
+    "large and indented": {"config.yaml": f" defaults:\n   - dp: loose\n{PAD}"},
+    "large, with an escape": {"config.yaml": f'"d\\u0065faults": [{{dp: loose}}]\n{PAD}'},
+    "large, an explicit key": {"config.yaml": f"? defaults\n: [{{dp: loose}}]\n{PAD}"},
+    "large, after a document mark": {"config.yaml": f"--- {{defaults: [{{dp: loose}}]}}\n{PAD}"},
+    "after a line separator": {"config.yaml": "# \u2028\ndefaults: [dp: loose]\n"},
+    "after a next line": {"config.yaml": "# \x85\ndefaults: [dp: loose]\n"},
+    "an ending that Hydra adds to": {"config.yaml": "defaults: [dp: strict.yml]\n", "dp/strict.yml": STRICT},
+}
+
+
+@pytest.mark.parametrize("files", HIDDEN.values(), ids=HIDDEN)
+def test_a_main_config_cannot_be_hidden(tmp_path, files):
+    """Hydra reads each of them, and takes another file than the one that is referred to."""
+    said = found(tmp_path, files)
+    assert isinstance(said, str), said
