@@ -164,6 +164,10 @@ class Revision:
             return ""
         return "" if entry is None or entry.kind == "commit" else entry.kind
 
+    def is_folder(self, place: str) -> bool:
+        """Return True if a path leads to a folder of this revision."""
+        return self._kind(place) == "tree"
+
     def follow_links(self, place: str) -> str:
         """Return a path with this revision's links followed; Refusal as for `content`."""
         return self._followed(place)[0]
@@ -269,7 +273,15 @@ def find_revision(name: str, folder: Path) -> Revision:
             f"--base: expected a revision that git has here, got `{visible(name)}`; fetch it first "
             "(actions/checkout: `fetch-depth: 0`; GitLab: `GIT_DEPTH: 0`; else `git fetch`)"
         )
-    return Revision(name=name, root=root, commit=_output(ended).decode().strip())
+    found = Revision(name=name, root=root, commit=_output(ended).decode().strip())
+    # A change can put a link in the place of the folder in which dpcalc runs: what it leads to has no base.
+    here = Path(os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(root))).as_posix()
+    if here != "." and not here.startswith("..") and not found.is_folder(here):
+        raise InputError(
+            f"--base: expected a working directory that {visible(name)} has, got {visible(here)}; run dpcalc at the "
+            "top of the repository"
+        )
+    return found
 
 
 def outermost_same(folder: Path, root: Path | None) -> Path | None:

@@ -426,3 +426,26 @@ def test_what_a_ledger_refers_to_is_of_the_base_too(dpcalc, tree, name, old, new
     edit((old, new), name=name)(tree)
     ended = dpcalc("ledger", "check", "l.yaml", "--base", "HEAD")
     assert (ended.code, f"error[{code}]" in ended.out) == ((1, True) if code else (0, False)), ended.out
+
+
+def test_a_link_in_the_place_of_the_working_folder_loses_no_base(dpcalc, tmp_path, monkeypatch):
+    """CI that runs in a folder of the checkout: what a link there leads to had nothing to be compared with."""
+    checkout = Repository.fresh(tmp_path / "checkout")
+    tmp_path = checkout.folder
+    text = (
+        "version: 1\ndata: {examples: 60000}\nsampling: {scheme: poisson, rate: 0.01}\ntraining: {steps: 1000}\n"
+        "mechanism: {noise_multiplier: 2.0}\nprivacy: {delta: 1e-5}\nbudget: {epsilon: 3}\n"
+    )
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "dpcalc.yaml").write_text(text, encoding="utf-8")
+    base = checkout.commit()
+    shutil.rmtree(tmp_path / "train")
+    (tmp_path / "decoy" / "train").mkdir(parents=True)
+    weak = text.replace("2.0", "0.3").replace("epsilon: 3", "epsilon: 300") + "# some other words\n" * 300
+    (tmp_path / "decoy" / "train" / "dpcalc.yaml").write_text(weak, encoding="utf-8")
+    (tmp_path / "train").symlink_to("decoy/train")
+    checkout.commit()
+    monkeypatch.chdir(tmp_path / "train")
+    ended = dpcalc("check", "--base", base, "--strict")
+    assert ended.code == 2
+    assert "run dpcalc at the top of the repository" in ended.err
