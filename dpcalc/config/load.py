@@ -343,8 +343,8 @@ def _with_solver(diagnostic: Diagnostic, path: str) -> Diagnostic:
     if diagnostic.message not in {"`mechanism.noise_multiplier` is missing", "`mechanism` is missing"}:
         return diagnostic
     solver = f"dpcalc solve-sigma {visible(shlex.quote(path))}" if path != STDIN else "dpcalc solve-sigma FILE"
-    hint = f"the noise standard deviation divided by the clip norm, as the run has it; `{solver}` finds the least one"
-    return replace(diagnostic, hint=f"{hint} for `budget.epsilon`")
+    own = diagnostic.hint if "noise_multiplier" in diagnostic.message else "noise divided by the clip norm"
+    return replace(diagnostic, hint=f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`")
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, str]:

@@ -77,7 +77,7 @@ RENAMED: tuple[tuple[str, str, str], ...] = (
     ("mechanism.type", "papers", "mechanism_type kind"),
     ("sampling.rate", "Opacus", "sample_rate"),
     ("sampling.rate", "dp_accounting, JAX-Privacy", "sampling_prob sampling_probability"),
-    ("sampling.rate", "papers", "sampling_rate subsampling_rate q probability participation_probability"),
+    ("sampling.rate", "papers", "sampling_rate subsampling_rate participation_probability"),
     ("sampling.expected", "papers", "expected_batch_size expected_size"),
     ("sampling.scheme", "papers", "sampler sampling_method method_of_sampling"),
     ("sampling.max_batch_size", "JAX-Privacy", "truncated_batch_size"),
@@ -106,7 +106,7 @@ RENAMED: tuple[tuple[str, str, str], ...] = (
     (
         "data.examples",
         "Hugging Face, papers",
-        "train_samples num_train num_train_examples n_train training_samples num_train_samples",
+        "num_train num_train_examples n_train",
     ),
     ("sampling.drop_last", "tf.data", "drop_remainder"),
     ("data.examples", "papers", "train_size dataset_size num_records records source_dataset_size data_size"),
@@ -126,12 +126,15 @@ RENAMED: tuple[tuple[str, str, str], ...] = (
 # Words that mean this in one kind of section only, where they win over the general ones: (section, key there, words).
 RENAMED_IN: tuple[tuple[str, str, str], ...] = (
     ("", "data.examples", "n"),
+    ("", "sampling.rate", "q"),
     ("data", "data.examples", "size count number n total"),
     ("data.levels[]", "data.levels[].count", "size number n examples units"),
     ("sampling", "sampling.scheme", "type method"),
     ("sampling", "sampling.size", "count number"),
+    ("sampling", "sampling.rate", "q probability"),
     ("sampling.*", "sampling.scheme", "type method"),
     ("sampling.*", "sampling.size", "count number"),
+    ("sampling.*", "sampling.rate", "q probability"),
     ("sampling.episodes", "sampling.episodes.tasks", "meta_batch_size tasks_per_batch number num_tasks"),
     ("training", "training.batch_size", "size"),
     ("mechanism", "mechanism.type", "distribution"),
@@ -198,6 +201,8 @@ def _absolute_noise(word: str, beside: Beside) -> Meaning:
         what = {
             "laplace": "scale / sensitivity, the scale being deviation / sqrt(2)",
             "discrete-laplace": "scale / sensitivity",
+            "exponential": "no key of it: `epsilon` is 2 x sensitivity / scale of the Gumbel noise",
+            "pure-dp": "no key of it: `epsilon` is sensitivity / scale of Laplace noise",
             "matrix-factorization": "deviation of Z / (clip norm x largest column norm of the strategy)",
         }
         hint = f"`noise_multiplier` is {what.get(kind, 'the deviation (root of the variance) / clip norm')}"
@@ -228,6 +233,8 @@ def _sigma(word: str, beside: Beside) -> Meaning:
 
 
 def _sensitivity(word: str, beside: Beside) -> Meaning:
+    if beside.texts.get("type", "gaussian") not in {"gaussian", "discrete-gaussian"}:
+        return _absolute_noise(word, beside)
     noise_word = next((each for each in _ABSOLUTE.split() if each in beside.texts), "")
     if noise_word:
         return _absolute_noise(noise_word, beside)
@@ -618,6 +625,24 @@ SAID: tuple[tuple[str, str, str, str | Says], ...] = (
         _NOT_POISSON,
     ),
     ("Opacus 0.x, fastDP, private-transformers", "sample_size", "data.examples", _sample_size),
+    (
+        "Hugging Face, Megatron",
+        "train_samples training_samples num_train_samples",
+        "data.examples",
+        (
+            "`data.examples` if it is the size of the data set; if it counts all samples of the training, pass after "
+            "pass, `training.steps` is that number / the batch"
+        ),
+    ),
+    (
+        "Accelerate, Hugging Face",
+        "even_batches pad_last_batch pad_to_even",
+        "",
+        (
+            "not covered where batches are filled up with repeated examples: one can then be in a pass twice; drop the "
+            "last batch"
+        ),
+    ),
     ("PyTorch, scikit-learn", "num_samples n_samples", "data.examples", _num_samples),
     ("learn2learn", "num_tasks", "data.levels", "a data set of tasks is a level, tasks of a step are `episodes.tasks`"),
     (
@@ -777,7 +802,6 @@ VALUES: tuple[tuple[str, str, str, str], ...] = (
             "distributed-uniform-with-replacement-sampler dpdataloader poissonsampler"
         ),
     ),
-    ("scheme", "fixed", "papers", "without-replacement wor fixed-size"),
     ("scheme", "fixed", "JAX-Privacy, FLSim", "fixed-batch-sampling uniformlyrandomactiveuserselector"),
     ("scheme", "with-replacement", "papers", "replacement wr bootstrap"),
     ("scheme", "shuffle", "papers, PyTorch", "shuffled shuffling reshuffle random-reshuffling randomsampler"),
@@ -816,8 +840,20 @@ _ASK += "coin for each), `with-replacement`"
 VALUES_SAID: tuple[tuple[str, str, str, str], ...] = (
     (
         "scheme",
+        "PyTorch",
+        "distributedsampler distributed-sampler",
+        (
+            "not covered where it pads: it repeats examples, so that one can be in a pass twice. With "
+            "`drop_last=True`, or a count that the ranks divide, it is a shuffle of what is left"
+        ),
+    ),
+    (
+        "scheme",
         "papers",
-        "uniform random subsampled subsampling uniform-sampling random-sampling dataloader cyclic",
+        (
+            "uniform random subsampled subsampling uniform-sampling random-sampling dataloader cyclic "
+            "without-replacement wor fixed-size"
+        ),
         _ASK,
     ),
     (
@@ -834,10 +870,7 @@ VALUES_SAID: tuple[tuple[str, str, str, str], ...] = (
     (
         "scheme",
         "PyTorch",
-        (
-            "sequential sequentialsampler sequential-sampler distributedsampler batchsampler subsetrandomsampler "
-            "no-shuffle"
-        ),
+        ("sequential sequentialsampler sequential-sampler batchsampler subsetrandomsampler no-shuffle"),
         "`shuffle` counts each unit once in each pass, whatever the order, if no pass drops a last batch",
     ),
     ("scheme", "JAX-Privacy", "ballsinbinssampling balls-in-bins-sampling", "`balls-in-bins` with `assignment: held`"),

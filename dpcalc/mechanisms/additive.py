@@ -22,6 +22,7 @@ from dpcalc.numerics.special import log1m_exp, log_sum_exp
 from dpcalc.records import dataclass
 
 SCALE = exact("0.001", 10**6, "from 0.001 to 1e6")
+_SCALE_ADVICE = "the scale of the noise (its deviation is sqrt(2) times that) divided by the sensitivity"
 _SCALE_MEANING = "Under laplace and discrete-laplace the scale of the noise."
 _WHOLE = ("discrete noise is added to a whole number that one contribution changes by at most 1",)
 
@@ -52,7 +53,7 @@ class Laplace(AdditiveNoise):
 
     name: ClassVar[str] = "laplace"
     assumptions: ClassVar[tuple[str, ...]] = (SUM, "vectors under Laplace noise are clipped in the 1-norm")
-    noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=NOISE_ADVICE)
+    noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=_SCALE_ADVICE)
     max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)
     clip: ClassVar[Key] = CLIP
 
@@ -259,7 +260,7 @@ class DiscreteLaplace(AdditiveNoise):
 
     name: ClassVar[str] = "discrete-laplace"
     assumptions: ClassVar[tuple[str, ...]] = _WHOLE
-    noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=NOISE_ADVICE)
+    noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=_SCALE_ADVICE)
     clip: ClassVar[Key] = CLIP
 
     def __post_init__(self) -> None:

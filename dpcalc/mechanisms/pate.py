@@ -25,7 +25,6 @@ from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile
 from dpcalc.losses.rdp_curve import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.mechanisms.black_box import ApproximateDp
-from dpcalc.mechanisms.gaussian import NOISE_ADVICE
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf, normal_log_cdf_array
 from dpcalc.records import dataclass
@@ -301,7 +300,7 @@ class PateGNMax(PateMechanism):
 
     name: ClassVar[str] = "pate-gnmax"
     votes: ClassVar[Key] = _VOTES_FILE
-    noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
+    noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice="the standard deviation of the noise, in votes")
 
     def __post_init__(self) -> None:
         _ = self.aggregation  # it checks its noise
@@ -317,7 +316,7 @@ class PateConfidentGNMax(PateMechanism):
 
     name: ClassVar[str] = "pate-confident-gnmax"
     votes: ClassVar[Key] = _VOTES_FILE
-    noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
+    noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice="the standard deviation of the noise, in votes")
     threshold: float = key(
         exact(0, 10**9, "from 0 to 1e9"),
         "Votes that the most frequent label must reach, after the noise of the check, to be released; for type "

@@ -128,10 +128,7 @@ QUANTITIES = {
     "sigma": (2.0, "noise_mult dp_noise_multiplier z"),
     "rate": (
         0.02,
-        (
-            "sample_rate sampling_prob sampling_probability sampling_rate subsampling_rate q probability "
-            "participation_probability"
-        ),
+        ("sample_rate sampling_prob sampling_probability sampling_rate subsampling_rate participation_probability"),
     ),
     "batch": (250, "expected_batch_size expected_size logical_batch_size lot_size meta_batch_size tasks_per_batch"),
     "steps": (
@@ -146,8 +143,7 @@ QUANTITIES = {
         4000,
         (
             "number_of_examples num_examples train_dataset_size train_size dataset_size num_records records "
-            "source_dataset_size data_size train_samples num_train num_train_examples n_train training_samples "
-            "num_train_samples"
+            "source_dataset_size data_size num_train num_train_examples n_train"
         ),
     ),
     "delta": (1e-6, "target_delta dp_delta central_delta"),
@@ -562,3 +558,37 @@ def test_keys_of_other_mechanisms():
 
 def test_the_page_is_written_from_the_table(same_as_file):
     same_as_file(words_page(), ROOT / "docs" / "words.md")
+
+
+@pytest.mark.parametrize("word", ["q", "probability"])
+def test_the_probability_of_an_answer_is_no_rate(word):
+    said = hints(mechanism=f"{{type: randomized-response, {word}: 0.25}}")
+    assert "calls this" not in said
+
+
+@pytest.mark.parametrize("kind", ["laplace", "discrete-laplace"])
+@pytest.mark.parametrize("keys", ["", ", sensitivity: 1"])
+def test_laplace_noise_is_stated_by_its_scale(kind, keys):
+    """Its deviation is sqrt(2) times as much: taken for the scale, epsilon is too low by that."""
+    said = hints(mechanism=f"{{type: {kind}{keys}}}")
+    assert "scale" in said
+    assert "standard deviation divided" not in said
+
+
+@pytest.mark.parametrize("word", ["without-replacement", "wor", "fixed-size", "DistributedSampler"])
+def test_a_loader_that_may_be_a_shuffle_is_called_by_no_scheme(word):
+    said = " ".join(
+        each.hint
+        for each in errors(
+            FILE.replace("SCHEME", word).replace("MECHANISM", "{noise_multiplier: 1}").replace("DELTA", "1e-5")
+        )
+    )
+    assert "dpcalc calls this" not in said
+    assert "shuffle" in said
+
+
+@pytest.mark.parametrize("word", ["train_samples", "training_samples", "num_train_samples"])
+def test_the_samples_of_a_training_may_be_those_of_all_passes(word):
+    found = meaning("", word, Beside({word: "3600000"}))
+    assert not found.is_rename
+    assert not found.keys
