@@ -133,6 +133,16 @@ def _is_possible(key: str, node: Scalar) -> bool:
     return not key.startswith("training.") or number is None or number > 0
 
 
+_OF_AN_OPTIMIZER = {"lr", "learning_rate", "betas", "beta1", "beta2", "weight_decay", "momentum"}
+_OF_A_RELEASE = {"sensitivity", "mechanism_type", "dp_solution_type", "enable_dp"}
+
+
+def _states_other_noise(section: Section) -> bool:
+    """Return True if a word of the section names another kind of noise than the Gaussian one."""
+    kinds = (node for key, node in section.entries.items() if re.search("mechanism|noise", plain_word(key)))
+    return any(isinstance(x, Scalar) and re.search("lapl|geometric|exponential", x.text, re.IGNORECASE) for x in kinds)
+
+
 def _words(section: Section, *, path: str, is_private: bool) -> Iterator[tuple[str, Scalar, Meaning]]:
     """Yield (dotted path, value, meaning) of the words that a file, at any depth, says of a private run."""
     names = {plain_word(key) for key in section.entries}
@@ -146,7 +156,14 @@ def _words(section: Section, *, path: str, is_private: bool) -> Iterator[tuple[s
                 found = Meaning(hint="", about=f"{ours.section}.{key}", is_rename=True)
             if found is None or (found.is_rename and found.about not in _FOUND.split()):
                 continue
-            is_known = not path or is_private or word not in _COMMON.split()
+            is_known = (not path or is_private or word not in _COMMON.split()) and not (
+                word == "eps" and names & _OF_AN_OPTIMIZER  # Adam's
+            )
+            if word in {"epsilon", "delta"} and names & _OF_A_RELEASE:
+                hint = f"the {word} of one release, if its noise is sized by it, and not of the run"
+                found = Meaning(hint=hint, about=found.about)
+            if found.about == "mechanism.noise_multiplier" and found.is_rename and _states_other_noise(section):
+                found = Meaning(hint="the noise of another mechanism: state its `type`", about=found.about)
             is_one = found.about == "training.batch_size" and not found.is_rename and scalars.number_of(node) == 1
             if found.about and is_known and not is_one and not key.startswith(USER_KEY):
                 yield place, node, found

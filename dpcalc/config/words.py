@@ -138,6 +138,7 @@ RENAMED_IN: tuple[tuple[str, str, str], ...] = (
     ("sampling.episodes", "sampling.episodes.tasks", "meta_batch_size tasks_per_batch number num_tasks"),
     ("training", "training.batch_size", "size"),
     ("mechanism", "mechanism.type", "distribution"),
+    ("mechanism", "mechanism.epsilon", "eps"),
 )
 
 # Words whose value has to change, or that no key of ours stands for. A function of (the word, what stands beside it).
