@@ -92,7 +92,7 @@ def test_the_strictest_limit(dpcalc, config):
 def test_a_limit_is_a_finite_number(dpcalc, config, text):
     ended = dpcalc("check", config(), "--max-epsilon", text)
     assert ended.code == 2
-    assert "--max-epsilon: expected a finite number >= 0" in ended.err
+    assert "'--max-epsilon': expected a finite number >= 0" in ended.err
 
 
 def test_json(dpcalc, config):

@@ -108,7 +108,7 @@ def test_a_run_that_promises_something_else_is_said(real):
     [
         (["add", LEDGER, "none.yaml"], "no such file"),
         (["add", "flat.yaml", "flat.yaml"], "ends with its `phases:`"),
-        (["add", LEDGER, "flat.yaml", "--budget", "x"], "--budget: expected a finite number"),
+        (["add", LEDGER, "flat.yaml", "--budget", "x"], "'--budget': expected a finite number"),
         (["add", "none/all.yaml", "flat.yaml"], "cannot be written"),
         (["add", LEDGER, "-"], "standard input"),
         (["show", "none.yaml"], "no such file"),

@@ -21,7 +21,7 @@ def test_a_limit_is_a_positive_number(dpcalc, config, text):
     ):
         ended = dpcalc(*words, config())
         assert (ended.code, ended.out) == (2, "")
-        assert ended.err.startswith(f"error: {words[-2]}: expected a ")
+        assert f"'{words[-2]}': expected a " in ended.err
 
 
 @pytest.mark.parametrize("text", thinned(["1e10", "1e6", "1e300", "1e7", "9.3e9"], 2))
@@ -66,4 +66,4 @@ def test_a_hanging_file_ends_in_time(tmp_path):
     "command", ["epsilon", "show", "validate", "solve-sigma", "curve", "sweep", "scan", "pate", "simulate"]
 )
 def test_every_command_that_may_take_long_has_a_timeout(dpcalc, command):
-    assert "--timeout S" in dpcalc(command, "--help").out
+    assert "--timeout " in dpcalc(command, "--help").out

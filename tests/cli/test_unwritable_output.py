@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from dpcalc.cli.commands import application
 from dpcalc.config.files import save
@@ -17,7 +16,7 @@ from tests.cli.repository import Repository
 from tests.cli.running import CONFIG, STAND_IN, environment
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
-COMMANDS = sorted(get_command(application()).commands)
+COMMANDS = sorted(application().commands)
 
 
 @pytest.fixture

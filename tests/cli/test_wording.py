@@ -88,20 +88,23 @@ def test_what_no_key_of_ours_means_is_said_so(word):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("simulate", "FILE", "--runs", "abc"), "--runs: expected a whole number >= 1, got `abc`"),
-        (("simulate", "FILE", "--draws", "0"), "--draws: expected a whole number >= 1, got `0`"),
-        (("simulate", "FILE", "--draws", "5k"), "--draws: expected a whole number >= 1, got `5k`; write 5_000"),
-        (("simulate", "FILE", "--seed", "-1"), "--seed: expected a whole number >= 0, got `-1`"),
-        (("simulate", "FILE", "--seed", "nan"), "--seed: expected a whole number >= 0, got `nan`"),
-        (("sweep", "FILE", "--over", "training.steps=1,2", "--jobs", "1.5"), "--jobs: expected a whole number >= 1"),
-        (("pate", "--queries", "inf", "--sigma", "40", "--delta", "1e-5"), "--queries: expected a whole number >= 1"),
-        (("pate", "v.npy", "--classes", "1", "--sigma", "40", "--delta", "1e-5"), "--classes: expected a whole number"),
+        (("simulate", "FILE", "--runs", "abc"), "'--runs': expected a whole number >= 1, got `abc`"),
+        (("simulate", "FILE", "--draws", "0"), "'--draws': expected a whole number >= 1, got `0`"),
+        (("simulate", "FILE", "--draws", "5k"), "'--draws': expected a whole number >= 1, got `5k`; write 5_000"),
+        (("simulate", "FILE", "--seed", "-1"), "'--seed': expected a whole number >= 0, got `-1`"),
+        (("simulate", "FILE", "--seed", "nan"), "'--seed': expected a whole number >= 0, got `nan`"),
+        (("sweep", "FILE", "--over", "training.steps=1,2", "--jobs", "1.5"), "'--jobs': expected a whole number >= 1"),
+        (("pate", "--queries", "inf", "--sigma", "40", "--delta", "1e-5"), "'--queries': expected a whole number >= 1"),
+        (
+            ("pate", "v.npy", "--classes", "1", "--sigma", "40", "--delta", "1e-5"),
+            "'--classes': expected a whole number",
+        ),
     ],
 )
 def test_whole_numbers_of_options(real, file, arguments, message):
     ended = real(*(str(file()) if word == "FILE" else word for word in arguments))
     assert ended.code == 2
-    assert ended.err.startswith(f"error: {message}")
+    assert ended.err.splitlines()[-1].startswith(f"Error: Invalid value for {message}")
 
 
 def test_a_whole_number_of_an_option_may_have_an_exponent(real):
