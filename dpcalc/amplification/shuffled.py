@@ -1,4 +1,4 @@
-"""One pass over shuffled units in batches of a fixed size, whose order is secret (docs/theory.md, Theorem 17.1).
+"""One pass over shuffled units in batches of a fixed size, whose order is secret (docs/theory.md, Theorem 7.10).
 
 Reveal all of a pass but where the unit x is and where one other unit of each other batch is, its mates: given that, x
 and the mates are in a uniform order. A pair (P, Q) that dominates one step of x is that of a label y ~ P or y ~ Q. If

@@ -54,7 +54,7 @@ def law_of_outputs(ways, tell, steps, outcomes):
 
 
 def cases(records, size, drop_last):
-    """(chance, number of batches) by hand: Theorem 17.1 for equal batches, an odd one, one that is left out."""
+    """(chance, number of batches) by hand: Theorem 7.10 for equal batches, an odd one, one that is left out."""
     whole, odd = divmod(records, size)
     if not odd:
         return [(Fraction(1), whole)]
