@@ -15,9 +15,10 @@ from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.phase import averaged_choices, phase_bounds
-from dpcalc.amplification.schedule import Chain, PhaseBound, step_counts
+from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.losses.moments import together
 from dpcalc.mechanisms.black_box import Exponential
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.planner.phase_releases import MAX_AVERAGED, cheapest_bound, releases_of, valid_bounds
@@ -363,7 +364,7 @@ class Composition:
                 if _releases(self.plan, self.plan.phases[place])
             ]
             for at, name in enumerate(each_unit.direction_names):
-                counts = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
+                counts = together(pair[at] for pair in pairs)
                 # Directions of equal losses share one object, by whose id their moment bound is remembered.
                 steps[name] = distinct.setdefault(frozenset(counts.items()), counts)
         return steps

@@ -20,8 +20,9 @@ from dataclasses import replace
 from functools import partial
 
 from dpcalc.amplification.any_mechanism import unamplified_releases
-from dpcalc.amplification.schedule import Chain, Release, step_counts, unamplified_phase
+from dpcalc.amplification.schedule import unamplified_phase
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.moments import Steps, together
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.numerics.roots import bracket_root
@@ -259,11 +260,11 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
     for unit in composition.units:
         pairs = [_unsampled_phase(run, unit, place) for place, phase in enumerate(run.phases) if phase in releasing]
         for at, name in enumerate(unit.direction_names):
-            steps[name] = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
+            steps[name] = together(pair[at] for pair in pairs)
     return within_work(steps, "auto", delta=run.delta).result.epsilon
 
 
-def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
+def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Steps, Steps]:
     """Return the releases (forward, backward) of a Gaussian, PATE or black-box phase as if every step drew the unit."""
     phase = plan.phases[place]
     own = valid_bounds(plan, phase, protected.choices[place])[0]
