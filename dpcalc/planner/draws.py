@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from dpcalc.numerics.roots import bracket_root, falling_root
@@ -20,18 +20,11 @@ _NEAR_BINS = 3e-4  # relative distance from the limit at which a search for bins
 
 
 class SolvedDraw(NamedTuple):
-    """The largest draw of one level within a goal.
-
-    Attributes:
-        plan: the plan with it.
-        value: the rate, the size or times of the scheme, or the number of its bins, of which the fewest are sought.
-        fails_at: the neighbouring value that fails; None if there is none.
-        key: the config key of the value.
-    """
+    """The largest draw of one level within a goal: the plan with it, and the value at its config key."""
 
     plan: Plan
-    value: Value
-    fails_at: Value | None
+    value: Value  # the rate, the size or times of the scheme, or the number of its bins, of which the fewest are sought
+    fails_at: Value | None  # the neighbouring value that fails; None if there is none
     key: str
 
 
@@ -46,14 +39,21 @@ def most_times(scheme: RandomAllocation, goal: Goal, with_scheme: Callable[[Sche
 
 
 def fewest_bins(scheme: BallsInBins, goal: Goal, max_bins: int, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return the fewest bins, up to `max_bins`, that are covered and meet a goal; NoSolution if `max_bins`
-    cost more."""
+    """Return the fewest bins up to `max_bins` that are covered and meet a goal; NoSolution if all cost more."""
 
     def with_bins(bins: int) -> Plan:
         return with_scheme(replace(scheme, bins=bins))
 
-    fewest = 1 + bisect_left(range(1, max_bins), 1, key=lambda bins: is_covered(with_bins(bins)))
-    start = _bins_at_limit(with_bins, scheme.bins, (fewest, max_bins), goal) if fewest < max_bins else max_bins
+    estimated = cache(lambda bins: goal.estimate(with_bins(bins)).value)
+
+    def excess(log_bins: float) -> tuple[float, float]:  # nearly a straight line
+        return math.log(max(estimated(round(math.exp(log_bins))), 1e-300) / goal.limit), math.nan
+
+    fewest, start = 1 + bisect_left(range(1, max_bins), 1, key=lambda bins: is_covered(with_bins(bins))), max_bins
+    if fewest < max_bins:  # from where the estimate is about the goal's limit
+        log_first = math.log(min(max(scheme.bins, fewest), max_bins))
+        near = falling_root(excess, log_first, (math.log(fewest), math.log(max_bins)), value_tolerance=_NEAR_BINS)
+        start = min(max_bins, max(fewest, math.ceil(math.exp(near))))
     # More bins cost less: the search is for the most bins that can be taken away.
     ends = (0, max_bins - fewest)
     try:
@@ -66,110 +66,72 @@ def fewest_bins(scheme: BallsInBins, goal: Goal, max_bins: int, with_scheme: Cal
     return SolvedDraw(with_bins(max_bins - fewer), max_bins - fewer, next_bins, "bins")
 
 
-def _bins_at_limit(with_bins: Callable[[int], Plan], first: int, ends: tuple[int, int], goal: Goal) -> int:
-    """Return a number of bins within `ends` at which the estimate is about the goal's limit, sought from `first` on."""
-    fewest, max_bins = ends
-    estimated = cache(lambda bins: goal.estimate(with_bins(bins)).value)
-
-    def excess(log_bins: float) -> tuple[float, float]:  # nearly a straight line
-        return math.log(max(estimated(round(math.exp(log_bins))), 1e-300) / goal.limit), math.nan
-
-    log_first = math.log(min(max(first, fewest), max_bins))
-    near = falling_root(excess, log_first, (math.log(fewest), math.log(max_bins)), value_tolerance=_NEAR_BINS)
-    return min(max_bins, max(fewest, math.ceil(math.exp(near))))
-
-
 def largest_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
     """Return the largest size that meets a goal and is not refused; NoSolution or InputError if there is none."""
+    scheme = level.scheme
 
     def with_size(value: int) -> Plan:
-        return with_scheme(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
+        return with_scheme(replace(scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
+
+    def first_accepted(first: int, last: int) -> int | None:  # tried one by one
+        return next((size for size in range(first, last + 1) if not is_refused(with_size(size))), None)
+
+    # Ranges of sizes in which larger ones cost more, largest first; below the units of the smallest parent, with
+    # `at_most` of the largest. With drop_last the sizes that divide the data leave nobody out of a pass, and the next
+    # larger ones the most: among those with equally many steps in a pass larger ones cost more. Sizes of many steps are
+    # one range.
+    largest = max(1, (level.count if isinstance(scheme, Fixed) and scheme.at_most else level.min_count) - 1)
+    ranges = [(1, largest)]
+    if isinstance(scheme, Shuffle) and scheme.drop_last:
+        firsts = [level.min_count // (steps + 1) + 1 for steps in range(1, _FEW_STEPS)]
+        lasts = [largest, *(min(largest, first - 1) for first in firsts)]
+        ranges = [(first, last) for first, last in zip([*firsts, 1], lasts, strict=True) if first <= last]
 
     failed: list[NoSolution] = []
-    ranges = _size_ranges(level)
     for first, last in ranges:
-        smallest = _smallest_accepted(with_size, first, last)
+        # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
+        together = with_size(last).group_size
+        is_spanned = is_refused(with_size(min(together, last)))
+        smallest = first_accepted(max(first, together + 1) if is_spanned else first, last)
         if smallest is None:
             continue
+        accepted = partial(accepted_size, with_size, min_size=smallest)  # a refused size counts as the next smaller one
         try:
-            value, fails_at = _largest_accepted(with_size, (smallest, last), goal)
+            value, fails_at = largest_whole(lambda size: with_size(accepted(size)), (smallest, last), goal, "size")  # noqa: B023
         except NoSolution as failure:
             failed.append(failure)
             continue
-        return SolvedDraw(
-            with_size(value), value, fails_at or _first_accepted(with_size, last + 1, ranges[0][1]), "size"
-        )
+        value = accepted(value)
+        return SolvedDraw(with_size(value), value, fails_at or first_accepted(last + 1, ranges[0][1]), "size")
     if not failed:
         goal.certified(with_size(1))  # raises what refuses every size
     raise min(failed, key=lambda failure: failure.best_reached)
 
 
-def _smallest_accepted(with_size: Callable[[int], Plan], first: int, last: int) -> int | None:
-    """Return the smallest size from `first` to `last` that is not refused; None if all are."""
-    # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
-    together = with_size(last).group_size
-    is_spanned = is_refused(with_size(min(together, last)))
-    return _first_accepted(with_size, max(first, together + 1) if is_spanned else first, last)
-
-
-def _first_accepted(with_size: Callable[[int], Plan], first: int, last: int) -> int | None:
-    """Return the smallest size from `first` to `last` that is not `is_refused`, tried one by one; None if none."""
-    return next((size for size in range(first, last + 1) if not is_refused(with_size(size))), None)
-
-
-def _largest_accepted(with_size: Callable[[int], Plan], ends: tuple[int, int], goal: Goal) -> tuple[int, int | None]:
-    """Return (largest size that meets a goal, the next one, which fails, or None); NoSolution if none meets it.
-
-    A refused size counts as the next smaller one that is not; the lower end is not refused.
-    """
-
-    def accepted(value: int) -> int:
-        return accepted_size(with_size, value, ends[0])
-
-    value, fails_at = largest_whole(lambda value: with_size(accepted(value)), ends, goal, "size")
-    return accepted(value), fails_at
-
-
-def _size_ranges(level: Level) -> list[tuple[int, int]]:
-    """Return ranges (first, last) of sizes in which larger ones cost more, largest first; one without `drop_last`."""
-    largest = _largest_tried(level)
-    if not isinstance(level.scheme, Shuffle) or not level.scheme.drop_last:
-        return [(1, largest)]
-    # With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
-    # those with equally many steps in a pass larger ones cost more. Sizes of many steps are one range.
-    firsts = [level.min_count // (steps + 1) + 1 for steps in range(1, _FEW_STEPS)]
-    lasts = [largest, *(min(largest, first - 1) for first in firsts)]
-    return [(first, last) for first, last in zip([*firsts, 1], lasts, strict=True) if first <= last]
-
-
-def _largest_tried(level: Level) -> int:
-    """Return one less than the units of the smallest parent, of `at_most` those of the largest; at least 1."""
-    limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
-    return max(1, (level.count if limited else level.min_count) - 1)
-
-
 def largest_rate(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> SolvedDraw:
-    """Return about the largest Poisson rate, up to 1 or (CappedPoisson) cap / count, in a goal; NoSolution
-    below 1e-15."""
+    """Return about the largest Poisson rate in a goal, up to 1 or, if cut, cap / count; NoSolution below 1e-15."""
     scheme = level.scheme
     largest = Fraction(level.max_drawn, level.count) if isinstance(scheme, CappedPoisson) else Fraction(1)
 
     def with_rate(value: Fraction) -> Plan:
         return with_scheme(replace(scheme, probability=value))  # type: ignore[arg-type]  # only Poisson draws come here
 
+    def estimated(rate: float) -> float:
+        return goal.estimate(with_rate(Fraction(rate))).value
+
     if goal.certified(with_rate(largest)) <= goal.limit:
         return SolvedDraw(with_rate(largest), largest, None, "rate")
-    root = _root_rate(with_rate, largest, goal)
-    value, step = _certified_rate(with_rate, root, goal)
-    fails_at = min(largest, Fraction(root))
-    while goal.certified(with_rate(fails_at)) <= goal.limit:  # it ends, for the largest rate fails
-        fails_at = min(largest, fails_at * Fraction(1 + step))
-    return SolvedDraw(with_rate(value), value, fails_at, "rate")
 
+    # The rate at which the estimate equals the goal's limit.
+    high = low = float(largest)
+    while estimated(low) > goal.limit:
+        high, low = low, low / 8
+        if low < 1e-15:
+            raise NoSolution("rate", goal, low, goal.certified(with_rate(Fraction(low))))
+    ends = bracket_root(lambda x: goal.limit - estimated(math.exp(x)), math.log(low), math.log(high), tolerance=1e-9)
+    root = math.exp(ends[1])
 
-def _certified_rate(with_rate: Callable[[Fraction], Plan], root: float, goal: Goal) -> tuple[Fraction, float]:
-    """Return (rate that is certified to meet the goal, a quarter of its relative distance below the root)."""
-    # The estimate may be a little low: growing steps down, until the certified bound agrees.
+    # The estimate may be a little low: growing steps down, until the certified bound agrees, then up until it fails.
     step = FINEST
     value = Fraction(root * (1 - 4 * step))
     while goal.certified(with_rate(value)) > goal.limit:
@@ -177,19 +139,7 @@ def _certified_rate(with_rate: Callable[[Fraction], Plan], root: float, goal: Go
         value = Fraction(root * (1 - 4 * step))
         if step > 0.1:
             raise disagreement_error("rate", root)
-    return value, step
-
-
-def _root_rate(with_rate: Callable[[Fraction], Plan], largest: Fraction, goal: Goal) -> float:
-    """Return the rate at which the estimate equals the goal's limit; NoSolution if it is below 1e-15."""
-
-    def estimated(rate: float) -> float:
-        return goal.estimate(with_rate(Fraction(rate))).value
-
-    high = low = float(largest)
-    while estimated(low) > goal.limit:
-        high, low = low, low / 8
-        if low < 1e-15:
-            raise NoSolution("rate", goal, low, goal.certified(with_rate(Fraction(low))))
-    ends = bracket_root(lambda x: goal.limit - estimated(math.exp(x)), math.log(low), math.log(high), tolerance=1e-9)
-    return math.exp(ends[1])
+    fails_at = min(largest, Fraction(root))
+    while goal.certified(with_rate(fails_at)) <= goal.limit:  # it ends, for the largest rate fails
+        fails_at = min(largest, fails_at * Fraction(1 + step))
+    return SolvedDraw(with_rate(value), value, fails_at, "rate")
