@@ -32,9 +32,9 @@ from dpcalc.config.overrides import (
     with_assumptions,
     without_file_hint,
 )
-from dpcalc.config.rules import consistency_errors, remarks
+from dpcalc.config.rules import remarks, valid_sections
 from dpcalc.config.schema import REQUIREMENT
-from dpcalc.config.sections import Sections, read_sections
+from dpcalc.config.sections import Sections
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, node_at, replace_at, walk, within
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
@@ -316,15 +316,19 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
 def _sections_without_errors(opened: _OpenedConfig, source: Source, files: Files) -> Sections:
     """Return the sections of an opened config; ConfigError with every error of text, options, sections and rules."""
     root = opened.root
-    config, section_errors = read_sections(root, files)
-    # All rules run on what could be read, so that one call reports every error; those that only follow from a broken
-    # reference are dropped.
     idle = ineffective_errors(opened.settings, tuple(_plan_trees(root)), has_phases="phases" in root.entries)
-    errors = (*_version_errors(root), *_requires_errors(root), *section_errors, *consistency_errors(config), *idle)
+    config: Sections | None = None
+    wrong: tuple[Diagnostic, ...] = ()
+    try:
+        config = valid_sections(root, files)
+    except ConfigError as cause:
+        wrong = cause.diagnostics
+    errors = (*_version_errors(root), *_requires_errors(root), *wrong, *idle)
+    # Errors that only follow from a broken reference are dropped.
     errors = (*opened.errors, *_not_at_places_of(errors, opened.reference_errors))
     if node_at(root, "budget", "epsilon") is not None:
         errors = tuple(_with_solver(each, source.path) for each in errors)
-    if errors:
+    if errors or config is None:
         told = [_with_dropped_keys(each, opened.notes) for each in errors]
         raise ConfigError(_sorted_diagnostics(told, source.path))
     return config
