@@ -160,7 +160,7 @@ def plan(
 
 
 def _nested_config(
-    given: Mapping[str, Any], levels: object, sampling: object, *, unit: str | None, clip: str | None
+    given: Mapping[str, Any], levels: Any, sampling: Any, *, unit: str | None, clip: str | None
 ) -> dict[str, object]:
     """Return the config, not validated, of nested levels; InputError unless both are mappings, without flat options."""
     for name, section in (("levels", levels), ("sampling", sampling)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +20,7 @@ from dpcalc.report.formats import STATEMENTS, statement_format
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.planner.evaluate import Evaluation
-    from dpcalc.report.fields import Fields
+    from dpcalc.planner.pate import DataDependentResult
 
 
 def epsilon(
@@ -40,8 +40,7 @@ def epsilon(
     from dpcalc.planner.composition import composed
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, evaluation_output, note_texts, units_output
-    from dpcalc.report.fields import Section
-    from dpcalc.report.guarantees import config_names, gdp_field
+    from dpcalc.report.guarantees import config_names
     from dpcalc.work import optional
 
     warnings: tuple[str, ...] = ()
@@ -76,39 +75,44 @@ def epsilon(
         evaluation = evaluate(composition)
         notes = [*note_texts(evaluation)]
         is_shown = as_json or not quiet
-        extra, warnings = _votes(loaded) if is_shown else ((), ())
-        checks: dict[str, Any] = {}
+        cost = _cost_of_votes(loaded) if is_shown else None
         if verbose and is_shown:  # they take as long as the answer
             from dpcalc.planner.compare import cross_checks, prefix_errors
             from dpcalc.planner.gdp import gaussian_summary
+            from dpcalc.report.guarantees import gdp_json, gdp_line, gdp_text
 
-            checks = {"checks": cross_checks(composition), "errors": prefix_errors(loaded.plan)}
+            checks, prefixes = cross_checks(composition), prefix_errors(loaded.plan)
+            output = evaluation_output(evaluation, loaded, checks=checks, errors=prefixes, verbose=True)
             gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
-            extra = extra if gdp is None else (gdp_field(gdp, Section.LAST), *extra)
+            if gdp is not None:
+                output = output.with_last("gdp", gdp_json(gdp), line=gdp_line(gdp), row=("mu-GDP", gdp_text(gdp)))
             notes += [missing] if missing else []
-        output = evaluation_output(evaluation, loaded, extra=extra, **checks)
+        else:
+            output = evaluation_output(evaluation, loaded)
+        if cost is not None:
+            from dpcalc.pate.view import WARNING, votes_json, votes_text
+
+            words = votes_text(cost)
+            output = output.with_last("with_these_votes", votes_json(cost), line=words, row=("these votes", words))
+            warnings = (f"warning: {WARNING}",)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
-    text = output_text(output, as_json=as_json, quiet=quiet, verbose=verbose)
+    text = output_text(output, as_json=as_json, quiet=quiet)
     return CommandResult(text=text, asides=(*remarks(findings, notes, quiet=quiet), *warnings), errors=errors)
 
 
-def _votes(loaded: Loaded) -> tuple[Fields, tuple[str, ...]]:
-    """Return (the field of the data-dependent cost, a warning that it is private), for a plain PATE run with votes.
-
-    A plain run has a single phase, no tuning, and protects one unit. For any other run both are empty.
-    """
+def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
+    """Return the data-dependent cost of a plain PATE run with votes: one phase, no tuning, one unit; else None."""
     plan = loaded.plan
     phase = plan.phases[0]
     if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
-        return (), ()
+        return None
 
     from dpcalc.mechanisms.pate import PateMechanism, Votes
-    from dpcalc.pate.view import WARNING, votes_field
     from dpcalc.pate.votes_file import read_votes
     from dpcalc.planner.pate import data_dependent_guarantee
 
     if not isinstance(phase.mechanism, PateMechanism):
-        return (), ()
+        return None
     teachers = phase.hierarchy.levels[0]
     path = posixpath.join(posixpath.dirname(loaded.path), phase.votes)  # beside the config, as it means it
     try:
@@ -116,8 +120,7 @@ def _votes(loaded: Loaded) -> tuple[Fields, tuple[str, ...]]:
         if read.queries < phase.steps:
             raise InputError(f"{path}: expected votes on {phase.steps} queries, one a step, got {read.queries}")
         votes = Votes(counts=read.counts[: phase.steps], teachers=read.teachers)
-        cost = data_dependent_guarantee(phase.mechanism.aggregation, votes, delta=plan.delta)
-        return (votes_field(cost),), (f"warning: {WARNING}",)
+        return data_dependent_guarantee(phase.mechanism.aggregation, votes, delta=plan.delta)
     except InputError as error:  # votes that cannot be read, or do not fit the config
         place = loaded.mark("mechanism.votes")
         stated_at = "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "

@@ -50,7 +50,7 @@ def add(
     from dpcalc.config.source import visible
     from dpcalc.gate.ledger import LedgerEntry
     from dpcalc.gate.ledger import add as added_to
-    from dpcalc.report.gate import ledger_add_output
+    from dpcalc.report.ledger import ledger_output
 
     run = load(config, key=request.key, assignments=request.assignments)
     name = name or run.plan.name or ("" if config == "-" else PurePath(config).stem)
@@ -77,7 +77,7 @@ def add(
             "note: nothing was written: the budget would be exceeded; --over-budget adds a run that has been done"
         )
     return CommandResult(
-        text=output_text(ledger_add_output(account, is_added=written), as_json=as_json),
+        text=output_text(ledger_output(account, is_added=written), as_json=as_json),
         code=0 if written or (dry_run and fits) else 1,  # a dry run answers as the real one would
         asides=tuple(asides),
         changed=(ledger,) if written else (),
@@ -90,10 +90,10 @@ def show(ledger: Ledger, *, as_json: options.Json = False) -> CommandResult:
     Example: dpcalc ledger show clinics.ledger.yaml
     """
     from dpcalc.gate.ledger import account
-    from dpcalc.report.gate import ledger_show_output
+    from dpcalc.report.ledger import ledger_output
 
     evaluated = account(ledger)
-    text = output_text(ledger_show_output(evaluated), as_json=as_json)
+    text = output_text(ledger_output(evaluated), as_json=as_json)
     return CommandResult(text=text, asides=remarks(evaluated.loaded.diagnostics))
 
 

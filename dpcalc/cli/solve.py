@@ -142,7 +142,7 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
                 notes = [f"the phases that keep their noise cost as much as best.epsilon alone: {kept}"]
             asides = _remarks(loaded, plan, notes, quiet=quiet)
             if quiet and not as_json:
-                asides = (*asides, f"{output.headline}; {dict(output.rows())['best']}")
+                asides = (*asides, f"{output.headline}; {dict(output.rows)['best']}")
             return CommandResult(text=output_text(output, as_json=as_json, quiet=quiet), code=1, asides=asides)
 
         if name == "sigma" and len(lacking) == len(plan.phases):

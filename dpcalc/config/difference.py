@@ -9,10 +9,9 @@ from dpcalc.config import scalars
 from dpcalc.config.build import build
 from dpcalc.config.load import Loaded
 from dpcalc.config.overrides import ASSUMED
-from dpcalc.config.rules import consistency_errors
+from dpcalc.config.rules import valid_sections
 from dpcalc.config.scalars import EPISODES, UNKNOWN
-from dpcalc.config.sections import read_sections
-from dpcalc.config.source import ConfigError, Mark, shortened
+from dpcalc.config.source import Mark, shortened
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, entry, node_at, remove_at, replace_at
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
@@ -104,11 +103,7 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
     if not isinstance(root, Section):
         raise TypeError(f"difference: expected a mapping at the top, got {type(root).__name__}")
     is_in_data_file = keys[0] == "data" or "mechanism" in keys[:3]  # possibly: these sections name data files
-    config, wrong = read_sections(root, new.files if is_in_data_file else old.files)
-    errors = (*wrong, *consistency_errors(config))
-    if errors:
-        raise ConfigError(errors)
-    return build(config)
+    return build(valid_sections(root, new.files if is_in_data_file else old.files))
 
 
 class _Pair(NamedTuple):

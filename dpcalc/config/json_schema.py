@@ -17,7 +17,6 @@ from dpcalc.config.schema import (
     SECTIONS,
     Data,
     Draw,
-    Episodes,
     File,
     Sampling,
     Training,
@@ -26,6 +25,7 @@ from dpcalc.config.schema import (
 )
 from dpcalc.keys import Key, Schema, ValueType, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
+from dpcalc.sampling.hierarchy import Episodes
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _INHERITED = {Data, Draw, Episodes, Sampling, Training}

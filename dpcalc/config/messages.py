@@ -7,7 +7,7 @@ from itertools import islice
 
 from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
-from dpcalc.config.schema import SECTIONS, Episodes, keys_in, mechanism_keys
+from dpcalc.config.schema import SECTIONS, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, Mark, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, join, node_at
 from dpcalc.config.words import (
@@ -24,6 +24,7 @@ from dpcalc.errors import KeyedInputError, listed
 from dpcalc.keys import WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.records import dataclass
+from dpcalc.sampling.hierarchy import Episodes
 
 # Hints for unknown words in a config: synonyms of other tools, settings that are not covered, and misspellings.
 

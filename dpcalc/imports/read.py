@@ -35,7 +35,7 @@ from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import certified_measure, solve
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import evaluation_output
-from dpcalc.report.fields import Field, Output, Section, json_only
+from dpcalc.report.output import Output, lines
 from dpcalc.report.solution import with_safe_decimal
 
 _STDIN_PATH = "-"
@@ -255,16 +255,22 @@ def _solved_noise(run: ImportedRun, path: str) -> str:
     return repr(solution.plan.phases[0].noise_multiplier)
 
 
-def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
+def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose: bool = False) -> Output:
     """Return the output of `epsilon` for the run, with its source and what the file does not state."""
-    source = Field(
-        "source", f"{STDIN if path == '-' else path}: {result.run.origin}", label="source", section=Section.RUN
+    output = evaluation_output(evaluation, result.loaded, verbose=verbose)
+    added = {
+        "source": f"{STDIN if path == '-' else path}: {result.run.origin}",
+        "unknown": list(result.run.unknown),
+    }
+    (source, *unknown), ((name, *facts),) = lines(added), output.blocks
+    run, *rows = output.rows
+    return replace(
+        output,
+        command="import",
+        result={**output.result, **added, "config_text": result.text},
+        blocks=[[name, source, *facts, *unknown]],
+        rows=[run, source, *rows, *(("not in the file", text) for _, text in unknown)],
     )
-    unknown = Field("unknown", list(result.run.unknown), label="not in the file", section=Section.LAST)
-    output = evaluation_output(
-        evaluation, result.loaded, extra=(source, unknown, json_only("config_text", result.text))
-    )
-    return replace(output, command="import")
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:

@@ -160,7 +160,7 @@ def parse_axis(text: str) -> GridAxis:
             raise InputError(f"--over: expected KEY=A,B,C or KEY=A:B:N, got `{text}`")
         return GridAxis(key=key, values=tuple(dict.fromkeys(listed)))
     numbers = parse_numbers(values, option=f"--over {key}")
-    if names[-1].key in _WHOLE_KEYS:  # the nearest, of halves the even one
+    if names[-1][0] in _WHOLE_KEYS:  # the nearest, of halves the even one
         numbers = tuple(str(round(float(number))) for number in numbers)
     return GridAxis(key=key, values=tuple(dict.fromkeys(numbers)))
 

@@ -227,14 +227,6 @@ def test_processes_that_add_at_once_lose_nothing(tmp_path):
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("words", [["ledger"], ["ledger", "add"], ["ledger", "show"], ["ledger", "check"]])
-def test_help(capsys, monkeypatch, words):
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")  # where Typer draws boxes in colour unless told otherwise
-    assert run_command([*words, "-h"]) == 0
-    out = capsys.readouterr().out
-    assert f"Example: dpcalc {words[0]} {' '.join(words[1:])}" in out
-    assert "\x1b" not in out
-
 
 def test_an_entry_pins_the_entries_of_its_strategy(tmp_path, real):
     """A matrix that is exchanged later would change what a recorded run cost."""
