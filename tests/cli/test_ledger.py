@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpcalc.cli.app import run as run_command
 from dpcalc.gate.ledger import account
 from tests.cli.repository import Repository
 from tests.cli.running import environment
@@ -225,7 +224,6 @@ def test_processes_that_add_at_once_lose_nothing(tmp_path):
         assert list(pool.map(added, "abcd")) == [0, 0, 0, 0]
     assert sorted(run.name for run in account(str(tmp_path / LEDGER)).runs) == list("abcd")
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
-
 
 
 def test_an_entry_pins_the_entries_of_its_strategy(tmp_path, real):
