@@ -20,8 +20,9 @@ from dataclasses import replace
 from functools import partial
 
 from dpcalc.amplification.any_mechanism import unamplified_releases
-from dpcalc.amplification.schedule import Chain, step_counts, unamplified_phase
+from dpcalc.amplification.schedule import unamplified_phase
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.moments import together
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.numerics.roots import bracket_root
@@ -216,5 +217,5 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
             else:
                 pairs.append(unamplified_releases(black_box_steps(run, unit, place, own)))
         for at, name in enumerate(unit.direction_names):
-            steps[name] = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
+            steps[name] = together(pair[at] for pair in pairs)
     return within_work(steps, "auto", delta=run.delta).result.epsilon

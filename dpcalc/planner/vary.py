@@ -89,23 +89,18 @@ def largest_group(plan: Plan) -> int:
     """Return the largest group size that some bound covers; at least 1."""
     if plan.parting:
         return 1
-    largest = _largest_placed_group(plan)
+    # The largest whose placements are covered.
+    hierarchies = [phase.hierarchy for phase in plan.phases]
+    largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
+    if group_refusal(largest, hierarchies, unit=plan.unit):
+        sizes = range(1, min(largest, MAX_PLACED_MEMBERS) + 1)
+        largest = max(size for size in sizes if not group_refusal(size, hierarchies, unit=plan.unit))
 
     def is_too_large(size: int) -> bool:
         return is_refused(replace(plan, group_size=size))
 
     # A larger group never makes a pass longer, so that the sizes which are refused are those above some size.
     return max(1, bisect_left(range(1, largest + 1), 1, key=is_too_large)) if is_too_large(largest) else largest
-
-
-def _largest_placed_group(plan: Plan) -> int:
-    """Return the largest group size whose placements some bound covers; at least 1."""
-    hierarchies = [phase.hierarchy for phase in plan.phases]
-    largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
-    if not group_refusal(largest, hierarchies, unit=plan.unit):
-        return largest
-    sizes = range(1, min(largest, MAX_PLACED_MEMBERS) + 1)
-    return max(size for size in sizes if not group_refusal(size, hierarchies, unit=plan.unit))
 
 
 def is_covered(plan: Plan) -> bool:
