@@ -96,17 +96,11 @@ def gdp_row(plan: Plan | Composition) -> Row:
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixErrors:
-    """Error of the prefix sums of a phase with correlated noise, which its strategy is chosen for.
-
-    Attributes:
-        phase: its name.
-        mean: root of the mean over the steps of the variance of one coordinate, in clip norms.
-        largest: largest deviation of one coordinate at any step, in clip norms.
-    """
+    """Error of the prefix sums of a phase with correlated noise, which its strategy is chosen for; in clip norms."""
 
     phase: str
-    mean: float
-    largest: float
+    mean: float  # root of the mean over the steps of the variance of one coordinate
+    largest: float  # largest deviation of one coordinate at any step
 
 
 def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
@@ -129,23 +123,14 @@ def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class CrossCheck:
-    """The composed one-step bound of one direction by two methods.
+    """The composed one-step bound of one direction by two methods."""
 
-    Attributes:
-        direction: the ordered pair of data sets.
-        upper: certified upper end of its epsilon.
-        lower: certified lower end.
-        estimate: the same by inversion, or None where that does not converge.
-        order: the Renyi order that bounds it best.
-        note: why there is no estimate.
-    """
-
-    direction: str
-    upper: float
+    direction: str  # the ordered pair of data sets
+    upper: float  # certified ends of its epsilon
     lower: float
-    estimate: float | None
-    order: float
-    note: str = ""
+    estimate: float | None  # the same by inversion, or None where that does not converge
+    order: float  # the Renyi order that bounds it best
+    note: str = ""  # why there is no estimate
 
     @property
     def is_bracketed(self) -> bool:
@@ -344,9 +329,7 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 def compare(plan: Plan) -> tuple[Row, ...]:
     """Return the rows of all accountants and bounds, valid ones first, then by epsilon; one infinite row without noise.
 
-    Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong
-    composition as published; what other tools print. What does not apply has no epsilon and says why. Without
-    noise: one row that says so.
+    What does not apply has no epsilon and says why.
     """
     if plan.tuning is not None:
         raise UnsupportedError("tuning: expected one run to compare accountants on, got several; --unset tuning")

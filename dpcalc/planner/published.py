@@ -60,9 +60,7 @@ GROUP_AS_ONE = "group as one"
 GAUSSIAN_ONLY = "does not apply: for Gaussian noise only"
 INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 NO_LOADER = "does not apply: a unit that takes part several times in one phase is no pass of a loader"
-_PRV_ERROR = (
-    0.01  # eps_error of PRVAccountant.get_epsilon, which is added to what is printed; delta_error is delta / 1000
-)
+_PRV_ERROR = 0.01  # eps_error of PRVAccountant.get_epsilon, added to what is printed; delta_error is delta / 1000
 _PRV_LARGEST = 650.0  # above it the exponentials of the accountant overflow, and it prints anything
 
 
@@ -71,8 +69,7 @@ _PRV_LARGEST = 650.0  # above it the exponentials of the accountant overflow, an
 
 def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row | None:
     """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing.
-
-    None but for add-remove, independent Gaussian noise and draws that are made afresh in every step.
+    It says something of add-remove, independent Gaussian noise and draws that are made afresh in every step.
 
     References:
         CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
@@ -103,10 +100,7 @@ def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = 
 
 
 def flat_poisson_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row:
-    """Return the row of flat Poisson draws at the rate of a loader; valid if they give the one-step bound.
-
-    Its epsilon is None if the formula does not apply.
-    """
+    """Return the row of flat Poisson draws at the rate of a loader; valid if they give the one-step bound."""
     composition = composed(plan)
     note = _refused_note(composition)
     steps = [] if note else opacus_steps(composition)
@@ -128,8 +122,7 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
     them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
 
-    The row, never valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1. Only for
-    equal steps with independent Gaussian noise, since only those are published.
+    Not valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1.
 
     References:
         Abadi et al. 2016 (1607.00133v2), section 3.1 with theorem A.1 and 3.20 of Dwork, Roth 2014; 9.34 at q = .01,
@@ -163,9 +156,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
-
-    Two rows; none for single units, several levels or other draws. For batches of a fixed size neither is a
-    bound: what is drawn in place of a missing example is left out.
+    For batches of a fixed size neither is a bound: what is drawn in place of a missing example is left out.
 
     References:
         Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy", sections "the privacy analysis" and
@@ -226,8 +217,7 @@ def _refused_note(composition: Composition) -> str:
 
 def opacus_steps(composition: Composition, *, told: str = "loader") -> list[FlatStep] | None:
     """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws.
-
-    One entry for each releasing phase; None if a phase is no number of passes of a loader.
+    None if a phase is no number of passes of a loader.
 
     References:
         Opacus 1.6.0, `PrivacyEngine.make_private` (`sample_rate = 1 / len(data_loader)`, also for
@@ -371,18 +361,11 @@ SIGNS_KNOWN = "general upper bound, odd moments nonnegative"
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRdpBound:
-    """A general bound on the Renyi divergences of a run of sampled steps.
-
-    Attributes:
-        name: of the bound.
-        kind: UPPER or LOWER where the theorem speaks of the run's relation, else as published.
-        step: divergence of one step, by whole order >= 2; infinite where nothing is known.
-        steps: how many there are.
-    """
+    """A general bound on the Renyi divergences of a run of sampled steps."""
 
     name: str
-    kind: Kind
-    step: Callable[[int], float]
+    kind: Kind  # UPPER or LOWER where the theorem speaks of the run's relation, else as published
+    step: Callable[[int], float]  # divergence of one step, by whole order >= 2; infinite where nothing is known
     steps: int
 
     def divergence(self, order: int) -> float:
