@@ -10,6 +10,7 @@ Everything is read from the law of C under U. One such law dominates another if 
 splitting a mass over two points around it, its mean kept, gives an upper bound; so does a smaller m.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -132,7 +133,7 @@ def _numbers_of_labels(mates: int, chance: float) -> tuple[tuple[int, ...], list
     inner = np.unique(np.linspace(lowest, highest, _NUMBERS).astype(int)).tolist()
     numbers = sorted({0, *inner})
     below = [0.0, *(float(bdtr(number - 1, mates, chance)) for number in numbers[1:]), 1.0]
-    chances = [high - low for low, high in zip(below, below[1:], strict=False)]
+    chances = [high - low for low, high in itertools.pairwise(below)]
     kept = [(number + 1, chance) for number, chance in zip(numbers, chances, strict=True) if chance > 0]
     return tuple(number for number, _ in kept), [chance for _, chance in kept]
 

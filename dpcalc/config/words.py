@@ -215,8 +215,8 @@ def _absolute_noise(word: str, beside: Beside) -> Meaning:
         return Meaning(hint=rule, about=about)
     value = _quotient(noise, clip)
     if word in _EITHER.split() and clip != 1:
-        hint = f"with noise of deviation {word} `noise_multiplier: {value}`; with noise of deviation {word} x clip norm "
-        return Meaning(hint=f"{hint}`noise_multiplier: {_text(noise)}`", about=about)
+        hint = f"with noise of deviation {word} `noise_multiplier: {value}`; with noise of deviation {word} x clip "
+        return Meaning(hint=f"{hint}norm `noise_multiplier: {_text(noise)}`", about=about)
     said = f"{word} {_text(noise)} at clip norm {_text(clip)}: `noise_multiplier: {value}`"
     return Meaning(hint=f"{said}; {rule}", about=about, keys={about: value})
 

@@ -14,10 +14,11 @@ from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.phase import averaged_choices, phase_bounds
-from dpcalc.amplification.schedule import Chain, PhaseBound, step_counts
+from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.moments import together
 from dpcalc.mechanisms.black_box import Exponential
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.planner.phase_releases import MAX_AVERAGED, cheapest_bound, releases_of, valid_bounds
@@ -332,7 +333,7 @@ class Composition:
                 if _releases(self.plan, self.plan.phases[place])
             ]
             for at, name in enumerate(each_unit.direction_names):
-                steps[name] = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
+                steps[name] = together(pair[at] for pair in pairs)
         return steps
 
     def _steps_of_parts(self) -> dict[str, StepCounts]:
@@ -352,14 +353,11 @@ class Composition:
             forward, backward = counts.values()
             return forward, backward
 
-        def total(*counts: StepCounts) -> StepCounts:
-            return {curve: sum(each.get(curve, 0) for each in counts) for each in counts for curve in each}
-
         on_all, steps = both_directions(plan, ""), dict[str, StepCounts]()
         for part in plan.parts:
             on_part = both_directions(plan, part)
             for direction, of_all, of_part in zip((FORWARD, BACKWARD), on_all, on_part, strict=True):
-                steps[f"{direction}, part {part}"] = total(of_all, of_part)
+                steps[f"{direction}, part {part}"] = together((of_all, of_part))
         if plan.moves_between_parts:
             removal = replace(plan, adjacency=Adjacency.ADD_REMOVE)
             removals = {part: both_directions(removal, part) for part in plan.parts}
@@ -367,7 +365,7 @@ class Composition:
                 removed, added = (removals.get(name, ({}, {})) for name in (part, other))
                 words = f"a unit of {part or 'no part'} replaced by one of {other or 'no part'}"
                 for direction, of_all in zip((FORWARD, BACKWARD), on_all, strict=True):
-                    steps[f"{direction}, {words}"] = total(of_all, removed[0], added[1])
+                    steps[f"{direction}, {words}"] = together((of_all, removed[0], added[1]))
         return steps
 
     def moment_bound(self, counts: StepCounts) -> tuple[float, float]:

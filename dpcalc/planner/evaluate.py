@@ -18,7 +18,6 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, StepCounts, costliest_release
-from dpcalc.amplification.schedule import step_counts
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
 from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
 from dpcalc.losses.moments import total_infinity_mass
@@ -250,7 +249,7 @@ def _infinite_note(composition: Composition) -> str:
         for place, bound in enumerate(bounds):
             if run.phases[place] in releasing:
                 releases = releases_of(run, protected, place, bound)
-                mass = max(total_infinity_mass(step_counts(each).items()) for each in releases)
+                mass = max(total_infinity_mass(each.items()) for each in releases)
                 masses[names[place]] = max(mass, masses[names[place]])
     total = max(total_infinity_mass(counts.items()) for counts in composition.one_run.steps.values())
     costly = sorted((name for name in names if masses[name]), key=lambda name: -masses[name])[:_NAMED_PHASES]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import trimmed_epsilon
-from dpcalc.amplification.allocation import allocated_gaussian_releases
+from dpcalc.amplification.allocation import allocated_gaussian_steps
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
     black_box_releases,
@@ -15,16 +15,10 @@ from dpcalc.amplification.any_mechanism import (
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
 from dpcalc.amplification.phase import black_box_refusal
-from dpcalc.amplification.schedule import (
-    PhaseBound,
-    Release,
-    ensemble_refusal,
-    phase_release,
-    query_release,
-    step_counts,
-)
+from dpcalc.amplification.schedule import PhaseBound, ensemble_refusal, phase_steps, query_steps
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.moments import Steps
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, PairOnly, change_of
 from dpcalc.mechanisms.pate import PateMechanism
@@ -39,7 +33,7 @@ MAX_AVERAGED = 4
 _MAX_MATES = 512  # draws of a unit's mates that are told apart before they are merged; 5,000 take a second
 
 
-def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> tuple[Release, Release]:
+def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> tuple[Steps, Steps]:
     """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered."""
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
@@ -55,7 +49,7 @@ def releases_of(plan: Plan, protected: "ProtectedUnit", place: int, bound: Phase
     return _amplified_within_work(black_box_steps(plan, protected, place, bound))
 
 
-def _amplified_within_work(steps: BlackBoxSteps) -> tuple[Release, Release]:
+def _amplified_within_work(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
     """Return the upper releases (forward, backward) of black-box steps; not amplified if that takes too much work."""
     try:
         return black_box_releases(steps)
@@ -64,21 +58,21 @@ def _amplified_within_work(steps: BlackBoxSteps) -> tuple[Release, Release]:
             return unamplified_releases(steps)
 
 
-def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
+def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Steps, Steps]:
     """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise."""
-    releases = phase_release if bound.allocation is None else allocated_gaussian_releases
+    releases = phase_steps if bound.allocation is None else allocated_gaussian_steps
     return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
 
 
-def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
+def ensemble_release(plan: Plan, phase: Phase) -> tuple[Steps, Steps]:
     """Return a group's release of PATE queries, twice; UnsupportedError if it is not covered, TypeError for others."""
     if not isinstance(phase.mechanism, PateMechanism):
         raise TypeError(f"{phase.name}: expected teachers, got {phase.mechanism.name}")
     why = ensemble_refusal(phase.mechanism, phase.hierarchy)
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
-    release = query_release(phase.mechanism, group_size=plan.group_size, queries=phase.steps)
-    return release, release
+    steps = query_steps(phase.mechanism, group_size=plan.group_size, queries=phase.steps)
+    return steps, steps
 
 
 def black_box_steps(plan: Plan, protected: "ProtectedUnit", place: int, bound: PhaseBound) -> BlackBoxSteps:
@@ -117,7 +111,7 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
 
 def _ranking_cost(bound: PhaseBound, phase: Phase, delta: float) -> float:
     """Return the costlier direction's epsilon: by pld if units choose steps, else by moments, more if joint."""
-    steps = [each for release in _noise_releases(phase, bound) if (each := step_counts(release))]
+    steps = [each for each in _noise_releases(phase, bound) if each]
     if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
         return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
     # A joint bound takes longer to compose: it is chosen only where it gains something.
@@ -155,7 +149,7 @@ def _valid_allocated_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound,
     return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or is_known))
 
 
-def _noise_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
+def _noise_releases(phase: Phase, bound: PhaseBound) -> tuple[Steps, Steps]:
     """Return the upper releases (forward, backward) of noise on a sum or a black box; TypeError for PATE."""
     if isinstance(phase.mechanism, Gaussian):
         return gaussian_releases(phase, bound)

@@ -1,7 +1,6 @@
 """Plans that differ in one quantity, as solvers search them and charts draw them."""
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -141,8 +140,3 @@ def refusal(plan: Plan | Composition) -> InputError | None:
     except InputError as error:
         return error
     return None
-
-
-def accepted_size(with_size: Callable[[int], Plan | Composition], max_size: int, min_size: int) -> int:
-    """Return the largest size up to `max_size` that is not refused, tried one by one; else `min_size`, untested."""
-    return next((size for size in range(max_size, min_size, -1) if not is_refused(with_size(size))), min_size)
