@@ -73,14 +73,11 @@ class ProtectedUnit:
         """The protected level's own one-step bound, one for each phase."""
         return tuple(bounds[0].bound for bounds in self.choices)
 
-    def direction_name(self, direction: str) -> str:
-        """Return the name of a direction with the unit's place: "D||D'" or "D||D', task 2"."""
-        return f"{direction}, {self.place}" if self.place else direction
-
     @property
     def direction_names(self) -> tuple[str, str]:
-        """The names of both directions, D||D' first."""
-        return self.direction_name(FORWARD), self.direction_name(BACKWARD)
+        """The names of D||D' and D'||D with the unit's place, as "D||D', task 2"."""
+        place = f", {self.place}" if self.place else ""
+        return FORWARD + place, BACKWARD + place
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
