@@ -35,12 +35,11 @@ class Tree:
 
     def __hash__(self) -> int:
         """Hash the number of units of each level, which the order of siblings does not change."""
-        return hash(self._totals)
+        return self._hash
 
     @cached_property
-    def _totals(self) -> tuple[int, ...]:
-        """Return the number of units of each level, outermost first."""
-        return tuple(map(sum, self.sizes))
+    def _hash(self) -> int:
+        return hash(tuple(map(sum, self.sizes)))
 
     @cached_property
     def digest(self) -> str:
