@@ -27,12 +27,7 @@ _Cost = Callable[[Composition], float]
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """A remark beside a result.
-
-    Attributes:
-        text: one sentence with one `{}` for each number.
-        epsilons: the numbers, unrounded.
-    """
+    """A remark beside a result: one sentence with a `{}` for each number, and the numbers, unrounded."""
 
     text: str
     epsilons: tuple[float, ...] = ()

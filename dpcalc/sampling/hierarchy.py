@@ -17,6 +17,7 @@ from itertools import pairwise
 from math import ceil, prod
 
 from dpcalc.errors import InputError, KeyedInputError
+from dpcalc.keys import COUNT, NUMBER, key
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import (
     All,
@@ -39,12 +40,24 @@ TASK = "task"  # name of a constructed unit in messages
 
 @dataclass(frozen=True, kw_only=True)
 class Episodes:
-    """Tasks that one step builds from classes and their records."""
+    """Construction of tasks in a step, as in few-shot learning: over two levels, classes and their records."""
 
-    tasks: int  # built in one step, independently, >= 1
-    ways: int  # classes in a task, >= 1
-    shots: int  # records of each class to learn from, >= 0
-    queries: int  # further records of each class to be judged by, >= 0
+    tasks: int = key(
+        COUNT,
+        "Tasks that a step constructs, independently of each other.",
+        advice="say how many tasks one step constructs",
+    )
+    ways: int = key(COUNT, "Classes in a task, drawn without replacement.", advice="say how many classes a task has")
+    shots: int = key(
+        NUMBER,
+        "Records of each class in a task that it learns from.",
+        advice="say how many records of each class a task learns from; 0 if none",
+    )
+    queries: int = key(
+        NUMBER,
+        "Further records of each class in a task, by which it is judged.",
+        advice="say how many further records of each class judge it; 0 if none",
+    )
 
     def __post_init__(self) -> None:
         for name in ("tasks", "ways"):
