@@ -191,8 +191,8 @@ def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -
                 scheme = Fixed(size=size)
             case Draw(scheme="with-replacement", size=int(size)):
                 scheme = WithReplacement(size=size)
-            case Draw(scheme="shuffle", size=int(size), drop_last=drop_last):
-                scheme = Shuffle(size=size, drop_last=drop_last)
+            case Draw(scheme="shuffle", size=int(size), drop_last=drop_last, order=order):
+                scheme = Shuffle(size=size, drop_last=drop_last, is_secret=order == "secret")
             case Draw(scheme="any-order"):
                 scheme = AnyOrder()
             case Draw(scheme="balls-in-bins", bins=int(bins), assignment=assignment):

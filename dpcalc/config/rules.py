@@ -236,12 +236,14 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
         for name, (_, largest) in zip(config.names, config.counts, strict=True):
             draw, scheme = run.draws.get(name), run.node("sampling", name, "scheme")
             is_cut = draw and draw.scheme == Shuffle.name and isinstance(draw.size, int) and draw.size < largest
-            if is_cut and scheme is not None:
+            is_amplified = draw and draw.order == "secret" and privacy.adjacency in {"zero-out", "replace-one"}
+            if is_cut and not is_amplified and scheme is not None:
                 message = (
                     "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
                 )
                 hint = (
-                    "a loader in which each unit chooses its batch by itself (balls-in-bins, poisson) may cost far less"
+                    "a loader in which each unit chooses its batch by itself (balls-in-bins, poisson) may cost far "
+                    "less; so may this one under zero-out and replace-one, if it keeps what `order: secret` says"
                 )
                 yield finding(Severity.NOTE, "DPC202", scheme.anchor, message, hint)
         noise = run.node("mechanism", "noise_multiplier")

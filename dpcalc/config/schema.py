@@ -157,6 +157,13 @@ class Draw:
         "in each pass, so that every batch holds `size`.",
         default=False,
     )
+    order: str = key(
+        Word(("any", "secret")),
+        "For scheme shuffle: secret says that each pass has a uniform order of its own, from a seed that nobody else "
+        "knows, with each unit once, no batch across two passes, and the same noise in each batch. any says nothing: "
+        "then no amplification is claimed.",
+        default="any",
+    )
     groups: int = key(
         COUNT,
         "Number of groups into which the units are split beforehand, for scheme cyclic-poisson; step i draws from "

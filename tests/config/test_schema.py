@@ -342,6 +342,10 @@ EFFECTS = {
         {"sampling": "{scheme: shuffle, size: 7, drop_last: true}"},
         {"sampling": "{scheme: shuffle, size: 7, drop_last: 1}"},
     ),
+    "sampling.order": (
+        {"sampling": "{scheme: shuffle, size: 7, order: secret}"},
+        {"sampling": "{scheme: shuffle, size: 7, order: public}"},
+    ),
     "sampling.max_group_size": (
         correlated("strategy: identity", "{scheme: cyclic-poisson, rate: 0.5, groups: 3, max_group_size: 30_000}"),
         correlated("strategy: identity", "{scheme: cyclic-poisson, rate: 0.5, groups: 3, max_group_size: 0}"),
