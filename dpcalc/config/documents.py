@@ -207,17 +207,12 @@ _THOUSANDS = re.compile("[0-9]{3}(?![0-9])")
 
 
 class References:
-    """Reader of the references of one config.
-
-    Attributes:
-        faults: error of each reference that leads nowhere, by its place.
-        ends: origin of each value that was followed, by its dotted path: (canonical name of another file, or "" for the
-            config's own; dotted path there).
-    """
+    """Reader of the references of one config."""
 
     def __init__(self, main: Document, files: Files) -> None:
-        """Start with no reference followed."""
-        self.faults: dict[Mark, Diagnostic] = {}
+        self.faults: dict[Mark, Diagnostic] = {}  # of each reference that leads nowhere, by its place
+        # Of each value that was followed, by its dotted path: (canonical name of another file, or "" for the config's
+        # own; dotted path there).
         self.ends: dict[str, tuple[str, str]] = {}
         self._files = files
         self._hydra = Hydra(main.tree, files)

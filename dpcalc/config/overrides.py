@@ -34,16 +34,10 @@ FLAGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """One value for one path.
+    """One value for one path."""
 
-    Attributes:
-        keys: path as keys and 0-based indices, never empty.
-        marks: place of each part of the path in the argument.
-        value: the assigned value.
-    """
-
-    keys: tuple[str | int, ...]
-    marks: tuple[Mark, ...]
+    keys: tuple[str | int, ...]  # never empty
+    marks: tuple[Mark, ...]  # place of each part of the path in the argument
     value: Node
 
     @property
@@ -58,36 +52,22 @@ class Assignment:
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Everything the command line says about the content of a file, as text.
+    """Everything the command line says about the content of a file, as text."""
 
-    Attributes:
-        assignments: values of `--set`, such as "training.steps=1e4".
-        flags: (option, text) such as ("--delta", "1e-5"); each is short for its key in `FLAGS`.
-        unset: values of `--unset`: keys to remove from the file before anything is set.
-        assumed: "key=value" texts that hold where nothing else states the key.
-        swept: values of `--over` at one point of a grid, such as "training.steps=1e4".
-    """
-
-    assignments: tuple[str, ...] = ()
-    flags: tuple[tuple[str, str], ...] = ()
-    unset: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-    swept: tuple[str, ...] = ()
+    assignments: tuple[str, ...] = ()  # values of `--set`, such as "training.steps=1e4"
+    flags: tuple[tuple[str, str], ...] = ()  # such as ("--delta", "1e-5"); each is short for its key in `FLAGS`
+    unset: tuple[str, ...] = ()  # values of `--unset`: keys to remove from the file before anything is set
+    assumed: tuple[str, ...] = ()  # "key=value" texts that hold where nothing else states the key
+    swept: tuple[str, ...] = ()  # values of `--over` at one point of a grid, such as "training.steps=1e4"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """Parsed overrides, by the order in which they are made.
+    """Parsed overrides, one for each key, by the order in which they are made."""
 
-    Attributes:
-        unset: keys to remove; their values are empty.
-        settings: values to set, one for each key.
-        assumed: values for keys that are still missing then.
-    """
-
-    unset: tuple[Assignment, ...] = ()
+    unset: tuple[Assignment, ...] = ()  # keys to remove; their values are empty
     settings: tuple[Assignment, ...] = ()
-    assumed: tuple[Assignment, ...] = ()
+    assumed: tuple[Assignment, ...] = ()  # for keys that are still missing then
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
