@@ -16,7 +16,7 @@ from dpcalc.config import scalars
 from dpcalc.config.files import Files, Refusal
 from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.messages import missing_key_error, wrong_type_error
-from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, decode, error
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, config_error, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.keys import COUNT, WrongValueError
 from dpcalc.records import dataclass
@@ -49,7 +49,7 @@ def _refuse_other_keys(node: Section, allowed: Collection[str], hint: str) -> No
     for key, value in node.entries.items():
         if key not in allowed and not key.startswith(USER_KEY):
             message = f"unknown key `{key}` in `{node.path}`"
-            raise ConfigError([error("DPC101", value.key or value.anchor, message, hint)])
+            raise config_error("DPC101", value.key or value.anchor, message, hint)
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _errors_at(name: Scalar) -> Iterator[None]:
         yield
     except Refusal as cause:
         message = f"`{name.path}`: `{name.text}` {cause.message}"
-        raise ConfigError([error(cause.code, name.mark, message, cause.hint)]) from None
+        raise config_error(cause.code, name.mark, message, cause.hint) from None
 
 
 def _content(name: str, files: Files, limits: Mapping[str, int], refusal: Refusal) -> tuple[str, bytes]:
@@ -98,7 +98,7 @@ def _rdp_points(node: Node, files: Files) -> tuple[tuple[float, float], ...]:
     else:
         raise ConfigError([wrong_type_error(node, _CURVE_SHAPE)])
     if not 1 <= len(rows) <= MAX_POINTS:
-        raise ConfigError([error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")])
+        raise config_error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")
     errors = list(islice(_point_errors(rows), MAX_FAULTS))
     if errors:
         raise ConfigError(errors)
@@ -130,7 +130,7 @@ def _csv_rows(name: Scalar, files: Files) -> tuple[list[list[Scalar]], Mark]:
         rows.append(cells)
     if not rows or tuple(cell.text.lower() for cell in rows[0]) != HEADER:
         mark = rows[0][0].mark if rows else Mark(source, 1, 1)
-        raise ConfigError([error("DPC102", mark, "the first line must be `order,epsilon`", _CSV_HINT)])
+        raise config_error("DPC102", mark, "the first line must be `order,epsilon`", _CSV_HINT)
     odd = [row for row in rows if len(row) != len(HEADER)]
     if odd:
         message = "a line must hold an order and an epsilon, got {} cells"
@@ -265,18 +265,18 @@ def _strategy(node: Node, files: Files) -> "Strategy":
             count, limit = len(listed.items), kinds.MAX_COEFFICIENTS
             if not 1 <= count <= limit:
                 message = f"`{listed.path}` must hold 1 to {limit:,} coefficients, got {count:,}"
-                raise ConfigError([error("DPC106", listed.anchor, message, "a longer list can be a matrix in a file")])
+                raise config_error("DPC106", listed.anchor, message, "a longer list can be a matrix in a file")
             coefficients = tuple(map(_coefficient, listed.items))
             if not coefficients[0]:
                 message = f"`{listed.items[0].path}` is 0: such a strategy has no inverse"
                 hint = "the first coefficient is the diagonal"
-                raise ConfigError([error("DPC106", listed.items[0].anchor, message, hint)])
+                raise config_error("DPC106", listed.items[0].anchor, message, hint)
             return kinds.Toeplitz(coefficients=coefficients)
         case ["banded"]:
             stated, bands = _single_count(entry(node, "banded") or node, "bands")
             if bands > kinds.MAX_BANDS:
                 message = f"`{stated.path}` must be at most {kinds.MAX_BANDS:,}, got {bands:,}"
-                raise ConfigError([error("DPC106", stated.anchor, message)])
+                raise config_error("DPC106", stated.anchor, message)
             return kinds.BandedSquareRoot(band_count=bands)
         case ["tree"]:
             return kinds.Tree(restart_every=_single_count(entry(node, "tree") or node, "restart_every")[1])
@@ -290,7 +290,7 @@ def _strategy(node: Node, files: Files) -> "Strategy":
             if sum_node and (not isinstance(sum_node, Scalar) or sum_node.text.lower() != digest):
                 message = f"`{sum_node.path}` is not that of the matrix in `{name.text}`, which is {digest}"
                 hint = "restore the file, or state this sum if it is meant"
-                raise ConfigError([error("DPC110", sum_node.anchor, message, hint)])
+                raise config_error("DPC110", sum_node.anchor, message, hint)
             return kinds.Matrix(name=name.text, digest=digest, entries=entries)
     raise ConfigError([wrong_type_error(node, kinds.STRATEGIES)])
 
@@ -302,7 +302,7 @@ def _coefficient(node: Node) -> float:
         raise ConfigError([wrong_type_error(node, "a number")])
     if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
         message = f"`{node.path}` must be 0, or from 1e-100 to 1e100 in size, got {scalars.describe(node)}"
-        raise ConfigError([error("DPC106", node.anchor, message)])
+        raise config_error("DPC106", node.anchor, message)
     return float(number)
 
 
@@ -318,7 +318,7 @@ def _single_count(node: Node, key: str) -> tuple[Node, int]:
         return stated, COUNT.check(scalars.value(stated) if isinstance(stated, Scalar) else stated)
     except WrongValueError as cause:
         message = f"`{stated.path}` must be {cause.expected}, got {scalars.describe(stated)}"
-        raise ConfigError([error(cause.code, stated.anchor, message)]) from None
+        raise config_error(cause.code, stated.anchor, message) from None
 
 
 def _matrix(name: str, files: Files) -> "Array":

@@ -78,7 +78,7 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
         patterns = config_patterns(data, shown)
         if patterns:
             # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
-            place = Folder(folder=folder.resolve(), root=(git_root(folder) or folder).resolve())
+            place = Folder(folder=folder.resolve(), top=(git_root(folder) or folder).resolve())
             files = dict.fromkeys(
                 name for pattern in patterns for name in _project_files(folder, pattern, place, shown)
             )

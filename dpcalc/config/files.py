@@ -72,7 +72,7 @@ class Folder:
     """The directory of a config and the repository around it, as a source of files."""
 
     folder: Path  # of the config
-    root: Path  # top of its git repository; the same directory outside git
+    top: Path  # of its git repository; the same directory outside git
 
     def locate(self, name: str, holder: str) -> str:
         """Return the real path of a file that another file names; Refusal for an unusual name, place or suffix."""
@@ -81,18 +81,13 @@ class Folder:
         base = Path(holder).parent if holder else self.folder
         written = Path(os.path.normpath(base / name))
         real = real_path(base / name)
-        if not written.is_relative_to(self.root) and not real.is_relative_to(self.root):
-            raise Refusal("DPC110", "lies outside the repository", f"references end at {visible(str(self.root))}")
-        if not real.is_relative_to(self.root):
+        if not written.is_relative_to(self.top) and not real.is_relative_to(self.top):
+            raise Refusal("DPC110", "lies outside the repository", f"references end at {visible(str(self.top))}")
+        if not real.is_relative_to(self.top):
             raise Refusal("DPC110", "is a symbolic link that leaves the repository", "refer to a file inside it")
-        if real.suffix.lower() not in (*SUFFIXES, *DATA_SUFFIXES) or ".git" in real.relative_to(self.root).parts:
+        if real.suffix.lower() not in (*SUFFIXES, *DATA_SUFFIXES) or ".git" in real.relative_to(self.top).parts:
             raise Refusal("DPC110", "is no YAML, JSON or TOML file of the repository", "")
         return str(real)
-
-    @property
-    def top(self) -> Path:
-        """Top of the repository."""
-        return self.root
 
     def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of the YAML files directly in a directory, by name, without what is no regular file.
@@ -115,7 +110,7 @@ class Folder:
 
     def holds(self, path: Path) -> bool:
         """Return True if a path, with links followed, is in the repository."""
-        return real_path(path).is_relative_to(self.root)
+        return real_path(path).is_relative_to(self.top)
 
     def content(self, place: str, *, limit: int) -> bytes:
         """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read."""
@@ -136,7 +131,7 @@ def config_folder(path: str) -> Folder:
     # The folder of the name as given, not of the file that a link leads to.
     folder = Path.cwd() if path in {"-", STDIN} else Path(absolute(path)).parent
     root = git_root(folder)
-    return Folder(folder=real_path(folder), root=real_path(root or folder))
+    return Folder(folder=real_path(folder), top=real_path(root or folder))
 
 
 def config_source(path: str) -> Source:

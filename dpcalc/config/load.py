@@ -42,8 +42,8 @@ class Loaded:
     marks: Mapping[str, tuple[int, int]] = field(repr=False)  # (line, column) by dotted key, both from 1
     tree: Section = field(repr=False, compare=False)  # the file in its long form, for comparing it with another one
     files: Files = field(repr=False, compare=False)  # reader of the files that the config names
-    # Of each value that a reference or an alias leads to, by dotted key: (canonical name of another file, or "" for this
-    # one; dotted path there).
+    # Where each value comes from that a reference or an alias leads to, by dotted key: (canonical name of another file,
+    # or "" for this one; dotted path there).
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False, compare=False)
     refusal: ConfigError | None = field(default=None, repr=False, compare=False)  # where no bound covers the batch size
 

@@ -182,6 +182,11 @@ def error(code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
     return finding(Severity.ERROR, code, mark, message, hint)
 
 
+def config_error(code: str, mark: Mark, message: str, hint: str = "") -> ConfigError:
+    """Return a ConfigError of one error, for the caller to raise."""
+    return ConfigError([error(code, mark, message, hint)])
+
+
 def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
     """Return the bytes of a regular file or standard input ("-"); ConfigError if unreadable or over `limit`.
 
@@ -242,7 +247,7 @@ def source_of(text: str, path: str) -> Source:
     if match:
         message = f"character U+{ord(match.group()):04X} is not allowed in a YAML file"
         hint = "is this a binary file?" if match.group() == "\0" else "remove it; in double quotes it can be escaped"
-        raise ConfigError([error("DPC100", _mark_after(source, source.text[: match.start()]), message, hint)])
+        raise config_error("DPC100", _mark_after(source, source.text[: match.start()]), message, hint)
     return source
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import yaml
 
-from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, error
+from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, config_error, error
 from dpcalc.config.tree import Items, Node, Scalar, Section, join
 
 MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_limits.py)
@@ -73,11 +73,11 @@ def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
         # An escape such as "\UFFFFFFFF" or an absurd %YAML directive: PyYAML does not say where.
         mark = Mark(source, loader.line + 1, 1)
         hint = "look for an odd escape or a `%` line"
-        raise ConfigError([error("DPC100", mark, "this cannot be read as YAML", hint)]) from None
+        raise config_error("DPC100", mark, "this cannot be read as YAML", hint) from None
     finally:
         loader.dispose()
     if root is None:
-        raise ConfigError([error("DPC100", Mark(source, 1, 1), "the file is empty", "begin with `version: 1`")])
+        raise config_error("DPC100", Mark(source, 1, 1), "the file is empty", "begin with `version: 1`")
     builder = _TreeBuilder(source, loader.tags)
     return builder.build(root, "", None), tuple(builder.flaws)
 
@@ -106,9 +106,9 @@ class _BoundedLoader(yaml.SafeLoader):
         self._events += 1
         self._nesting += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if self._events > MAX_EVENTS:
-            raise ConfigError([error("DPC111", mark, *_TOO_MANY)])
+            raise config_error("DPC111", mark, *_TOO_MANY)
         if self._nesting > MAX_DEPTH:
-            raise ConfigError([error("DPC111", mark, *_TOO_DEEP)])
+            raise config_error("DPC111", mark, *_TOO_DEEP)
         if getattr(event, "tag", None) is not None:
             self.tags.add((mark.line, mark.column))
         return event
@@ -131,12 +131,12 @@ class _TreeBuilder:
         self._report_tag(mark, path)
         self._count += 1
         if self._count > MAX_EVENTS:
-            raise ConfigError([error("DPC111", mark, *_TOO_MANY)])
+            raise config_error("DPC111", mark, *_TOO_MANY)
         # An alias is the same node object again: among its own ancestors it would be built without end.
         if id(node) in self._ancestors:
-            raise ConfigError([error("DPC111", key or mark, "an alias contains itself", "write the value out")])
+            raise config_error("DPC111", key or mark, "an alias contains itself", "write the value out")
         if len(self._ancestors) > MAX_DEPTH:
-            raise ConfigError([error("DPC111", mark, *_TOO_DEEP)])
+            raise config_error("DPC111", mark, *_TOO_DEEP)
         if isinstance(node, yaml.ScalarNode):
             return Scalar(text=node.value, plain=not node.style, mark=mark, key=key, path=path)
         if isinstance(node, yaml.CollectionNode) and not node.flow_style:
