@@ -32,32 +32,20 @@ NO_OVERRIDES = Overrides()
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A config that was read without errors.
-
-    Attributes:
-        plan: the plan that it states.
-        path: the file as the user named it, "<stdin>" for standard input.
-        section: dotted path of the part of the file that is the config, "" for all of it.
-        diagnostics: warnings and notes, in the order of the file.
-        config_hash: SHA-256 of the plan; comments, order, formatting and short forms do not change it.
-        marks: (line, column) by dotted key, both from 1.
-        tree: the file in its long form, for comparing it with another one.
-        files: reader of the files that the config names.
-        sources: origin of each value that a reference or an alias leads to, by dotted key: (canonical name of another
-            file, or "" for this one; dotted path there).
-        refusal: the error if no bound covers the batch size, else None.
-    """
+    """A config that was read without errors."""
 
     plan: Plan
-    path: str
-    section: str
-    diagnostics: tuple[Diagnostic, ...]
-    config_hash: str
-    marks: Mapping[str, tuple[int, int]] = field(repr=False)
-    tree: Section = field(repr=False, compare=False)
-    files: Files = field(repr=False, compare=False)
+    path: str  # the file as the user named it, "<stdin>" for standard input
+    section: str  # dotted path of the part of the file that is the config, "" for all of it
+    diagnostics: tuple[Diagnostic, ...]  # warnings and notes, in the order of the file
+    config_hash: str  # SHA-256 of the plan; comments, order, formatting and short forms do not change it
+    marks: Mapping[str, tuple[int, int]] = field(repr=False)  # (line, column) by dotted key, both from 1
+    tree: Section = field(repr=False, compare=False)  # the file in its long form, for comparing it with another one
+    files: Files = field(repr=False, compare=False)  # reader of the files that the config names
+    # Where each value comes from that a reference or an alias leads to, by dotted key: (canonical name of another file,
+    # or "" for this one; dotted path there).
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False, compare=False)
-    refusal: ConfigError | None = field(default=None, repr=False, compare=False)
+    refusal: ConfigError | None = field(default=None, repr=False, compare=False)  # where no bound covers the batch size
 
     def accepted(self) -> "Loaded":
         """Return the config itself; raise the ConfigError in `refusal` if no bound covers its batch size."""

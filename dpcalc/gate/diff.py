@@ -263,7 +263,7 @@ def _moved_references(pair: ConfigPair) -> Iterator[Problem]:
     """Yield DPC408 for each reference of the base that now leads elsewhere, is a stated value, or is gone."""
     # The training code may still read the old place.
     old, sources = (
-        source_names(loaded, loaded.files.root if isinstance(loaded.files, Folder) else None)
+        source_names(loaded, loaded.files.top if isinstance(loaded.files, Folder) else None)
         for loaded in (pair.old, pair.new)
     )
     for key, source in old.items():

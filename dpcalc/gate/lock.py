@@ -96,7 +96,7 @@ class Lock:
         inside = config_folder(self.path)
         for path in paths:
             if not inside.holds(Path(os.path.abspath(path))):
-                expected = f"expected entries of files below {visible(str(inside.root))}, got {visible(path)}"
+                expected = f"expected entries of files below {visible(str(inside.top))}, got {visible(path)}"
                 raise InputError(f"{visible(self.path)}: {expected}; name the configs, or take the entry out")
 
     def is_gone(self, name: str) -> bool:
