@@ -32,7 +32,6 @@ from dpcalc.config.schema import (
     MAX_PHASES,
     SCHEMES,
     Accounting,
-    Budget,
     Data,
     Draw,
     Partition,
@@ -48,6 +47,7 @@ from dpcalc.config.tree import Items, Node, Scalar, Section, entries_of, entry, 
 from dpcalc.errors import KeyedInputError
 from dpcalc.keys import COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
+from dpcalc.planner.plan import Budget
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Episodes
 from dpcalc.sampling.trees import Tree
@@ -211,6 +211,7 @@ class _Reader:
         # Short forms are written out before, so that one which is left over is an unknown key.
         before = len(self.errors)
         values = self.values({name: key for name, key in keys_of(model).items() if not key.is_short_form}, node)
+        values = _as_floats(values) if model is Budget else values
         return model(**values) if len(self.errors) == before else None
 
     def required(self, parent: Section, key: str) -> Node | None:
@@ -361,8 +362,7 @@ class _Reader:
                 return None, None, ""
             values.pop("type", None)
             clip, votes = values.pop("clip", None), values.pop("votes", "")
-            floats = {key: float(value) if isinstance(value, Fraction) else value for key, value in values.items()}
-            return mechanism_class(name).of(**floats), clip, votes
+            return mechanism_class(name).of(**_as_floats(values)), clip, votes
         except ConfigError as cause:
             self.errors.extend(cause.diagnostics)
         except KeyedInputError as cause:
@@ -384,3 +384,8 @@ class _Reader:
             hint = "e.g. `steps: 10_000`"
             self.check_choice(training, ("steps", "epochs"), hint, is_required=length is not None)
         return length
+
+
+def _as_floats(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values with exact numbers as floats, for classes that compute with them."""
+    return {key: float(value) if isinstance(value, Fraction) else value for key, value in values.items()}
