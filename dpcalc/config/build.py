@@ -119,9 +119,9 @@ def _file_contradictions(config: Sections) -> Iterator[Diagnostic]:
         yield error("DPC105", root.entries["partition"].anchor, message, "give each part its own name")
     seen: set[str] = set()
     for run in config.runs:
-        if not run.run.path:
+        if not run.path:
             continue
-        name, part = entry(run.run.at, "name"), entry(run.run.at, "part")
+        name, part = entry(run.at, "name"), entry(run.at, "part")
         if isinstance(name, Scalar):
             if name.text in seen:
                 message = f"two phases are called `{name.text}`"
@@ -141,7 +141,7 @@ def _file_contradictions(config: Sections) -> Iterator[Diagnostic]:
 
 def _run_contradictions(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
     """Yield the contradictions of the draws, clipping and length of a phase, among each other and with the data."""
-    names, sampling = config.names, run.run.sections.entries["sampling"]
+    names, sampling = config.names, run.sections.entries["sampling"]
     if run.episodes:
         for index, name in enumerate(names):
             node = node_at(config.root, "data", "levels", index, "name")
@@ -269,13 +269,13 @@ def build(config: Sections) -> Plan:
                     message = f"`{epochs.path}` makes more than {MAX_COUNT:.0e} steps"
                     raise ConfigError([error("DPC106", epochs.anchor, message, "check the epochs and the rate")])
             phase = Phase(
-                name=(_text(run.run.at, "name") or f"phase {number}") if run.run.path else SINGLE_PHASE,
+                name=(_text(run.at, "name") or f"phase {number}") if run.path else SINGLE_PHASE,
                 hierarchy=hierarchy,
                 mechanism=run.mechanism,
                 clip=len(levels),
                 steps=steps,
                 votes=run.votes,
-                part=_text(run.run.at, "part") if run.run.path else "",
+                part=_text(run.at, "part") if run.path else "",
             )
             # Clipping is counted in levels from the outermost, 0 for the whole batch.
             phases.append(phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip)))
@@ -306,7 +306,7 @@ def build(config: Sections) -> Plan:
             fault = correlated_fault(phase.mechanism, phase.hierarchy, phase.steps)
             fault = fault or length_fault(phase.mechanism, phase.steps)
             if fault is not None:
-                raise ConfigError([keyed_error(run.run.sections, fault)])
+                raise ConfigError([keyed_error(run.sections, fault)])
         if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
             continue
         from dpcalc.amplification.phase import black_box_refusal
@@ -320,7 +320,7 @@ def build(config: Sections) -> Plan:
                 phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size
             )
         if why:
-            node = run.run.sections.entries["mechanism"]
+            node = run.sections.entries["mechanism"]
             raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])
 
     # A group that no theorem covers, whose members may part, or that exceeds the data.
