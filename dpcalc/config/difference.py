@@ -6,10 +6,9 @@ from itertools import product
 from typing import NamedTuple
 
 from dpcalc.config import scalars
-from dpcalc.config.build import build
+from dpcalc.config.build import build, valid_sections
 from dpcalc.config.load import Loaded
 from dpcalc.config.overrides import ASSUMED
-from dpcalc.config.rules import valid_sections
 from dpcalc.config.scalars import EPISODES, UNKNOWN
 from dpcalc.config.source import shortened
 from dpcalc.config.tree import (
