@@ -11,7 +11,6 @@ from itertools import permutations, product
 
 from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import trimmed_epsilon
-from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.allocation import allocated_gaussian_steps
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
@@ -444,7 +443,7 @@ class Composition:
         return tuple(found.values())
 
     @cached_property
-    def steps(self) -> dict[str, StepCounts]:
+    def steps(self) -> dict[str, Steps]:
         """Counts of step losses (upper) by name of the direction; UnsupportedError for tuning and phases not covered.
 
         Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
@@ -457,12 +456,12 @@ class Composition:
         with own_allowance(_STEPS_WORK):
             # Directions of equal losses share one object, by whose id their moment bound is remembered.
             steps = self._steps_of_parts() if self.plan.parts else self._steps_of_units()
-            distinct: dict[frozenset[tuple[object, int]], StepCounts] = {}
+            distinct: dict[frozenset[tuple[object, int]], Steps] = {}
             return {name: distinct.setdefault(frozenset(counts.items()), counts) for name, counts in steps.items()}
 
-    def _steps_of_units(self) -> dict[str, StepCounts]:
+    def _steps_of_units(self) -> dict[str, Steps]:
         """Return the counts of step losses of each unit by direction name."""
-        steps: dict[str, StepCounts] = {}
+        steps: dict[str, Steps] = {}
         for each_unit, bounds in zip(self.units, self.bounds, strict=True):
             pairs = [
                 releases_of(self.plan, each_unit, place, bound)
@@ -473,14 +472,14 @@ class Composition:
                 steps[name] = together(pair[at] for pair in pairs)
         return steps
 
-    def _steps_of_parts(self) -> dict[str, StepCounts]:
+    def _steps_of_parts(self) -> dict[str, Steps]:
         """Return the counts of step losses of a unit of each part and, if units move, of each ordered pair of parts.
 
         A unit pays for the runs on its own part and on all data. Source: docs/theory.md, Theorem 13.3.
         """
         plan = self.plan
 
-        def both_directions(run: Plan, part: str) -> tuple[StepCounts, StepCounts]:
+        def both_directions(run: Plan, part: str) -> tuple[Steps, Steps]:
             phases = tuple(replace(phase, part="") for phase in run.phases if phase.part == part)
             if not phases:
                 return {}, {}
@@ -490,7 +489,7 @@ class Composition:
             forward, backward = counts.values()
             return forward, backward
 
-        on_all, steps = both_directions(plan, ""), dict[str, StepCounts]()
+        on_all, steps = both_directions(plan, ""), dict[str, Steps]()
         for part in plan.parts:
             on_part = both_directions(plan, part)
             for direction, of_all, of_part in zip((FORWARD, BACKWARD), on_all, on_part, strict=True):
@@ -505,7 +504,7 @@ class Composition:
                     steps[f"{direction}, {words}"] = together((of_all, removed[0], added[1]))
         return steps
 
-    def moment_bound(self, counts: StepCounts) -> tuple[float, float]:
+    def moment_bound(self, counts: Steps) -> tuple[float, float]:
         """Return (bound on epsilon by trimmed moments, its order) of one value of `steps`; (0, 1) if that is empty."""
         if id(counts) not in self._moment_bounds:
             best = trimmed_epsilon(counts, delta=self.plan.delta) if counts else None
