@@ -12,6 +12,7 @@ from dpcalc.planner import evaluate as evaluating
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
+from dpcalc.planner.gdp import gaussian_summary
 from dpcalc.planner.risk import attack_bounds
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
@@ -71,6 +72,7 @@ def test_solvers_keep_to_the_best_of_several():
         lambda plan: composed(plan).steps,
         compare,
         attack_bounds,
+        gaussian_summary,
         lambda asked: delta_of(asked, epsilon=1.0),
         lambda asked: guarantee(asked, method="pld"),
         lambda asked: guarantee(replace(asked, method="moments")),
