@@ -16,9 +16,9 @@ from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, w
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.other_files import other_file_error
 from dpcalc.config.overrides import COMMAND_LINE, Overrides, parse_overrides, with_assumptions, without_file_hint
-from dpcalc.config.rules import consistency_errors, remarks
+from dpcalc.config.rules import remarks, valid_sections
 from dpcalc.config.schema import REQUIREMENT
-from dpcalc.config.sections import read_sections
+from dpcalc.config.sections import Sections
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, node_at, replace_at, walk, within
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
@@ -140,21 +140,25 @@ def _load(
         each_unit = (replace(overrides, flags=flags) for flags in flags_by_unit or [others])
         return tuple(_load(source, key, (), each, files)[0] for each in each_unit)
 
-    # All rules run on what could be read, so that one call reports every error; those that only follow from a broken
-    # reference are dropped.
+    # Errors that only follow from a broken reference are dropped.
     broken = tuple(unresolved_errors(root, references.faults))
-    config, section_errors = read_sections(root, files)
+    config: Sections | None = None
+    wrong: tuple[Diagnostic, ...] = ()
+    try:
+        config = valid_sections(root, files)
+    except ConfigError as cause:
+        wrong = cause.diagnostics
     used = [value for name, value in root.entries.items() if name not in {*RUN_KEYS, "phases"}]
     for run in runs(root):
         used += [run.sections, *(run.at.entries[name] for name in ("name",) if name in run.at.entries)]
     idle = ineffective_errors(settings, used, has_phases="phases" in root.entries)
     versions = _version_errors(root)
-    following = (*lost, *versions, *section_errors, *consistency_errors(config), *idle)
+    following = (*lost, *versions, *wrong, *idle)
     places = {(each.path, each.line, each.column) for each in broken}
     errors = [flaw.diagnostic for flaw in flaws if within(section, flaw.path)]
     errors += [*unreadable, *broken]
     errors += [each for each in following if (each.path, each.line, each.column) not in places]
-    if errors:
+    if errors or config is None:
         has_budget = node_at(root, "budget", "epsilon") is not None
         raise ConfigError(
             _in_order((_with_advice(each, notes, source.path, has_budget) for each in errors), source.path)

@@ -23,9 +23,8 @@ from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Ro
 from dpcalc.losses.moments import total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.planner.advice import Note, advice, advice_work
-from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
+from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releases_of, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
-from dpcalc.planner.phase_releases import releases_of
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
 from dpcalc.planner.tuning import CLOSED_FORM_RENYI

@@ -26,10 +26,18 @@ from dpcalc.losses.moments import together
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.numerics.roots import bracket_root
-from dpcalc.planner.composition import Composition, composed, is_noiseless, releasing_phases
+from dpcalc.planner.composition import (
+    Composition,
+    black_box_steps,
+    composed,
+    ensemble_release,
+    gaussian_releases,
+    is_noiseless,
+    releasing_phases,
+    valid_bounds,
+)
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
-from dpcalc.planner.phase_releases import black_box_steps, ensemble_release, gaussian_releases, valid_bounds
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon

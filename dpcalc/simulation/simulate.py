@@ -17,7 +17,7 @@ from dpcalc.planner.composition import composed, is_noiseless, releasing_phases
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.report.fields import Field, Output, Table, config_field, json_only, origin_fields, yes_no
+from dpcalc.report.output import Output, Table, config_json, lines, origin_json, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.sampling.schemes import All, BallsInBins, CyclicPoisson
 from dpcalc.simulation.batches import batch_checks
@@ -260,7 +260,7 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
     verdict = "computed agrees with drawn"
     if contradicted:
         verdict = f"{contradicted} of {len(result.checks)} computed numbers contradicted"
-    checks, lines, rows = [], [], []
+    checks, texts, rows = [], [], []
     for check in result.checks:
         low, high = check.interval
         checks.append(
@@ -284,18 +284,18 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
         rows.append((quantity, computed, f"{drawn}{note}", interval, str(check.trials), yes_no(check.agrees), ""))
         between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
         end = "" if check.agrees else "; NOT the same"
-        lines.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {check.trials} draws{note}{end}")
+        texts.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {check.trials} draws{note}{end}")
+    summary = {"agrees": result.agrees, "seed": result.seed, "doubt": MISS_PROBABILITY}
     return Output(
         command="simulate",
-        fields=(
-            config_field(loaded),
-            Field("agrees", result.agrees),
-            Field("seed", result.seed),
-            Field("doubt", MISS_PROBABILITY),
-            Field("checks", checks, plain=tuple(lines)),
-            json_only("notes", list(result.notes)),
-            *origin_fields(loaded),
-        ),
+        result={
+            "config": config_json(loaded),
+            **summary,
+            "checks": checks,
+            "notes": list(result.notes),
+            **origin_json(loaded),
+        },
+        blocks=[[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)]],
         table=Table(
             headline=f"{verdict}   seed {result.seed}, an interval misses with probability <= "
             f"{as_given(MISS_PROBABILITY)}",
