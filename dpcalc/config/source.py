@@ -262,16 +262,16 @@ def _unreadable_error(path: str, cause: Exception) -> ConfigError:
     return whole_file(path or "''", "DPC100", "no such file", hint)
 
 
-def decode(data: bytes, path: str, *, shows_lines: bool = True) -> Source:
+def decode(data: bytes, path: str, *, shows_lines: bool = True, limit: int = MAX_BYTES) -> Source:
     """Return UTF-8 bytes as a source, without byte order mark; ConfigError if they are no text for a config."""
     if not shows_lines:
         try:
-            return decode(data, path)
+            return decode(data, path, limit=limit)
         except ConfigError as cause:
             raise ConfigError(replace(each, source_line="", caret=None) for each in cause.diagnostics) from None
     body = data.removeprefix(codecs.BOM_UTF8)
     try:
-        return source_of(body.decode("utf-8"), path)
+        return source_of(body.decode("utf-8"), path, limit=limit)
     except UnicodeDecodeError as cause:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise whole_file(path, "DPC100", "the text is UTF-16", "save it as UTF-8") from None
@@ -287,10 +287,10 @@ def _wrong_byte_error(body: bytes, start: int, mark_length: int, path: str) -> D
     return error("DPC100", mark, message, "save the file as UTF-8")
 
 
-def source_of(text: str, path: str) -> Source:
-    """Return a text as a source; ConfigError if it is above MAX_BYTES or has characters that YAML forbids."""
-    if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="surrogatepass")) > MAX_BYTES:
-        raise _too_large_error(path, MAX_BYTES)
+def source_of(text: str, path: str, *, limit: int = MAX_BYTES) -> Source:
+    """Return a text as a source; ConfigError if it is above the limit or has characters that YAML forbids."""
+    if len(text) > limit or len(text.encode("utf-8", errors="surrogatepass")) > limit:
+        raise _too_large_error(path, limit)
     source = _source(text, path)
     if source.text.translate(_BREAKS).isprintable():  # as most are; to compile the pattern takes 10 ms
         return source

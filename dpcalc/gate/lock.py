@@ -161,7 +161,7 @@ def read_lock(path: Path) -> Lock:
     shown = visible(str(path))
     try:
         data = read_bytes(str(path), limit=_MAX_BYTES)
-        content: Any = json_content(decode(data, str(path), shows_lines=False).text)
+        content: Any = json_content(decode(data, str(path), shows_lines=False, limit=_MAX_BYTES).text)
         version, configs = content["version"], {str(name): entry for name, entry in content["configs"].items()}
     except RepeatedKeyError as cause:
         raise InputError(f"{shown}: {cause}, or {_REMOVE}") from None
