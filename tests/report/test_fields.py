@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dpcalc.audit.simulate import Check, Simulation, simulation_output
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.compare import CrossCheck
 from dpcalc.report.evaluation import (
@@ -19,8 +20,6 @@ from dpcalc.report.fields import Field, Output, Section, json_only, plain_lines,
 from dpcalc.report.gate import ledger_add_output, ledger_show_output
 from dpcalc.report.rounding import rounded_down, rounded_up
 from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
-from dpcalc.simulation.checks import Check
-from dpcalc.simulation.simulate import Simulation, simulation_output
 from tests.report.risks import RISK
 from tests.report.samples import EVALUATION, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
 from tests.report.solutions import CERTAIN, DELTA, FACTOR, NEVER, NOISE, NONE, RATE, STEPS
