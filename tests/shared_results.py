@@ -17,7 +17,7 @@ def _shared(function):
 
 SHARED = [
     (module, name, _shared(getattr(module, name)))
-    for module, name in [(pld, "_epsilon_bounds_on_grid"), (rdp, "_best_epsilon")]
+    for module, name in [(pld, "grid_epsilon_bounds"), (rdp, "_best_epsilon")]
 ]
 
 

@@ -1,8 +1,8 @@
 """Basic, advanced and optimal composition of (epsilon, delta) guarantees.
 
-Basic composition: the epsilons of the steps add up.
+`counts` is always: the steps of one direction and how often each occurs, not empty.
 
-Source: docs/theory.md, Theorem 3.1.
+Source: docs/theory.md, Theorem 3.1, Theorem 3.2 and Theorem 3.3.
 """
 
 import math
@@ -11,19 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 from dpcalc.accountants.result import AccountantResult
-from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, UnsupportedError
-from dpcalc.losses.moments import Curve
+from dpcalc.losses.moments import Curve, Steps
 from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.work import ELEMENT, spend
 
 
-def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the sum of the steps' epsilons, each at delta / (number of steps); UnsupportedError without a profile.
-
-    References:
-        Dwork, Roth 2014, Theorem 3.16.
-    """
+def basic(counts: Steps, *, delta: float) -> AccountantResult:
+    """Return the sum of the steps' epsilons, each at delta / (number of steps): Dwork, Roth 2014, Theorem 3.16."""
     share = delta / sum(counts.values())
     total = sum(count * step_epsilon(curve, share) for curve, count in counts.items())
     return AccountantResult(epsilon=total, note=f"delta {share:.3g} a step")
@@ -40,25 +35,20 @@ def step_epsilon(curve: Curve, delta: float) -> float:
     return max(curve.epsilon(delta), curve.swapped.epsilon(delta))
 
 
-# Advanced (strong) composition with exact per-step profiles (docs/theory.md, Theorem 3.2).
-
 # Fractions of delta that are tried, from 0.84 down to 1e-9. Any is valid, so that the scan costs tightness only.
 _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
-def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
+def advanced(counts: Steps, *, delta: float) -> AccountantResult:
     """Return an upper bound on epsilon by advanced composition at the best split of delta.
 
     With delta' for the theorem and the rest spread evenly over the steps,
-    epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1).
-
-    References:
-        Dwork, Roth 2014, Theorem 3.20; unequal steps by the same martingale.
+    epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1): Dwork, Roth 2014, Theorem 3.20; unequal steps
+    by the same martingale.
     """
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return epsilon by advanced composition at delta' = fraction * delta, the steps sharing the rest."""
         share = delta * (1 - fraction) / steps
         squares, drift = 0.0, 0.0
         for curve, count in counts.items():
@@ -99,40 +89,29 @@ _ROUNDOFF = 2.0**-53  # of one float operation, relative
 _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the square root of the steps
 
 
-def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
+def optimal(counts: Steps, *, delta: float) -> AccountantResult:
     """Return epsilon by optimal composition at the best split of delta: exact for one kind of step, else a closed form.
 
-    An upper bound. For equal steps it is the smallest one that (epsilon_0, delta_0) can prove. For different
-    steps that optimum is #P-complete to compute (Murtagh, Vadhan 2016, 1507.03113); the bound is
-    then a closed form above it, and the note says so.
-
-    References:
-        Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.3 for equal steps, Theorem 3.5 for different ones.
+    For different steps the optimum is #P-complete to compute (Murtagh, Vadhan 2016, 1507.03113). Kairouz, Oh, Viswanath
+    2015 (1311.0776v4), Theorem 3.3 for equal steps, Theorem 3.5 for different ones.
     """
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return the composed epsilon at delta' = 1 - (1 - delta)^fraction, the steps sharing the rest."""
         share = -math.expm1((1 - fraction) * math.log1p(-delta) / steps)
         delta_composition = -math.expm1(fraction * math.log1p(-delta))
         one_step = [(step_epsilon(curve, share), count) for curve, count in counts.items()]
-        return _composed_epsilon(one_step, delta_composition)
+        if len(one_step) == 1:
+            return equal_steps(*one_step[0], delta=delta_composition)
+        return different_steps(one_step, delta=delta_composition)
 
     best = min(best_fraction(epsilon_with), 0.0, key=epsilon_with)
     theorem = "exact" if len(counts) == 1 else "steps differ: closed form"
     return AccountantResult(epsilon=epsilon_with(best), note=f"{theorem}, {best:.2g} of delta for the composition")
 
 
-def _composed_epsilon(one_step: list[tuple[float, int]], delta: float) -> float:
-    """Return the composed epsilon of (epsilon, how often) with delta 0 each: exact for one kind, else a bound."""
-    return equal_steps(*one_step[0], delta=delta) if len(one_step) == 1 else different_steps(one_step, delta=delta)
-
-
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
     """Return the optimal epsilon of `count` (epsilon, 0)-DP steps, rounded up; ConvergenceError if count > 1e10.
-
-    References:
-        Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.3.
 
     Example:
         >>> round(equal_steps(0.1, 1, delta=0.0), 12), round(equal_steps(0.1, 1000, delta=1e-6), 3)
@@ -142,51 +121,11 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
         raise ConvergenceError(f"optimal: expected at most {_MAX_STEPS:.0e} equal steps, got {count}; try --method pld")
     if epsilon in {0.0, math.inf} or delta == 0:
         return count * epsilon
-    first, log_p = _log_false_answer_masses(epsilon, count, math.log(delta))
-    root = _epsilon_of_false_answers(first, log_p, epsilon, count, delta)
-    return min(max(0.0, root), count * epsilon)
-
-
-def _epsilon_of_false_answers(first: int, log_p: Array, epsilon: float, count: int, delta: float) -> float:
-    """Return the composed epsilon, rounded up, perhaps < 0, from log masses of `first`, first + 1, ... false ones."""
-    # Sums run over the false answers l where P(l) matters, log space throughout: with A_i = sum_{l < i} P(l) and B_i =
-    # sum_{l < i} P(l) e^(-2 (i - l) epsilon_0), H((k - 2 i) epsilon_0) = A_i - B_i, and between the points i - 1 and i
-    # the root of H(epsilon) = delta is (k - 2 i) epsilon_0 + log((A_i - delta) / B_i).
-    places = np.arange(first + 1, first + 1 + log_p.size)  # i
-    turn = 2 * epsilon * (places - 1 - first)  # keeps the sum for B in range
-    below = np.logaddexp.accumulate(log_p)
-    above = np.logaddexp.accumulate(log_p + turn) - turn - 2 * epsilon
-    with np.errstate(divide="ignore"):
-        log_h = below + np.log(-np.expm1(np.minimum(above - below, 0.0)))
-    at = int(np.argmax(log_h > math.log(delta)))
-    if not log_h[at] > math.log(delta):
-        return (count - 2 * int(places[-1])) * epsilon
-    slack = 4 * _ROUNDOFF * log_p.size * (_DEPTH - math.log(delta))
-    mass = math.exp(below[at]) * (1 + slack)
-    return (count - 2 * int(places[at])) * epsilon + math.log(mass - delta) - float(above[at]) + slack
-
-
-def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:
-    """Return the smallest of the summed epsilons and two closed-form bounds by Kairouz et al.; the sum if delta is 0.
-
-    References:
-        Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.5.
-    """
-    plain = sum(count * epsilon for epsilon, count in one_step)
-    if delta == 0:
-        return plain
-    drift = sum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in one_step)
-    squares = sum(count * epsilon**2 for epsilon, count in one_step)
-    log_room = min(math.log(1 / delta), math.log(math.e + math.sqrt(squares) / delta))
-    return min(plain, drift + math.sqrt(2 * squares * log_room))
-
-
-def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tuple[int, Array]:
-    """Return the first number of false answers that matters, and log probabilities from it on, of `count` responses."""
-    # From the mode outwards by the ratio P(l + 1) / P(l) = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By
-    # Bernstein's inequality l lies t below its mean m with probability at most e^(-t^2 / 2m), and t above it at most
-    # e^(-t^2 / (2m + 2t/3)).
-    # The mass left out on the side of few false answers (large losses) is small against delta, on the other against 1.
+    # Log masses P(l) of the numbers l of false answers that matter, from the mode outwards by the ratio P(l + 1) / P(l)
+    # = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By Bernstein's inequality l lies t below its mean m with
+    # probability at most e^(-t^2 / 2m), and t above it at most e^(-t^2 / (2m + 2t/3)). The mass left out on the side of
+    # few false answers (large losses) is small against delta, on the other against 1.
+    log_delta = math.log(delta)
     mean = count / (1 + math.exp(min(epsilon, 700.0)))
     first = max(0, math.floor(mean - math.sqrt(2 * mean * (_DEPTH - log_delta))))
     last = min(count, math.ceil(mean + _DEPTH / 3 + math.sqrt((_DEPTH / 3) ** 2 + 2 * _DEPTH * mean)))
@@ -197,4 +136,33 @@ def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tu
     right = np.cumsum(log_ratio[mode - first :])
     left = -np.cumsum(log_ratio[: mode - first][::-1])[::-1]
     log_p = np.concatenate([left, [0.0], right])
-    return first, log_p - np.logaddexp.reduce(log_p)
+    log_p -= np.logaddexp.reduce(log_p)
+
+    # With A_i = sum_{l < i} P(l) and B_i = sum_{l < i} P(l) e^(-2 (i - l) epsilon_0), H((k - 2 i) epsilon_0) = A_i -
+    # B_i, and between the points i - 1 and i the root of H(epsilon) = delta is (k - 2 i) epsilon_0 + log((A_i - delta)
+    # / B_i).
+    places = np.arange(first + 1, first + 1 + log_p.size)  # i
+    turn = 2 * epsilon * (places - 1 - first)  # keeps the sum for B in range
+    below = np.logaddexp.accumulate(log_p)
+    above = np.logaddexp.accumulate(log_p + turn) - turn - 2 * epsilon
+    with np.errstate(divide="ignore"):
+        log_h = below + np.log(-np.expm1(np.minimum(above - below, 0.0)))
+    at = int(np.argmax(log_h > log_delta))
+    if log_h[at] > log_delta:
+        slack = 4 * _ROUNDOFF * log_p.size * (_DEPTH - log_delta)
+        mass = math.exp(below[at]) * (1 + slack)
+        root = (count - 2 * int(places[at])) * epsilon + math.log(mass - delta) - float(above[at]) + slack
+    else:
+        root = (count - 2 * int(places[-1])) * epsilon
+    return min(max(0.0, root), count * epsilon)
+
+
+def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:
+    """Return the smallest of the summed epsilons and two closed-form bounds (Theorem 3.5); the sum if delta is 0."""
+    plain = sum(count * epsilon for epsilon, count in one_step)
+    if delta == 0:
+        return plain
+    drift = sum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in one_step)
+    squares = sum(count * epsilon**2 for epsilon, count in one_step)
+    log_room = min(math.log(1 / delta), math.log(math.e + math.sqrt(squares) / delta))
+    return min(plain, drift + math.sqrt(2 * squares * log_room))

@@ -4,6 +4,9 @@ Gaussians without sampling compose to one Gaussian step: T_i steps of distance d
 N(0, 1), N(mu, 1), mu^2 = sum T_i (d_i/sigma_i)^2 (Dong, Roth, Su 2022, 1905.02383, corollary 3.3), with
 delta(epsilon) = Phi(a) - e^epsilon Phi(a - mu), a = mu/2 - epsilon/mu (Balle, Wang 2018, 1805.06530, theorem 8).
 
+`counts` is always: the steps of one direction and how often each occurs. Bounds are certified: None where no form
+applies, or where round-off exceeds 1e-6 of delta.
+
 Source: docs/theory.md, Theorem 9.8 and Theorem 3.1.
 """
 
@@ -34,7 +37,7 @@ _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon by the first closed form that applies; None if none does."""
+    """Return a bound on epsilon by the first closed form that applies."""
     for form in (gaussian_epsilon, one_step_epsilon):
         epsilon = form(counts, delta=delta, is_upper=is_upper)
         if epsilon is not None:
@@ -42,11 +45,31 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: 
     return zero_epsilon(counts, delta=delta)
 
 
-def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of unsampled Gaussians of mu > 0; None for other steps or much round-off.
+def closed_form_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
+    """Return a bound on delta, in [0, 1], of unsampled Gaussians, or of one step with a profile."""
+    mu = composed_gaussian_mu(counts)
+    if mu:
+        if normal_log_cdf(mu / 2 - epsilon / mu) < _LOG_VANISHING:  # delta is less than this probability
+            return _MIN_DELTA if is_upper else 0.0
+        log_delta, error = gaussian_log_delta(mu, epsilon)
+        if error <= _MAX_ROUNDOFF:
+            sign = 1 if is_upper else -1
+            return min(1.0, max(0.0, math.exp(log_delta) * (1 + sign * error) + sign * _UNDERFLOWN))
+    match _only_step(counts):
+        case GluedProfile() as curve:
+            terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
+        case MixturePair() as pair if not is_upper:  # its largest losses may lie anywhere: a set misses some
+            terms = set_terms(pair, epsilon)
+        case _:
+            return None
+    value, error = math.fsum(terms), 2 * _roundoff_of_sum(terms, epsilon)
+    if terms and error > _MAX_ROUNDOFF * value:
+        return None
+    return min(1.0, max(0.0, value + error if is_upper else value - error))
 
-    epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
-    """
+
+def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
+    """Return a bound on epsilon of unsampled Gaussians of mu > 0, about 1e-9 relative from the exact value."""
     mu = composed_gaussian_mu(counts)
     bracket = None if mu is None else _epsilon_bracket(mu, delta, 1 if is_upper else -1)
     if mu is None or bracket is None:
@@ -56,9 +79,9 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return a bracket of a Gaussian's epsilon; (0, 0) if delta is met at 0; None if floats do not hold the profile.
+    """Return a bracket of a Gaussian's epsilon, delta rounded up (sign 1) or down; (0, 0) if delta is met at 0.
 
-    Args: distance over deviation (None for 0 or if its square overflows), delta, direction in which delta is rounded.
+    None if floats do not hold the profile, for mu 0 or one whose square overflows.
     """
     log_delta = math.log(delta)
 
@@ -72,101 +95,45 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
     return (0.0, 0.0) if excess(0.0) <= 0 else bracket_root(excess, 0.0, far, tolerance=1e-13)
 
 
-def closed_form_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
-    """Return a certified bound on delta, in [0, 1], by the first closed form that applies; None if none does."""
-    delta = _gaussian_delta(counts, epsilon, is_upper=is_upper)
-    return _one_step_delta(counts, epsilon, is_upper=is_upper) if delta is None else delta
-
-
-def _gaussian_delta(counts: Mapping[Curve, int], epsilon: float, *, is_upper: bool) -> float | None:
-    """Return a certified bound on delta of unsampled Gaussians of mu > 0; None for other steps or much round-off."""
-    mu = composed_gaussian_mu(counts)
-    if not mu:
-        return None
-    if normal_log_cdf(mu / 2 - epsilon / mu) < _LOG_VANISHING:  # delta is less than this probability
-        return _MIN_DELTA if is_upper else 0.0
-    log_delta, error = gaussian_log_delta(mu, epsilon)
-    if error > _MAX_ROUNDOFF:
-        return None
-    sign = 1 if is_upper else -1
-    return min(1.0, max(0.0, math.exp(log_delta) * (1 + sign * error) + sign * _UNDERFLOWN))
-
-
 def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
-    """Return the mu of the one Gaussian step that all compose to, 0 if empty; None unless all are unsampled
-    Gaussians."""
+    """Return the mu of the one Gaussian step that all compose to, 0 if empty; None for other steps."""
     squares = []
     for curve, count in counts.items():
-        distance = _gaussian_step_mu(curve)
-        if distance is None:
+        pairs = (curve.own, curve.other) if isinstance(curve, GluedProfile) else (curve,)
+        distances = set()
+        for pair in pairs:
+            # A weight that rounds to 1 is not enough: beside it a component of 1e-17 may decide.
+            if not isinstance(pair, MixturePair) or any(
+                sum(weight > 0 for weight in weights) != 1 for weights in (pair.weights_p, pair.weights_q)
+            ):
+                return None
+            p, q = (pair.centers[weights.index(1.0)] for weights in (pair.weights_p, pair.weights_q))
+            distances.add(abs(p - q) / pair.deviation)
+        if len(distances) > 1:
             return None
-        squares.append(count * distance**2)
+        squares.append(count * distances.pop() ** 2)
     return math.sqrt(math.fsum(squares))
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a certified bound on epsilon of a single Atoms or GluedProfile step; None for others or much round-off.
+    """Return a bound on epsilon of a single Atoms or GluedProfile step, about 1e-6 relative in delta from the exact.
 
-    epsilon >= 0, about 1e-6 relative in delta from the exact value; None for several steps, for other profiles than
-    those of finitely many losses and that of (K), or where rounding matters: an exponent x of a probability is good
-    to x units in the last place.
+    An exponent x of a probability is good to x units in the last place.
     """
     curve = _only_step(counts)
-    match curve:
-        case Atoms():
-            return _one_step_epsilon_of_atoms(curve, delta, is_upper=is_upper)
-        case GluedProfile():
-            return _one_step_epsilon_of_mixtures(curve, delta, is_upper=is_upper)
-        case _:
+    if isinstance(curve, Atoms):
+        if is_upper:
+            return curve.epsilon(delta)
+        epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
+        return epsilon * (1 - _LOWER_MARGIN) if epsilon < math.inf else None
+    if isinstance(curve, GluedProfile):
+        epsilon = curve.epsilon(delta)
+        error = _roundoff_of_sum(half_line_terms(curve.own, curve.shift / 2, epsilon), epsilon)
+        if error > _MAX_ROUNDOFF * delta:
             return None
-
-
-def _one_step_delta(counts: Mapping[Curve, int], epsilon: float, *, is_upper: bool) -> float | None:
-    """Return a bound on delta of one GluedProfile or, only a lower one, of one MixturePair; None for other steps."""
-    # The largest losses of a MixturePair may lie anywhere: a set that misses some bounds delta from below alone.
-    curve = _only_step(counts)
-    match curve:
-        case GluedProfile():
-            terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
-        case MixturePair() if not is_upper:
-            terms = set_terms(curve, epsilon)
-        case _:
-            return None
-    value, error = math.fsum(terms), 2 * _roundoff_of_sum(terms, epsilon)
-    if terms and error > _MAX_ROUNDOFF * value:
-        return None
-    return min(1.0, max(0.0, value + error if is_upper else value - error))
-
-
-def _only_step(counts: Mapping[Curve, int]) -> Curve | None:
-    """Return the step if there is exactly one, which occurs once; else None."""
-    ((curve, count), *more) = counts.items()
-    return None if more or count > 1 else curve
-
-
-def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
-    """Return a bound on the round-off of a sum of terms +-e^x, each with an error of |x| units in the last place."""
-    error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
-    return error + _UNDERFLOWN * len(terms)
-
-
-def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, *, is_upper: bool) -> float | None:
-    """Return epsilon of a single Atoms step, on the safe side of round-off; None for an infinite lower bound."""
-    if is_upper:
-        return curve.epsilon(delta)
-    epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
-    return epsilon * (1 - _LOWER_MARGIN) if epsilon < math.inf else None
-
-
-def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, *, is_upper: bool) -> float | None:
-    """Return epsilon of a glued profile on the safe side of round-off; None if that exceeds 1e-6 of delta."""
-    epsilon = curve.epsilon(delta)
-    terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
-    error = _roundoff_of_sum(terms, epsilon)
-    if error > _MAX_ROUNDOFF * delta:
-        return None
-    epsilon = curve.epsilon(delta - 2 * error if is_upper else delta + 2 * error)
-    return epsilon if is_upper else epsilon * (1 - _LOWER_MARGIN)
+        epsilon = curve.epsilon(delta - 2 * error if is_upper else delta + 2 * error)
+        return epsilon if is_upper else epsilon * (1 - _LOWER_MARGIN)
+    return None
 
 
 def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
@@ -179,21 +146,16 @@ def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
     return 0.0 if total <= delta * (1 - _MAX_ROUNDOFF) else None
 
 
-def _gaussian_step_mu(curve: Curve) -> float | None:
-    """Return the centers' distance in deviations if P and Q are one Gaussian each, alike in glued halves; else None."""
-    if isinstance(curve, GluedProfile):
-        ahead, back = _gaussian_step_mu(curve.own), _gaussian_step_mu(curve.other)
-        return ahead if ahead == back else None
-    # A weight that rounds to 1 is not enough: beside it a component of 1e-17 may decide.
-    if not isinstance(curve, MixturePair) or not all(map(_is_one_center, (curve.weights_p, curve.weights_q))):
-        return None
-    p, q = (curve.centers[weights.index(1.0)] for weights in (curve.weights_p, curve.weights_q))
-    return abs(p - q) / curve.deviation
+def _only_step(counts: Mapping[Curve, int]) -> Curve | None:
+    """Return the step if there is exactly one, which occurs once; else None."""
+    ((curve, count), *more) = counts.items()
+    return None if more or count > 1 else curve
 
 
-def _is_one_center(weights: tuple[float, ...]) -> bool:
-    """Return True if all weights but one are 0."""
-    return sum(weight > 0 for weight in weights) == 1
+def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
+    """Return a bound on the round-off of a sum of terms +-e^x, each with an error of |x| units in the last place."""
+    error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
+    return error + _UNDERFLOWN * len(terms)
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
@@ -223,12 +185,9 @@ def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
     """Return mu of Poisson-sampled Gaussian steps, exact for rate 1, else in the central limit; inf on overflow.
 
-    sqrt(sum T q^2 (e^(1/sigma^2) - 1)), an approximation for small q and large T; without sampling
-    sqrt(sum T / sigma^2), which is exact; `inf` where the exponential overflows.
-
-    References:
-        Bu, Dong, Long, Su 2020 (1911.11607v3), section 3 (Poisson, add-remove); Dong, Roth, Su 2022 (1905.02383v3),
-        Corollary 3.3 (composition of Gaussians) and Theorem 3.4 (the limit).
+    sqrt(sum T q^2 (e^(1/sigma^2) - 1)), an approximation for small q and large T (Bu, Dong, Long, Su 2020,
+    1911.11607v3, section 3: Poisson, add-remove); without sampling sqrt(sum T / sigma^2), which is exact (Dong, Roth,
+    Su 2022, 1905.02383v3, Corollary 3.3; Theorem 3.4 for the limit).
 
     Example:
         >>> round(central_limit_mu([(Fraction(1, 100), 1.0, 1000)]), 4)
@@ -249,11 +208,7 @@ def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
 def epsilon_of_mu(mu: float, *, delta: float) -> float:
     """Return epsilon of N(0, 1) against N(mu, 1), uncertified; 0 if delta is met at 0, inf if mu^2 overflows.
 
-    The epsilon >= 0 with Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) = delta, within about 1e-12
-    relative; 0 if delta at epsilon 0 is smaller; `inf` for a mu whose square overflows.
-
-    References:
-        Balle, Wang 2018 (1805.06530v2), Theorem 8.
+    Within about 1e-12 relative: Balle, Wang 2018 (1805.06530v2), Theorem 8.
 
     Example:
         >>> round(epsilon_of_mu(1.0, delta=1e-8), 5)
@@ -266,10 +221,7 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
 def gaussian_mu(epsilon: float, *, delta: float) -> float:
     """Return the mu whose Gaussian has this delta at epsilon, rounded up; 0 for delta 0, inf for delta 1 or mu > 1e6.
 
-    mu, rounded up to a relative 1e-9; 0 for delta 0, `inf` for delta 1.
-
-    References:
-        Balle, Wang 2018 (1805.06530v2), Theorem 8.
+    Rounded up to a relative 1e-9: Balle, Wang 2018 (1805.06530v2), Theorem 8.
 
     Example:
         >>> round(gaussian_mu(5.7761, delta=1e-8), 5)
@@ -290,10 +242,7 @@ def gaussian_mu(epsilon: float, *, delta: float) -> float:
 
 
 def gaussian_true_positive_rates(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Phi(Phi^-1(rate) + mu), the best test's true positive rate at each false positive rate; 1 if mu is inf.
-
-    Exact up to rounding, shape of `rates`.
-    """
+    """Return Phi(Phi^-1(rate) + mu), the best test's true positive rate at each false positive rate; 1 if mu is inf."""
     normal = NormalDist()
     if math.isinf(mu):
         return np.ones(rates.shape)

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from dpcalc.accountants.rdp import MomentBound, best_epsilon
-from dpcalc.accountants.result import StepCounts
-from dpcalc.arrays import Array, Complex
+from dpcalc.arrays import Complex
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
     ComposedMoments,
     Curve,
     RevealedSubsample,
+    Steps,
     composed_moments,
     segment_ends,
     total_infinity_mass,
@@ -43,16 +43,10 @@ _MAX_WORK = 4_000_000  # terms times quadrature nodes
 
 @dataclass(frozen=True)
 class Contour:
-    """The integrand's part that does not depend on epsilon, at the nodes of the trapezoid sum.
+    """The integrand's part that does not depend on epsilon, at the nodes of the trapezoid sum."""
 
-    Attributes:
-        z: nodes c + i k step, k = 0, 1, ..., shape (n,).
-        log_moment: K(z), shape (n,).
-        step: distance of the nodes.
-    """
-
-    z: Complex
-    log_moment: Complex
+    z: Complex  # nodes c + i k step, k = 0, 1, ..., shape (n,)
+    log_moment: Complex  # K(z), shape (n,)
     step: float
 
     def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
@@ -72,22 +66,16 @@ class Contour:
 
 @dataclass(frozen=True)
 class InversionResult:
-    """An estimate of epsilon, and the contour integral that it was read from.
-
-    Attributes:
-        epsilon: >= 0.
-        contour: at which delta(epsilon) is as wanted; None where epsilon is not from an integral.
-        truncated_mass: P mass that each end of a segment may leave out.
-    """
+    """An estimate of epsilon >= 0, and the contour integral that it was read from."""
 
     epsilon: float
-    contour: Contour | None = None
-    truncated_mass: float = 0.0
+    contour: Contour | None = None  # at which delta(epsilon) is as wanted; None where epsilon is not from an integral
+    truncated_mass: float = 0.0  # P mass that each end of a segment may leave out
 
-    def epsilon_change(self, counts: StepCounts) -> float:
+    def epsilon_change(self, counts: Steps) -> float:
         """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour.
 
-        d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour; nan without one.
+        d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour.
         """
         if self.contour is None:
             return math.nan
@@ -100,28 +88,28 @@ class InversionResult:
         return float((terms / z * change).real.sum() / terms.real.sum())
 
 
-def inversion(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return an estimate of epsilon, no bound, within about 1e-9; ConvergenceError if its integral converges slowly.
+def inversion(counts: Steps, *, delta: float) -> float:
+    """Return an estimate of epsilon >= 0, no bound, within about 1e-9 of the exact value of the one-step bound.
 
-    It is 0 for no steps, and infinite if the infinity mass is at least delta.
-
-    epsilon >= 0, an estimate of the exact value of the composed one-step bound, about 1e-9 relative.
+    It is 0 for no steps, and infinite if the infinity mass is at least delta; ConvergenceError if its integral
+    converges slowly.
     """
     return _invert(counts, _starting_bound(counts, delta), delta).epsilon if counts else 0.0
 
 
 def largest_inversion(
-    releases: Mapping[str, StepCounts], *, delta: float, otherwise: Callable[[StepCounts, ConvergenceError], float]
+    releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps, ConvergenceError], float]
 ) -> tuple[InversionResult, str]:
     """Return the largest estimate of epsilon and its release's name; `otherwise` gives epsilon where inversion fails.
 
-    An estimate as of `inversion`, and the alternative that has it; epsilon 0 of "" without any step.
+    Epsilon 0 of "" without any step.
     """
     # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
     starts = {name: _starting_bound(counts, delta) for name, counts in releases.items() if counts}
+    bounds = {name: math.inf if start is None else start.value for name, start in starts.items()}
     largest, costliest = InversionResult(0.0), ""
-    for name in sorted(starts, key=lambda name: -_moment_bound_value(starts[name])):
-        if costliest and _moment_bound_value(starts[name]) <= largest.epsilon:
+    for name in sorted(starts, key=lambda name: -bounds[name]):
+        if costliest and bounds[name] <= largest.epsilon:
             break
         try:
             result = _invert(releases[name], starts[name], delta)
@@ -132,38 +120,9 @@ def largest_inversion(
     return largest, costliest
 
 
-def _truncated_mass(counts: StepCounts, delta: float) -> float:
+def _truncated_mass(counts: Steps, delta: float) -> float:
     """Return the P mass that each end of a segment may leave out: 4e-11 of delta in all."""
     return 4 * _NEGLECTED * delta / segment_ends(counts.items())
-
-
-def _starting_bound(counts: StepCounts, delta: float) -> MomentBound | None:
-    """Return the moment bound to start from; None if a step has few losses or the infinity mass uses up delta."""
-    if any(_has_few_losses(curve) for curve in counts):
-        return None
-    left = delta - total_infinity_mass(counts.items())
-    return best_epsilon(counts, delta=delta, truncated_mass=_truncated_mass(counts, left)) if left > 0 else None
-
-
-def _moment_bound_value(start: MomentBound | None) -> float:
-    """Return the bound's value; inf for None."""
-    return math.inf if start is None else start.value
-
-
-def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> InversionResult:
-    """Return the estimate of epsilon, inf if `start` is None, 0 if that is <= 0; ConvergenceError for few losses."""
-    if any(_has_few_losses(curve) for curve in counts):
-        raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
-    if start is None:
-        return InversionResult(math.inf)
-    delta -= total_infinity_mass(counts.items())
-    truncated_mass = _truncated_mass(counts, delta)
-    if start.value <= 0:
-        return InversionResult(0.0)
-    orders, moments = _orders_from_start(counts, start, truncated_mass)
-    step = 2 * math.pi / _reach(orders, moments, start, delta)
-    contour = _contour(counts, start, step, _fading_frequency(moments, start.order), truncated_mass)
-    return InversionResult(_newton_root(contour, start.value, delta), contour, truncated_mass)
 
 
 def _has_few_losses(curve: Curve) -> bool:
@@ -173,38 +132,70 @@ def _has_few_losses(curve: Curve) -> bool:
     return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _MIN_VALUES)
 
 
-def _orders_from_start(
-    counts: dict[Curve, int], start: MomentBound, truncated_mass: float
-) -> tuple[Array, ComposedMoments]:
-    """Return (orders from `start.order` to at most 2.5 times it, moments of the steps that are good for them)."""
-    orders = start.order * np.array([1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
+def _starting_bound(counts: Steps, delta: float) -> MomentBound | None:
+    """Return the moment bound to start from; None if a step has few losses or the infinity mass uses up delta."""
+    if any(_has_few_losses(curve) for curve in counts):
+        return None
+    left = delta - total_infinity_mass(counts.items())
+    return best_epsilon(counts, delta=delta, truncated_mass=_truncated_mass(counts, left)) if left > 0 else None
+
+
+def _invert(counts: Steps, start: MomentBound | None, delta: float) -> InversionResult:
+    """Return the estimate of epsilon, inf if `start` is None, 0 if that is <= 0; ConvergenceError for few losses."""
+    if any(_has_few_losses(curve) for curve in counts):
+        raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
+    if start is None:
+        return InversionResult(math.inf)
+    delta -= total_infinity_mass(counts.items())
+    truncated_mass = _truncated_mass(counts, delta)
+    if start.value <= 0:
+        return InversionResult(0.0)
+    # How far from epsilon tilted losses still matter for delta. What lies `reach` above weighs at most exp(K(c + u) -
+    # K(c) - u (epsilon + reach)) for every u > 0, what lies as far below at most e^{-c reach}.
+    orders, moments = start.order * np.array([1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5]), start.moments
     if start.max_order >= _MIN_REACH * start.order:
-        return np.minimum(orders, start.max_order), start.moments
-    return orders, composed_moments(counts, max_order=float(orders[-1]), truncated_mass=truncated_mass)
-
-
-def _reach(orders: Array, moments: ComposedMoments, start: MomentBound, delta: float) -> float:
-    """Return how far from epsilon the losses tilted by orders[0] still matter for delta, above or below it."""
-    # What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies as
-    # far below at most e^{-c reach}.
+        orders = np.minimum(orders, start.max_order)
+    else:
+        moments = composed_moments(counts, max_order=float(orders[-1]), truncated_mass=truncated_mass)
     value, _ = moments.cumulants(orders)
     above = float(((value[1:] - value[0] + _ALIASING) / (orders[1:] - orders[0])).min()) - 0.5 * start.value
-    return max(above, (_ALIASING - math.log(delta)) / start.order)
+    step = 2 * math.pi / max(above, (_ALIASING - math.log(delta)) / start.order)
+    contour = _contour(counts, start, step, moments, truncated_mass)
 
-
-def _fading_frequency(moments: ComposedMoments, order: float) -> float:
-    """Return nine inverse deviations of the loss tilted by `order`, 8 times as many if few rare losses make the sum."""
-    # There the transform has fallen off; where few rare large losses make the sum it revives at higher frequencies.
-    variance, fourth = moments.tilted_moments(order)
-    is_rare = fourth / max(variance**2, 1e-300) > _RARE_KURTOSIS  # excess kurtosis
-    return (_REVIVALS if is_rare else 1) * 9 / math.sqrt(max(variance, 1e-300))
+    # Newton's method for log delta, which is nearly linear.
+    epsilon = start.value
+    for _ in range(60):
+        value_there, slope = contour.delta_and_slope(epsilon)
+        if value_there <= 0 or slope >= 0:
+            break
+        move = value_there / slope * math.log(value_there / delta)
+        epsilon -= move
+        if epsilon <= 0:
+            if contour.delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
+                return InversionResult(0.0, contour, truncated_mass)
+            break
+        if abs(move) <= 1e-13 * epsilon:
+            return InversionResult(epsilon, contour, truncated_mass)
+    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")
 
 
 def _contour(
-    counts: dict[Curve, int], start: MomentBound, step: float, frequency: float, truncated_mass: float
+    counts: Steps, start: MomentBound, step: float, moments: ComposedMoments, truncated_mass: float
 ) -> Contour:
     """Return a contour so long that the last terms of its sum vanish for good; ConvergenceError if it is too long."""
     order = start.order
+    # Nine inverse deviations of the tilted loss far the transform has fallen off. Where few rare large losses make the
+    # sum it revives at higher frequencies: if they are nearly equal, as large jumps are, their sum is nearly on a
+    # lattice, and the transform comes back at multiples of 2 pi over such a loss, E[L^2] / |E[L]|.
+    variance, fourth = moments.tilted_moments(order)
+    is_rare = fourth / max(variance**2, 1e-300) > _RARE_KURTOSIS  # excess kurtosis
+    frequency = (_REVIVALS if is_rare else 1) * 9 / math.sqrt(max(variance, 1e-300))
+    squares = means = 0.0
+    for of_step, number in start.moments.parts:
+        mean = float(of_step.cumulants(np.array([order]))[1][0])
+        squares += number * (of_step.tilted_moments(order)[0] + mean**2)
+        means += number * abs(mean)
+    revival = 2 * math.pi / max(squares / max(means, 1e-300), 1e-300)
     while True:
         count = max(16, math.ceil(frequency / step))
         moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=frequency)
@@ -213,52 +204,18 @@ def _contour(
         z = (order + 1j * step * np.arange(count)).astype(np.complex128)
         log_moment = moments.cumulants_on_line(order, step=step, count=count)
         size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))
+        again, covered = 0.0, float(z[-1].imag)
         converged = float(size.max()) < _CONVERGED / 10
-        again = _revival_frequency(counts, start, float(z[-1].imag), truncated_mass) if converged else 0.0
+        if converged and _MULTIPLES * revival > covered:
+            # Beyond the last revival of the integrand above what is covered, if there is one.
+            moments = composed_moments(
+                counts, max_order=order, truncated_mass=truncated_mass, frequency=_MULTIPLES * revival
+            )
+            values = moments.cumulants_on_line(order, step=revival, count=_MULTIPLES + 1)
+            frequencies = revival * np.arange(_MULTIPLES + 1)
+            sizes = np.exp((values - values[0]).real) * order * (order + 1) / np.abs(order + 1j * frequencies) ** 2
+            alive = (frequencies > covered) & (sizes > _CONVERGED)
+            again = 1.1 * float(frequencies[alive].max()) if alive.any() else 0.0
         if converged and not again:
             return Contour(z, log_moment, step)
         frequency = max(2 * frequency, again)
-
-
-def _typical_large_loss(moments: ComposedMoments, order: float) -> float:
-    """Return E[L^2] / |E[L]| of the steps' losses L tilted by `order`, both summed over the steps."""
-    means = [
-        (float(log_moments.cumulants(np.array([order]))[1][0]), log_moments.tilted_moments(order)[0], count)
-        for log_moments, count in moments.parts
-    ]
-    squares = sum(n * (variance + mean**2) for mean, variance, n in means)
-    return squares / max(sum(n * abs(mean) for mean, _, n in means), 1e-300)
-
-
-def _revival_frequency(counts: dict[Curve, int], start: MomentBound, covered: float, truncated_mass: float) -> float:
-    """Return a frequency beyond the last revival of the integrand above `covered`; 0 if it does not revive."""
-    # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
-    # transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
-    order = start.order
-    step = 2 * math.pi / max(_typical_large_loss(start.moments, order), 1e-300)
-    if _MULTIPLES * step <= covered:
-        return 0.0
-    moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=_MULTIPLES * step)
-    log_moment = moments.cumulants_on_line(order, step=step, count=_MULTIPLES + 1)
-    frequencies = step * np.arange(_MULTIPLES + 1)
-    size = np.exp((log_moment - log_moment[0]).real) * order * (order + 1) / np.abs(order + 1j * frequencies) ** 2
-    alive = (frequencies > covered) & (size > _CONVERGED)
-    return 1.1 * float(frequencies[alive].max()) if alive.any() else 0.0
-
-
-def _newton_root(contour: Contour, bound: float, delta: float) -> float:
-    """Return the epsilon >= 0 at which the contour's delta is `delta`, by Newton's method; ConvergenceError if none."""
-    epsilon = bound
-    for _ in range(60):
-        value, slope = contour.delta_and_slope(epsilon)
-        if value <= 0 or slope >= 0:
-            break
-        move = value / slope * math.log(value / delta)  # Newton's step for log delta, which is nearly linear
-        epsilon -= move
-        if epsilon <= 0:
-            if contour.delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
-                return 0.0
-            break
-        if abs(move) <= 1e-13 * epsilon:
-            return epsilon
-    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")

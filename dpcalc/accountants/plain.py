@@ -10,7 +10,8 @@ with probability w_k two Gaussians at a distance d_k, no loss with probability e
 This is amplified by the draw as if the draw were revealed. Of two halves that are glued (`GluedProfile`) each is
 bounded so, and a larger mass at every distance bounds both. Losses under a revealed draw are mixed likewise, atoms are
 summed exactly. Sources: Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 1, for joint convexity; Mironov 2017
-(1702.07476v3), Proposition 7, for Gaussians; conversion as in `rdp`.
+(1702.07476v3), Proposition 7, for Gaussians; conversion as in `rdp`. `counts` is always: the steps of one direction and
+how often each occurs.
 
 Source: docs/theory.md, Theorem 3.6.
 """
@@ -24,7 +25,7 @@ from dpcalc.accountants.rdp import log_peak
 from dpcalc.accountants.result import AccountantResult
 from dpcalc.arrays import Array
 from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.moments import Curve, RevealedSubsample, largest_loss, total_infinity_mass
+from dpcalc.losses.moments import Curve, RevealedSubsample, Steps, largest_loss, total_infinity_mass
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PublicMixture
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -34,6 +35,9 @@ from dpcalc.work import ELEMENT, TURN, spend
 Moves = tuple[Array, Array]
 """(distances in deviations of the noise, log of the mass that is moved over each)."""
 
+LogMoment = Callable[[Array], Array]
+"""From orders z > 0, shape (n,), to upper bounds on K(z)."""
+
 _ORDERS, _ROUNDS = 64, 4  # orders tried at once, and how often the interval around the best is cut again
 _MIN_ORDER, _MAX_ORDER = 1e-12, 1e12  # any order is valid, so that these limits cost tightness only
 _MIN_PROFILE_ORDER, _MAX_PROFILE_ORDER, _PROFILE_ORDERS = 1e-6, 1e6, 400  # any set of orders gives a bound
@@ -41,7 +45,7 @@ _ROUNDED = 1e-11  # relative error of sums over moves and atoms: thousands of te
 _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
 
-def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
+def closed_form_rdp(counts: Steps, *, delta: float) -> AccountantResult:
     """Return an upper bound on epsilon by closed-form log moments and largest losses; inf if infinity mass >= delta."""
     finite = delta - total_infinity_mass(counts.items())
     if finite <= 0:
@@ -51,31 +55,16 @@ def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResu
     return AccountantResult(epsilon=max(epsilon, 0.0), note="closed-form Renyi divergences")
 
 
-def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
+def closed_form_rdp_delta(counts: Steps, *, epsilon: float) -> float:
     """Return an upper bound on delta, at most 1, by closed-form log moments at the best order; 0 for no steps."""
     if not counts:
         return 0.0
     log_delta = _min_over_orders(counts, lambda orders, value: value - orders * epsilon + log_peak(orders))
-    return min(
-        1.0, math.exp(min(log_delta + _ROUNDED * (1 + abs(log_delta)), 0.0)) + total_infinity_mass(counts.items())
-    )
+    rounded_up = math.exp(min(log_delta + _ROUNDED * (1 + abs(log_delta)), 0.0))
+    return min(1.0, rounded_up + total_infinity_mass(counts.items()))
 
 
-def closed_form_cumulants(counts: dict[Curve, int]) -> Callable[[Array], Array]:
-    """Return a function from orders z > 0 to upper bounds on the log moments of a run's finite losses."""
-    log_moment = _log_moment_of_steps(counts.items())
-
-    def cumulants(orders: Array) -> Array:
-        """Return upper bounds on K(z), the sum over the steps; inf where it overflows."""
-        spend(len(counts) * 100 * TURN)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = log_moment(orders)
-        return np.where(np.isnan(value), math.inf, value * (1 + _ROUNDED))
-
-    return cumulants
-
-
-def closed_form_profile(counts: dict[Curve, int], epsilons: Array) -> Array:
+def closed_form_profile(counts: Steps, epsilons: Array) -> Array:
     """Return upper bounds on delta in [0, 1] at some epsilons >= 0, by closed-form log moments at 400 fixed orders."""
     if not counts:
         return np.zeros(epsilons.shape)
@@ -89,7 +78,20 @@ def closed_form_profile(counts: dict[Curve, int], epsilons: Array) -> Array:
     return profile
 
 
-def _min_over_orders(counts: dict[Curve, int], bound: Callable[[Array, Array], Array]) -> float:
+def closed_form_cumulants(counts: Steps) -> LogMoment:
+    """Return upper bounds on the log moments of a run's finite losses, the sum over its steps; inf on overflow."""
+    log_moment = _log_moment_of_steps(counts.items())
+
+    def cumulants(orders: Array) -> Array:
+        spend(len(counts) * 100 * TURN)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = log_moment(orders)
+        return np.where(np.isnan(value), math.inf, value * (1 + _ROUNDED))
+
+    return cumulants
+
+
+def _min_over_orders(counts: Steps, bound: Callable[[Array, Array], Array]) -> float:
     """Return the least `bound(orders, log moments)` over orders from 1e-12 to 1e12, zooming in four times."""
     cumulants = closed_form_cumulants(counts)
     corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]
@@ -98,22 +100,16 @@ def _min_over_orders(counts: dict[Curve, int], bound: Callable[[Array, Array], A
         return zoomed_minimum(lambda z: bound(z, cumulants(z)), orders, rounds=_ROUNDS, count=_ORDERS)[0]
 
 
-def _log_expm1(x: Array) -> Array:
-    """Return log(e^x - 1) for x >= 0, elementwise; -inf at 0."""
-    with np.errstate(divide="ignore"):
-        logs: Array = np.where(x < 1, np.log(np.expm1(np.minimum(x, 1.0))), x + np.log1p(-np.exp(-np.maximum(x, 1.0))))
-    return logs
-
-
-LogMoment = Callable[[Array], Array]
-"""From orders z > 0, shape (n,), to upper bounds on K(z) of one step."""
+def _log_moment_of_steps(counts: Iterable[tuple[Curve, int]]) -> LogMoment:
+    log_moments = [(count, _log_moment(curve)) for curve, count in counts]
+    return lambda orders: sum((count * of_step(orders) for count, of_step in log_moments), np.zeros(orders.shape))
 
 
 def _log_moment(curve: Curve) -> LogMoment:
-    """Return the closed-form upper bound on a step's K as a function of orders z > 0; TypeError for an unknown kind."""
+    """Return the closed-form upper bound on a step's K; TypeError for an unknown kind."""
     match curve:
-        case RevealedSubsample(rate=rate, counts=counts):
-            return _log_moment_of_mixture([(math.log(rate), _log_moment_of_steps(counts))])
+        case RevealedSubsample():
+            return _log_moment_of_mixture([(math.log(curve.rate), _log_moment_of_steps(curve.counts))])
         case RdpCurve():
             return lambda orders: curve.cumulants(orders)[0]
         case Atoms():
@@ -122,26 +118,24 @@ def _log_moment(curve: Curve) -> LogMoment:
             # A draw less likely than any float is left out: it adds less than that to delta.
             drawn = zip(curve.weights, curve.profiles, strict=True)
             return _log_moment_of_mixture([(math.log(weight), _log_moment(part)) for weight, part in drawn if weight])
-        case _:
-            return _log_moment_of_moves(_moves(curve))
 
+    distances, logs = _moves(curve)
+    half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
+    log_masses = np.full(half_squares.size, -math.inf)
+    np.logaddexp.at(log_masses, place, logs)
 
-def _log_moment_of_steps(counts: Iterable[tuple[Curve, int]]) -> LogMoment:
-    """Return the sum of the steps' log moments as a function of orders z."""
-    log_moments = [(count, _log_moment(curve)) for curve, count in counts]
-
-    def log_moment(orders: Array) -> Array:
-        """Return the sum at each order."""
-        return sum((count * of_step(orders) for count, of_step in log_moments), start=np.zeros(orders.shape))
+    def log_moment(orders: Array) -> Array:  # log(1 + sum of mass (e^(z (z + 1) distance^2 / 2) - 1))
+        exponent = np.minimum((orders * (orders + 1))[:, None] * half_squares, _HUGE)
+        gain = np.logaddexp.reduce(log_masses + _log_expm1(exponent), axis=1, initial=-math.inf)
+        return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
 
     return log_moment
 
 
 def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
-    """Return the log moment, by z, of a public mixture of (log weight, log moment); the remaining weight has loss 0."""
+    """Return that of a public mixture of (log weight, log moment): log(1 + sum of weight (e^K(z) - 1))."""
 
     def log_moment(orders: Array) -> Array:
-        """Return log(1 + sum of weight (e^K(z) - 1)) at each order z."""
         gains = [log_weight + _log_expm1(np.minimum(part(orders), _HUGE)) for log_weight, part in parts]
         gain = np.logaddexp.reduce(gains, axis=0) if gains else np.full(orders.shape, -math.inf)
         return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
@@ -150,12 +144,11 @@ def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
 
 
 def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
-    """Return an upper bound, at least 0, on the log moment of atoms as a function of orders z."""
+    """Return that of finitely many losses, at least 0, with a margin for round-off."""
     losses, logs = np.array(atoms.losses), np.array(atoms.log_masses)
     log_zero = math.log(atoms.zero_loss_mass) if atoms.zero_loss_mass > 0 else -math.inf
 
     def log_moment(orders: Array) -> Array:
-        """Return log E_P[e^(z loss)] at each order z, at least 0, with a margin for round-off."""
         value = np.full(orders.shape, log_zero)
         if losses.size:
             raised = logs + orders[:, None] * losses
@@ -166,27 +159,21 @@ def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
     return log_moment
 
 
-def _log_moment_of_moves(moves: Moves) -> LogMoment:
-    """Return an upper bound on the log moment, as a function of z, if masses are moved over these distances."""
-    distances, logs = moves
-    half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
-    log_masses = np.full(half_squares.size, -math.inf)
-    np.logaddexp.at(log_masses, place, logs)
-
-    def log_moment(orders: Array) -> Array:
-        """Return log(1 + sum of mass (e^(z (z + 1) distance^2 / 2) - 1)) at each order z."""
-        exponent = np.minimum((orders * (orders + 1))[:, None] * half_squares, _HUGE)
-        gain = np.logaddexp.reduce(log_masses + _log_expm1(exponent), axis=1, initial=-math.inf)
-        return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
-
-    return log_moment
+def _log_expm1(x: Array) -> Array:
+    """Return log(e^x - 1) for x >= 0, elementwise; -inf at 0."""
+    with np.errstate(divide="ignore"):
+        logs: Array = np.where(x < 1, np.log(np.expm1(np.minimum(x, 1.0))), x + np.log1p(-np.exp(-np.maximum(x, 1.0))))
+    return logs
 
 
 def _moves(curve: Curve) -> Moves:
     """Return moves that turn P into Q, of any kind of step made of Gaussian mixtures; TypeError for other kinds."""
     match curve:
-        case PublicMixture():
-            return _moves_of_public_mixture(curve)
+        case PublicMixture():  # a draw less likely than any float is left out
+            drawn = zip(curve.weights, map(_moves, curve.profiles), strict=True)
+            parts = [(distances, logs + math.log(weight)) for weight, (distances, logs) in drawn if weight]
+            parts.append((np.zeros(0), np.zeros(0)))
+            return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
         case GluedProfile():
             return _dominating_moves(_moves_of_pair(curve.own), _moves_of_pair(curve.other))
         case MonotonePair():
@@ -197,38 +184,20 @@ def _moves(curve: Curve) -> Moves:
             raise TypeError(f"{type(curve).__name__}: expected a step made of Gaussian mixtures")
 
 
-def _concatenated_moves(parts: Iterable[Moves]) -> Moves:
-    """Return the moves of several parts as one pair of arrays; empty ones for no parts."""
-    all_parts = [*parts, (np.zeros(0), np.zeros(0))]
-    distances, logs = (np.concatenate([part[i] for part in all_parts]) for i in (0, 1))
-    return distances, logs
-
-
 def _dominating_moves(a: Moves, b: Moves) -> Moves:
     """Return moves that cover both: at every cumulative mass from the farthest on, the larger of their distances."""
-    (far_a, ends_a), (far_b, ends_b) = (_from_farthest(moves) for moves in (a, b))
-    ends = np.unique(np.concatenate([ends_a, ends_b]))
-    distances = []
-    for far, own in ((far_a, ends_a), (far_b, ends_b)):
+    by_distance = []
+    for distances, logs in (a, b):
+        order = np.argsort(-distances, kind="stable")
+        by_distance.append((distances[order], np.cumsum(np.exp(logs[order])) * (1 + _ROUNDED)))
+    ends = np.unique(np.concatenate([own for _, own in by_distance]))
+    farthest = []
+    for far, own in by_distance:
         at = np.searchsorted(own, ends, side="left")
-        distances.append(np.append(far, 0.0)[np.minimum(at, far.size)])
+        farthest.append(np.append(far, 0.0)[np.minimum(at, far.size)])
     masses = np.diff(ends, prepend=0.0)
     used = masses > 0
-    return np.maximum(*distances)[used], np.log(masses[used])
-
-
-def _from_farthest(moves: Moves) -> Moves:
-    """Return the distances, falling, and the cumulative masses from the farthest on, rounded up."""
-    distances, logs = moves
-    order = np.argsort(-distances, kind="stable")
-    return distances[order], np.cumsum(np.exp(logs[order])) * (1 + _ROUNDED)
-
-
-def _moves_of_public_mixture(mixture: PublicMixture) -> Moves:
-    """Return the moves of all profiles, their masses times the profile's weight."""
-    # A draw less likely than any float is left out: it adds less than that to delta.
-    parts = zip(mixture.weights, map(_moves, mixture.profiles), strict=True)
-    return _concatenated_moves((distances, logs + math.log(weight)) for weight, (distances, logs) in parts if weight)
+    return np.maximum(*farthest)[used], np.log(masses[used])
 
 
 def _moves_of_pair(pair: MixturePair) -> Moves:
@@ -237,22 +206,20 @@ def _moves_of_pair(pair: MixturePair) -> Moves:
     gaps = np.array(pair.differences)
     centers = np.array(pair.centers) / pair.deviation
     is_p_left = float((gaps * centers).sum()) < 0
-    sums_p, places_p = _excess_from_outside(gaps, centers, from_left=is_p_left)
-    sums_q, places_q = _excess_from_outside(-gaps, centers, from_left=not is_p_left)
-    if not places_p.size or not places_q.size:
-        return np.zeros(0), np.zeros(0)
-    # Both sums are the total variation of the weights, but for rounding: the last of each goes as far as the larger.
-    sums_p[-1] = sums_q[-1] = max(sums_p[-1], sums_q[-1])
-    sums = np.unique(np.concatenate([sums_p, sums_q]))
-    start = places_p[np.minimum(np.searchsorted(sums_p, sums, side="left"), places_p.size - 1)]
-    goal = places_q[np.minimum(np.searchsorted(sums_q, sums, side="left"), places_q.size - 1)]
-    return np.abs(start - goal) * (1 + _ROUNDED), np.log(np.diff(sums, prepend=0.0))
-
-
-def _excess_from_outside(gaps: Array, centers: Array, *, from_left: bool) -> tuple[Array, Array]:
-    """Return (running sums of the positive gaps, rounded up, and their centers), from the left or the right end."""
     # Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
     # they were rounded by: then at least as much is moved over each distance or a larger one.
-    order = np.flatnonzero(gaps > 0)
-    order = order if from_left else order[::-1]
-    return np.cumsum(gaps[order]) * (1 + _ROUNDED), centers[order]
+    sums, places = [], []
+    for excess, from_left in ((gaps, is_p_left), (-gaps, not is_p_left)):
+        order = np.flatnonzero(excess > 0)[:: 1 if from_left else -1]
+        sums.append(np.cumsum(excess[order]) * (1 + _ROUNDED))
+        places.append(centers[order])
+    if not places[0].size or not places[1].size:
+        return np.zeros(0), np.zeros(0)
+    # Both sums are the total variation of the weights, but for rounding: the last of each goes as far as the larger.
+    sums[0][-1] = sums[1][-1] = max(sums[0][-1], sums[1][-1])
+    ends = np.unique(np.concatenate(sums))
+    start, goal = (
+        place[np.minimum(np.searchsorted(own, ends, side="left"), place.size - 1)]
+        for own, place in zip(sums, places, strict=True)
+    )
+    return np.abs(start - goal) * (1 + _ROUNDED), np.log(np.diff(ends, prepend=0.0))

@@ -7,37 +7,41 @@ number of steps. All that is cut, wrapped or rounded is added to (upper) or take
 Sources: Koskela, Jälkö, Honkela 2020 (1906.03049); Gopi, Lee, Wutschitz 2021 (2106.02848); Doroshenko et
 al. 2022 (2207.04380).
 
+`counts` is always: the steps of one direction and how often each occurs.
+
 Source: docs/theory.md, Theorem 9.3 and Theorem 9.6.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
+import numpy as np
+
 from dpcalc.accountants.basic import advanced, basic, optimal
 from dpcalc.accountants.composed_loss import (
+    LARGE,
     UPPER,
     BoundSide,
     ComposedLoss,
     CompositionSettings,
-    EpsilonBound,
-    UpperProfile,
-    as_float64,
-    as_longdouble,
     composed_loss,
     delta_at_epsilon,
+    divergence_error,
     epsilon_at_delta,
+    untilted_masses,
 )
 from dpcalc.accountants.gaussian import closed_form_delta, closed_form_epsilon
 from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, delta_of_finite_losses, find_rare_events, refine_epsilon
-from dpcalc.accountants.rdp import MomentBound, best_delta, best_epsilon, rdp, rdp_classic, trimmed_epsilon
-from dpcalc.accountants.result import Accountant, AccountantResult, Ceiling, StepCounts, costliest_release
+from dpcalc.accountants.rdp import best_delta, best_epsilon, rdp, rdp_classic, trimmed_epsilon
+from dpcalc.accountants.result import Accountant, AccountantResult, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
-from dpcalc.losses.moments import ComposedMoments, Curve, largest_loss, segment_ends, total_infinity_mass
+from dpcalc.losses.moments import ComposedMoments, Steps, largest_loss, segment_ends, total_infinity_mass
+from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 
 # Widths are relative distances of the upper from the lower bound on epsilon.
 WORST_WIDTH = 2e-4  # a wider interval calls for a second attempt
@@ -45,9 +49,7 @@ WIDEST = 1.5 * WORST_WIDTH  # largest aim where many different steps share it
 RELATIVE_WIDTH = 1.2e-5  # aim of the first attempt
 ROUGH_WIDTH = 1e-4  # aim where the bound only decides whether another release costs more
 MANY_WIDER = 16.0  # largest factor on the aim for many different steps, among which it is shared
-_FEW_STEPS = (
-    4  # different steps for which a lower end alone is as sharp as an upper one: its steps are merged one by one
-)
+_FEW_STEPS = 4  # different steps for which LOWER alone is as sharp as UPPER: its steps are merged one by one
 _COARSER, _COARSER_ATTEMPTS = 4.0, 4  # factor on the budget of what does not fit in memory, and how often
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon above which a change of epsilon within the aim changes delta by e
 _ATTEMPTS = 12  # at finding the magnitude of delta; each may lower it by a factor of 100
@@ -55,22 +57,20 @@ _TINY = 1e-280  # a delta below which there is none: moments leave out less than
 
 
 def epsilon_bounds(
-    counts: dict[Curve, int], *, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
+    counts: Steps, *, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return a certified bound on epsilon per side: closed forms if all sides have one, else by a grid; 0 for no steps.
+    """Return a certified bound on epsilon >= 0 per side: closed forms if all sides have one, else by a grid.
 
-    epsilon >= 0 of each side: UPPER is never below, LOWER never above the exact value.
+    UPPER is never below, LOWER never above the exact value; 0 for no steps.
     """
     if not counts:
         return tuple(0.0 for _ in sides)
     ends = (closed_form_epsilon(counts, delta=delta, is_upper=side is UPPER) for side in sides)
     known = tuple(end for end in ends if end is not None)
-    if len(known) == len(sides):
-        return known
-    return _epsilon_bounds_on_grid(counts, delta, sides, width)
+    return known if len(known) == len(sides) else grid_epsilon_bounds(counts, delta, sides, width)
 
 
-def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
+def rough_epsilon_upper(counts: Steps, *, delta: float) -> float:
     """Return a less tight upper bound on epsilon than `pld` at half its cost; inf where the composition fails."""
     try:
         return epsilon_bounds(counts, delta=delta, sides=(UPPER,), width=ROUGH_WIDTH)[0]
@@ -78,8 +78,8 @@ def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
         return math.inf
 
 
-def _epsilon_bounds_on_grid(
-    counts: dict[Curve, int], delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
+def grid_epsilon_bounds(
+    counts: Steps, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
     """Return a bound on epsilon per side by composing on a grid; inf (LOWER: 0) if infinity mass uses up delta."""
     if UPPER not in sides:
@@ -96,67 +96,45 @@ def _epsilon_bounds_on_grid(
     )
     if rare_events is not None:
         return tuple(refine_epsilon(rare_events, side, width) for side in sides)
-    settings = _first_settings(best, len(counts), truncated_mass, width)
-    return _composed_epsilons(counts, delta, sides, best, settings)
 
+    # Many different steps share the aim, each rounded by itself: a larger one keeps the work in bounds.
+    tilt = min(best.order, STEEPEST / best.value)
+    aim = min(width * min(math.sqrt(len(counts)), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
+    settings = CompositionSettings(tilt=tilt, budget=aim, truncated_mass=truncated_mass)
+    coarser_attempts = _COARSER_ATTEMPTS if UPPER not in sides else 0  # LOWER alone, if it does not fit in memory
+    while True:
+        try:
+            composed = composed_loss(counts, best.moments, settings, sides)
+            break
+        except TooLargeError:
+            if not coarser_attempts:
+                raise
+            coarser_attempts -= 1
+            settings = replace(settings, budget=_COARSER * settings.budget)
 
-def _composed_epsilons(
-    counts: dict[Curve, int],
-    delta: float,
-    sides: tuple[BoundSide, ...],
-    best: MomentBound,
-    settings: CompositionSettings,
-) -> tuple[float, ...]:
-    """Return epsilon per side from one composition, or from a second where a finer grid or more digits are needed."""
-    composed = _composed_loss_that_fits(counts, best.moments, settings, sides)
     ends = []
     for side, loss in zip(sides, composed, strict=True):
         finite_delta = delta_of_finite_losses(counts, delta, side)
         bound = epsilon_at_delta(loss, finite_delta, side)
-        finer = _finer_settings(bound, settings)
-        if finer is not None:
+        # A second attempt takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they
+        # differ: then the cells must be finer, and the round-off of the transforms may matter, too.
+        local = bound.steepness / max(
+            settings.tilt * bound.epsilon, 1e-300
+        )  # order that acts at epsilon, over the tilt
+        budget = max(WORST_WIDTH * bound.steepness / max(local, 1.0) ** 2, settings.budget / 16)
+        is_rough = bound.roundoff > ROUNDED * bound.steepness
+        if bound.epsilon and (is_rough or budget < settings.budget / 2):
+            finer = replace(settings, budget=min(budget, settings.budget), has_long_doubles=is_rough)
             with suppress(ConvergenceError):  # what does not fit in memory leaves the end there is
                 bound = epsilon_at_delta(composed_loss(counts, best.moments, finer, (side,))[0], finite_delta, side)
         ends.append(min(best.value, largest_loss(counts.items()), bound.epsilon))
     return tuple(ends)
 
 
-def _first_settings(best: MomentBound, steps: int, truncated_mass: float, width: float) -> CompositionSettings:
-    """Return the settings of the first attempt: the tilt of the moment bound, a wider aim for many different steps."""
-    # Many different steps share the aim, each rounded by itself: a larger one keeps the work in bounds.
-    tilt = min(best.order, STEEPEST / best.value)
-    aim = min(width * min(math.sqrt(steps), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
-    return CompositionSettings(tilt=tilt, budget=aim, truncated_mass=truncated_mass, precision=as_float64)
+def delta_bounds(counts: Steps, *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
+    """Return a certified bound on delta in [0, 1] per side: closed forms if all sides have one, else by a grid.
 
-
-def _composed_loss_that_fits(
-    counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
-) -> list[ComposedLoss]:
-    """Return `composed_loss`, for LOWER alone on coarser grids if it does not fit; TooLargeError if none fits."""
-    for _ in range(_COARSER_ATTEMPTS if UPPER not in sides else 0):
-        try:
-            return composed_loss(counts, moments, settings, sides)
-        except TooLargeError:
-            settings = replace(settings, budget=_COARSER * settings.budget)
-    return composed_loss(counts, moments, settings, sides)
-
-
-def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> CompositionSettings | None:
-    """Return settings with a finer grid if delta is steep, with more digits if round-off is large; None if neither."""
-    # The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ:
-    # then the cells must be finer, and the round-off of the transforms may matter, too.
-    local = bound.steepness / max(settings.tilt * bound.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
-    budget = max(WORST_WIDTH * bound.steepness / max(local, 1.0) ** 2, settings.budget / 16)
-    rough = bound.roundoff > ROUNDED * bound.steepness
-    if not bound.epsilon or not (rough or budget < settings.budget / 2):
-        return None
-    return replace(settings, budget=min(budget, settings.budget), precision=as_longdouble if rough else as_float64)
-
-
-def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
-    """Return a certified bound on delta per side: closed forms if all sides have one, else by a grid; 0 for no steps.
-
-    delta in [0, 1] of each side: UPPER is never below, LOWER never above the exact value; (1e-280, 0) for less.
+    UPPER is never below, LOWER never above the exact value; 0 for no steps, (1e-280, 0) for less.
     """
     if not counts:
         return tuple(0.0 for _ in sides)
@@ -164,42 +142,41 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
     known = tuple(end for end in ends if end is not None)
     if len(known) == len(sides):
         return known
-    if epsilon >= largest_loss(counts.items()) and not total_infinity_mass(counts.items()):
+    infinity_mass = total_infinity_mass(counts.items())
+    if epsilon >= largest_loss(counts.items()) and not infinity_mass:
         return tuple(0.0 for _ in sides)  # pure steps
-    rough, infinity_mass = best_delta(counts, epsilon=epsilon).value, total_infinity_mass(counts.items())
+    rough = best_delta(counts, epsilon=epsilon).value
     if rough < _TINY:
         return tuple(_TINY if side is UPPER else 0.0 for side in sides)
-    return tuple(min(1.0, infinity_mass + _delta_bound(counts, epsilon, rough, side)) for side in sides)
 
+    def composed_delta(side: BoundSide) -> float:
+        # The mass to leave out must be small against a delta that is not known yet: from the moment bound downwards.
+        end = max(min(1.0, rough) - infinity_mass, _TINY)
+        for _ in range(_ATTEMPTS):
+            neglected = 1e-5 * end
+            truncated_mass = neglected / segment_ends(counts.items())
+            best = best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass)
+            if best.value - infinity_mass < neglected:
+                end = max(best.value - infinity_mass, 1e-16 * infinity_mass) + neglected
+                continue
+            tilt = min(best.order, STEEPEST / max(epsilon, 1e-300))
+            composed = _composed_for_delta(counts, best.moments, tilt, truncated_mass, side)
+            divergence = delta_at_epsilon(composed, epsilon, side)
+            if divergence > (0.01 * end if side is UPPER else 0.0):
+                return min(end, divergence + neglected) if side is UPPER else divergence
+            end = 0.01 * end + neglected
+        return max(end, _TINY) if side is UPPER else 0.0
 
-def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: BoundSide) -> float:
-    """Return a bound on the finite losses' delta, composed with less and less mass truncated until that is small."""
-    # The mass to leave out must be small against a delta that is not known yet: from the moment bound downwards.
-    infinity_mass = total_infinity_mass(counts.items())
-    end = max(min(1.0, rough) - infinity_mass, _TINY)
-    for _ in range(_ATTEMPTS):
-        neglected = 1e-5 * end
-        truncated_mass = neglected / segment_ends(counts.items())
-        best = best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass)
-        if best.value - infinity_mass < neglected:
-            end = max(best.value - infinity_mass, 1e-16 * infinity_mass) + neglected
-            continue
-        tilt = min(best.order, STEEPEST / max(epsilon, 1e-300))
-        composed = _composed_for_delta(counts, best.moments, tilt, truncated_mass, side)
-        divergence = delta_at_epsilon(composed, epsilon, side)
-        if divergence > (0.01 * end if side is UPPER else 0.0):
-            return min(end, divergence + neglected) if side is UPPER else divergence
-        end = 0.01 * end + neglected
-    return max(end, _TINY) if side is UPPER else 0.0
+    return tuple(min(1.0, infinity_mass + composed_delta(side)) for side in sides)
 
 
 def _composed_for_delta(
-    counts: dict[Curve, int], moments: ComposedMoments, tilt: float, truncated_mass: float, side: BoundSide
+    counts: Steps, moments: ComposedMoments, tilt: float, truncated_mass: float, side: BoundSide
 ) -> ComposedLoss:
     """Return the composed loss to bound delta; the grid is finer for a tilt near 0 if that fits in memory."""
     # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
     # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
-    settings = CompositionSettings(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass, precision=as_float64)
+    settings = CompositionSettings(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass)
     finer = replace(settings, budget=1e-4 * min(1.0, 50 * tilt * (tilt + 1)))
     try:
         return composed_loss(counts, moments, finer, (side,))[0]
@@ -209,30 +186,41 @@ def _composed_for_delta(
         return composed_loss(counts, moments, settings, (side,))[0]
 
 
-def delta_upper_curve(
-    counts: dict[Curve, int], *, epsilons: Array, around: float, min_difference: float = 1.0
-) -> Array:
-    """Return upper bounds on delta by one composition that is tight near `around`; ConvergenceError if it is too large.
-
-    Upper bounds on delta, shape (n,), at most 1.
-    """
+def delta_upper_curve(counts: Steps, *, epsilons: Array, around: float, min_difference: float = 1.0) -> Array:
+    """Return upper bounds on delta, at most 1, at `epsilons` by one composition that is tight near `around`."""
     return upper_profile(counts, around=around, min_difference=min_difference)(epsilons) if counts else 0.0 * epsilons
 
 
-def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: float = 1.0) -> UpperProfile:
-    """Return upper bounds on delta as a function of epsilons >= 0, with errors small against delta at `around`."""
+def upper_profile(counts: Steps, *, around: float, min_difference: float = 1.0) -> Callable[[Array], Array]:
+    """Return upper bounds on delta as a function of epsilons >= 0, with errors small against delta at `around`.
+
+    They are read from one composed loss by sums that are made once; ConvergenceError if that is too large.
+    """
     infinity_mass = total_infinity_mass(counts.items())
     neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinity_mass, 1e-40), min_difference, 1.0)
     truncated_mass = neglected / segment_ends(counts.items())
     best = best_delta(counts, epsilon=around, truncated_mass=truncated_mass)
-    composed = _composed_for_delta(counts, best.moments, best.order, truncated_mass, UPPER)
-    return UpperProfile(composed, around=around, added=neglected + infinity_mass)
+    pmf, slack = _composed_for_delta(counts, best.moments, best.order, truncated_mass, UPPER)
+    losses, masses, _ = untilted_masses(pmf, UPPER, slack)
+    losses, masses = losses[losses > 0], masses[losses > 0]
+    discounted = masses * np.exp(np.minimum(around - losses, LARGE))
+    sums, discounted_sums = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (masses, discounted))
+
+    def delta(epsilons: Array) -> Array:
+        first = np.searchsorted(losses, epsilons, side="right")
+        exact = sums[first] - np.exp(np.minimum(epsilons - around, LARGE)) * discounted_sums[first]
+        rounded = 8 * losses.size * UNIT_ROUNDOFF * sums[first]
+        error = divergence_error(pmf) * np.exp(np.minimum(pmf.log_norm + slack - pmf.tilt * epsilons, LARGE))
+        ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + (neglected + infinity_mass), 1.0)
+        return ends
+
+    return delta
 
 
-def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
+def pld(counts: Steps, *, delta: float) -> AccountantResult:
     """Return the certified upper bound on epsilon of one direction by closed form or PLD; ConvergenceError if none is.
 
-    An upper bound, within about 3e-5 relative of the exact value of the composed one-step bound.
+    It is within about 3e-5 relative of the exact value of the composed one-step bound.
     """
     return AccountantResult(epsilon=epsilon_bounds(counts, delta=delta, sides=(UPPER,))[0])
 
@@ -243,7 +231,7 @@ _OTHERS: tuple[Accountant, ...] = (rdp, rdp_classic, optimal, advanced, basic)
 _NAMED = 1e-6  # relative gain over pld from which the accountant that has it is named; less is pld's own rounding
 
 
-def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
+def auto(counts: Steps, *, delta: float) -> AccountantResult:
     """Return the smallest bound of all accountants, where pld is not surely it, else that of `pld`.
 
     An upper bound; its note is the name of the accountant.
@@ -272,29 +260,28 @@ def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def worst_direction(
-    steps: Mapping[str, StepCounts], accountant: Accountant, *, delta: float, moment_bound: Ceiling | None = None
+    steps: Mapping[str, Steps],
+    accountant: Accountant,
+    *,
+    delta: float,
+    moment_bound: Callable[[Steps], float] | None = None,
 ) -> tuple[AccountantResult, str]:
     """Return (largest result, its direction); pld and auto skip directions that a cheap upper bound rules out.
 
-    (its answer, the name of the direction); epsilon 0 where nothing is released.
+    Epsilon is 0 where nothing is released.
     """
 
-    def answer(counts: StepCounts) -> AccountantResult:
+    def answer(counts: Steps) -> AccountantResult:
         return accountant(counts, delta=delta) if counts else AccountantResult(epsilon=0.0)
+
+    def ceiling(counts: Steps) -> float:  # a closed form where one applies, else the moment bound
+        exact = closed_form_epsilon(counts, delta=delta, is_upper=True) if counts else 0.0
+        if exact is not None:
+            return exact
+        return moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
 
     cost = attrgetter("epsilon")
     if accountant not in {pld, auto}:
         return costliest_release(steps, answer=answer, cost=cost, ceiling=lambda _: math.inf)
-    ceiling = partial(_cheap_epsilon_upper, delta=delta, moment_bound=moment_bound)
     sharper = partial(rough_epsilon_upper, delta=delta)
     return costliest_release(steps, answer=answer, cost=cost, ceiling=ceiling, sharper_ceiling=sharper)
-
-
-def _cheap_epsilon_upper(counts: StepCounts, *, delta: float, moment_bound: Ceiling | None) -> float:
-    """Return an upper bound on epsilon: a closed form where one applies, else the moment bound; 0 for no steps."""
-    if not counts:
-        return 0.0
-    exact = closed_form_epsilon(counts, delta=delta, is_upper=True)
-    if exact is not None:
-        return exact
-    return moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value

@@ -3,49 +3,44 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from dpcalc.losses.moments import Curve
+from dpcalc.losses.moments import Curve, Steps
 from dpcalc.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccountantResult:
-    """An upper bound on epsilon of one direction, and a remark on how it came about.
-
-    Attributes:
-        epsilon: >= 0.
-        note: a few words, e.g. the order that gave it.
-    """
+    """An upper bound on epsilon >= 0 of one direction, and a few words on how it came about, e.g. the order."""
 
     epsilon: float
     note: str = ""
 
 
-# The costliest of several releases.
-
-StepCounts = dict[Curve, int]
+StepCounts = Steps
 Accountant = Callable[..., AccountantResult]
-Ceiling = Callable[[StepCounts], float]
 ReleaseResult = TypeVar("ReleaseResult")
 
 _NEAR_HIGHEST = 1e-3  # relative distance below the highest ceiling within which a release is likely to be costliest
 
 
 def costliest_release(
-    releases: Mapping[str, StepCounts],
+    releases: Mapping[str, Steps],
     *,
-    answer: Callable[[StepCounts], ReleaseResult],
+    answer: Callable[[Steps], ReleaseResult],
     cost: Callable[[ReleaseResult], float],
-    ceiling: Callable[[StepCounts], float],
-    sharper_ceiling: Callable[[StepCounts], float] | None = None,
+    ceiling: Callable[[Steps], float],
+    sharper_ceiling: Callable[[Steps], float] | None = None,
 ) -> tuple[ReleaseResult, str]:
     """Return (answer, name) of the costliest release, by branch and bound over their ceilings; LookupError for none.
 
-    (answer, name). Alternatives are taken from the highest ceiling down, until no ceiling left is above the
-    largest cost found: those left out cost no more than what is returned.
+    Releases are taken from the highest ceiling down, until no ceiling left is above the largest cost: those left out
+    cost no more than what is returned.
     """
     if not releases:
         raise LookupError("alternatives: expected at least one, got none")
-    names = _names_of_distinct(releases)
+    distinct: dict[frozenset[tuple[Curve, int]], str] = {}  # of releases with equal steps the first
+    for name, counts in releases.items():
+        distinct.setdefault(frozenset(counts.items()), name)
+    names = list(distinct.values())
     if len(names) == 1:
         return answer(releases[names[0]]), names[0]
     ceilings = {name: ceiling(releases[name]) for name in names}
@@ -61,11 +56,3 @@ def costliest_release(
         if cost(result) > cost(best):
             best, costliest = result, name
     return best, costliest
-
-
-def _names_of_distinct(releases: Mapping[str, StepCounts]) -> list[str]:
-    """Return the name of the first of each group of releases with equal steps and counts."""
-    distinct: dict[frozenset[tuple[Curve, int]], str] = {}
-    for name, counts in releases.items():
-        distinct.setdefault(frozenset(counts.items()), name)
-    return list(distinct.values())

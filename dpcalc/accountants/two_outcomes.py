@@ -12,7 +12,6 @@ Source: docs/theory.md, Theorem 10.2.
 import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,48 +32,17 @@ _MARGIN = 1e-12  # relative, for the round-off of the few operations on probabil
 _BELOW_MEAN = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])  # deviations below the mean number at which k is tried
 
 
+Events = list[tuple[Array, Array, int]]
+"""For each step (log probability that it falls into its set under P, rounded down; under Q, rounded up; copies)."""
+
+
 @dataclass(frozen=True)
 class _Sets:
-    """Nested sets of cells of one step: set i holds the i + 1 cells with the largest losses.
+    """Nested sets of cells of one step: set i holds the i + 1 cells with the largest losses."""
 
-    Attributes:
-        ratios: log of the ratio of masses of the cell that a set adds, falling, shape (n,).
-        log_p: log of the P mass of each set, a lower bound, shape (n,).
-        log_q: log of its Q mass, an upper bound, shape (n,).
-    """
-
-    ratios: Array
-    log_p: Array
-    log_q: Array
-
-    def above(self, thresholds: Array) -> tuple[Array, Array]:
-        """Return (log P, log Q) of all cells whose log ratio is above each threshold; -inf where there are none."""
-        number = np.searchsorted(-self.ratios, -thresholds, side="left")
-        return np.append(-np.inf, self.log_p)[number], np.append(-np.inf, self.log_q)[number]
-
-    @property
-    def thresholds(self) -> Array:
-        """Thresholds on the log ratio, unsorted: 96 whose sets have chosen P masses, and 48 up to the largest ratio."""
-        # With little noise masses leap from set to set, so that the first kind alone would miss some.
-        aims = np.concatenate([np.linspace(_RAREST, -1.0, _SETS), _LIKELY])
-        places = np.searchsorted(self.log_p, np.minimum(aims, self.log_p[-1]))
-        at_masses = self.ratios[np.minimum(places, self.ratios.size - 1)]
-        largest = float(self.ratios[np.isfinite(self.ratios)].max(initial=1.0))
-        return np.append(at_masses - 1e-9, np.geomspace(1e-3, max(largest, 1.0), _SETS))
-
-
-class _StepEvent(NamedTuple):
-    """The event that one step falls into its set, for each of several thresholds.
-
-    Attributes:
-        log_p: lower bounds on its log probability under P, shape (n,).
-        log_q: upper bounds on that under Q, shape (n,).
-        copies: how often the step occurs.
-    """
-
-    log_p: Array
-    log_q: Array
-    copies: int
+    ratios: Array  # log of the ratio of masses of the cell that a set adds, falling, shape (n,)
+    log_p: Array  # log of the P mass of each set, a lower bound, shape (n,)
+    log_q: Array  # log of its Q mass, an upper bound, shape (n,)
 
 
 def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
@@ -104,30 +72,42 @@ def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
     known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
     if not known:
         return
-    thresholds = np.unique(np.concatenate([sets.thresholds for sets, _ in known]))
-    events = [_StepEvent(*sets.above(thresholds), count) for sets, count in known]
+    # Thresholds on the log ratio: 96 whose sets have chosen P masses, and 48 up to the largest ratio. With little noise
+    # masses leap from set to set, so that the first kind alone would miss some.
+    aims, chosen = np.concatenate([np.linspace(_RAREST, -1.0, _SETS), _LIKELY]), []
+    for sets, _ in known:
+        places = np.searchsorted(sets.log_p, np.minimum(aims, sets.log_p[-1]))
+        largest = float(sets.ratios[np.isfinite(sets.ratios)].max(initial=1.0))
+        chosen += [sets.ratios[np.minimum(places, sets.ratios.size - 1)] - 1e-9]
+        chosen += [np.geomspace(1e-3, max(largest, 1.0), _SETS)]
+    thresholds, events = np.unique(np.concatenate(chosen)), []
+    for sets, count in known:
+        number = np.searchsorted(-sets.ratios, -thresholds, side="left")  # of cells whose log ratio is above it
+        events.append((np.append(-np.inf, sets.log_p)[number], np.append(-np.inf, sets.log_q)[number], count))
     yield _some_step_event(events)
     yield _many_steps_event(events)
 
 
-def _some_step_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
+def _some_step_event(events: Events) -> tuple[Array, Array]:
     """Return bounds (P below, log Q above), for each threshold, of the event that a step falls into its set."""
     with np.errstate(divide="ignore"):
         # The chance of no event as a sum of logarithms; for rare events under Q the union bound keeps more digits.
-        none_p = sum((each.copies * np.log1p(-np.exp(np.minimum(each.log_p, 0.0))) for each in steps), np.zeros(1))
-        none_q = sum((each.copies * np.log1p(-np.exp(np.minimum(each.log_q, 0.0))) for each in steps), np.zeros(1))
+        none_p, none_q = (
+            sum((event[2] * np.log1p(-np.exp(np.minimum(event[at], 0.0))) for event in events), np.zeros(1))
+            for at in (0, 1)
+        )
         p = -np.expm1(none_p * (1 - _MARGIN)) * (1 - _MARGIN)
-        union = np.logaddexp.reduce([each.log_q + math.log(each.copies) for each in steps], axis=0)
+        union = np.logaddexp.reduce([each + math.log(copies) for _, each, copies in events], axis=0)
         log_q = np.minimum(union, np.where(none_q < -1e-6, np.log(-np.expm1(none_q * (1 + _MARGIN))), np.inf))
     return p, _round_up(log_q)
 
 
-def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
+def _many_steps_event(events: Events) -> tuple[Array, Array]:
     """Return the bounds of `_some_step_event` for at least k steps, shape (thresholds, 8 values of k)."""
-    total = float(sum(each.copies for each in steps))
+    total = float(sum(copies for _, _, copies in events))
     with np.errstate(divide="ignore"):
-        p = np.minimum(sum((each.copies / total * np.exp(each.log_p) for each in steps), np.zeros(1)), 1.0)
-        log_q = np.logaddexp.reduce([each.log_q + math.log(each.copies / total) for each in steps], axis=0)
+        p = np.minimum(sum((copies / total * np.exp(each) for each, _, copies in events), np.zeros(1)), 1.0)
+        log_q = np.logaddexp.reduce([each + math.log(copies / total) for _, each, copies in events], axis=0)
     # Steps with different probabilities count as equal ones with their mean (Hoeffding 1963, Theorem 1).
     mean, deviation = (total * p)[:, None], np.sqrt(total * p * (1 - p))[:, None]
     k = np.clip(np.ceil(mean - _BELOW_MEAN * deviation), 1.0, total)
@@ -150,12 +130,9 @@ def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
         ]
     # The four terms cancel where the coins are nearly alike: the error is bounded by their sizes, not by their sum.
     terms = [*heads, *tails]
-    total, sizes = (
-        np.sum(terms, axis=0),
-        np.sum([np.where(np.isfinite(log_ratio), np.abs(log_ratio), 0.0) for log_ratio in terms], axis=0),
-    )
-    error = 32 * _UNIT * (1 + sizes)
-    return np.where(np.isnan(total), 0.0, total), error
+    total = np.sum(terms, axis=0)
+    sizes = np.sum([np.where(np.isfinite(term), np.abs(term), 0.0) for term in terms], axis=0)
+    return np.where(np.isnan(total), 0.0, total), 32 * _UNIT * (1 + sizes)
 
 
 def _round_up(log_q: Array) -> Array:
@@ -168,10 +145,25 @@ def _round_up(log_q: Array) -> Array:
 @lru_cache(maxsize=64)
 def _nested_sets(curve: MixturePair | Atoms) -> _Sets | None:
     """Return nested sets of cells, largest loss first, P rounded down, Q rounded up; None for no or too many cells."""
-    cells = _mixture_cells(curve) if isinstance(curve, MixturePair) else _atom_cells(curve)
-    if cells is None:
-        return None
-    log_p, log_q = (logs[np.isfinite(cells[0])] for logs in cells)
+    if isinstance(curve, Atoms):  # a cell is a loss, the infinite one last
+        losses, masses = np.array(curve.losses), np.array(curve.log_masses)
+        with np.errstate(divide="ignore"):
+            infinity_mass = np.log(np.array([curve.infinity_mass]))
+        error = 1e-15 * (1 + np.abs(losses) + np.abs(masses))
+        log_p, log_q = np.append(masses - error, infinity_mass - _MARGIN), np.append(masses - losses + error, -np.inf)
+    else:  # cells cover the line
+        ends = points_around(curve)
+        if ends is None:
+            return None
+        log_p = log_q = np.full(ends.size + 1, -np.inf)
+        for center, p, q in zip(curve.centers, curve.weights_p, curve.weights_q, strict=True):
+            lower, upper = _normal_cells((ends - center) / curve.deviation)
+            log_p = np.logaddexp(log_p, math.log(p) + lower) if p else log_p
+            log_q = np.logaddexp(log_q, math.log(q) + upper) if q else log_q
+        terms = len(curve.centers)
+        log_p, log_q = log_p - _log_roundoff(log_p, terms), log_q + _log_roundoff(log_q, terms)
+    known = np.isfinite(log_p)
+    log_p, log_q = log_p[known], log_q[known]
     if not log_p.size:
         return None
     order = np.argsort(log_q - log_p, kind="stable")
@@ -185,29 +177,6 @@ def _log_roundoff(logs: Array, terms: int) -> Array:
     """Return a bound on the round-off of each log of a sum of `terms` masses; finite where a log is infinite."""
     bound: Array = 8 * _UNIT * (terms + 8) * (1 + np.where(np.isfinite(logs), np.abs(logs), 0.0))
     return bound
-
-
-def _atom_cells(curve: Atoms) -> tuple[Array, Array]:
-    """Return (log P rounded down, log Q rounded up) of each loss, the infinite one last."""
-    losses, log_p = np.array(curve.losses), np.array(curve.log_masses)
-    with np.errstate(divide="ignore"):
-        infinity_mass = np.log(np.array([curve.infinity_mass]))
-    error = 1e-15 * (1 + np.abs(losses) + np.abs(log_p))
-    return np.append(log_p - error, infinity_mass - _MARGIN), np.append(log_p - losses + error, -np.inf)
-
-
-def _mixture_cells(pair: MixturePair) -> tuple[Array, Array] | None:
-    """Return (log P rounded down, log Q rounded up) of cells that cover the line; None if there would be too many."""
-    ends = points_around(pair)
-    if ends is None:
-        return None
-    log_p = log_q = np.full(ends.size + 1, -np.inf)
-    for center, p, q in zip(pair.centers, pair.weights_p, pair.weights_q, strict=True):
-        lower, upper = _normal_cells((ends - center) / pair.deviation)
-        log_p = np.logaddexp(log_p, math.log(p) + lower) if p else log_p
-        log_q = np.logaddexp(log_q, math.log(q) + upper) if q else log_q
-    terms = len(pair.centers)
-    return log_p - _log_roundoff(log_p, terms), log_q + _log_roundoff(log_q, terms)
 
 
 def _normal_cells(ends: Array) -> tuple[Array, Array]:

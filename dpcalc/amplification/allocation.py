@@ -10,10 +10,11 @@ from functools import partial
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Bound
-from dpcalc.amplification.schedule import Chain, PhaseBound, Release, Repeat, Single, step_profile
+from dpcalc.amplification.schedule import PhaseBound, step_profile
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import Atoms, chain_of, composed
 from dpcalc.losses.likelihood_ratio import mean_pair
+from dpcalc.losses.moments import Steps, together
 from dpcalc.losses.pair import LossCurve
 from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.losses.ratio_lattice import Estimate
@@ -56,13 +57,13 @@ def pass_losses(
     )
 
 
-def allocated_releases(
+def allocated_steps(
     phase_bound: PhaseBound,
     steps: int,
     loss: Callable[[int], PrivacyProfile],
     later_loss: Callable[[Bound], PrivacyProfile],
-) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of a phase in which units choose their steps at random.
+) -> tuple[Steps, Steps]:
+    """Return the steps (D||D', D'||D) of a phase in which units choose their steps at random.
 
     All passes are composed or, if the choice is revealed, the unit's visits; each loss is chained by the bound's links.
 
@@ -82,10 +83,8 @@ def allocated_releases(
         passes = pass_losses(allocation.passes(steps), loss, Estimate.UPPER)
         linked = [(_linked(curve, links), number) for curve, number in passes]
     linked = [(curve, number) for curve, number in linked if number]
-    return (
-        Chain(nodes=tuple(Repeat(node=Single(curve=curve), count=number) for curve, number in linked)),
-        Chain(nodes=tuple(Repeat(node=Single(curve=curve.swapped), count=number) for curve, number in linked)),
-    )
+    ahead: list[Steps] = [{curve: number} for curve, number in linked]
+    return together(ahead), together({curve.swapped: number} for curve, number in linked)
 
 
 def _as_atoms(single: PrivacyProfile) -> Atoms:
@@ -93,20 +92,18 @@ def _as_atoms(single: PrivacyProfile) -> Atoms:
     return single if isinstance(single, Atoms) else allocated_pass(((single, 1),), Estimate.UPPER)
 
 
-def allocated_gaussian_releases(
-    phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
-) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of allocated Gaussian steps, by `hidden_or_revealed`."""
+def allocated_gaussian_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Steps, Steps]:
+    """Return the steps (D||D', D'||D) of allocated Gaussian steps, by `hidden_or_revealed`."""
     loss_of = partial(step_profile, noise_multiplier=noise_multiplier)
 
-    def releases(phase_bound: PhaseBound) -> tuple[Release, Release]:
+    def releases(phase_bound: PhaseBound) -> tuple[Steps, Steps]:
         bound = phase_bound.bound
         chain = (bound, *phase_bound.later) if phase_bound.later else (bound,) * len(phase_bound.links)
         sure = [each for each in chain if isinstance(each, StepBound) and each.inclusion == 1]
         if phase_bound.is_revealed and len(chain) > 1 and len(sure) == len(chain):
             # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
             far = loss_of(replace(sure[0], shift=sum(each.shift for each in sure)))
-            return allocated_releases(replace(phase_bound, links="-", later=()), steps, lambda _: far, loss_of)
+            return allocated_steps(replace(phase_bound, links="-", later=()), steps, lambda _: far, loss_of)
         single = loss_of(bound)
 
         def loss_of_bin(repeats: int) -> PrivacyProfile:
@@ -117,14 +114,14 @@ def allocated_gaussian_releases(
                 return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
             return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
 
-        return allocated_releases(phase_bound, steps, loss_of_bin, loss_of)
+        return allocated_steps(phase_bound, steps, loss_of_bin, loss_of)
 
     return hidden_or_revealed(phase_bound, releases)
 
 
 def hidden_or_revealed(
-    phase_bound: PhaseBound, releases: Callable[[PhaseBound], tuple[Release, Release]]
-) -> tuple[Release, Release]:
+    phase_bound: PhaseBound, releases: Callable[[PhaseBound], tuple[Steps, Steps]]
+) -> tuple[Steps, Steps]:
     """Return `releases(phase_bound)` or, if that raises a TooLargeError, those with the choice of steps revealed."""
     try:
         return releases(phase_bound)

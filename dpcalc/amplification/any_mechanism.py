@@ -20,7 +20,7 @@ from functools import partial, reduce
 from itertools import takewhile
 from math import prod
 
-from dpcalc.amplification.allocation import allocated_releases, hidden_or_revealed, repeated_loss
+from dpcalc.amplification.allocation import allocated_steps, hidden_or_revealed, repeated_loss
 from dpcalc.amplification.bound import StepBound, with_largest_lengths
 from dpcalc.amplification.counts import (
     Average,
@@ -36,21 +36,18 @@ from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.amplification.phase import bound_with_redraws, native_bound, removal_paths
 from dpcalc.amplification.random_contents import hidden_unit_bound
 from dpcalc.amplification.schedule import (
-    Chain,
     PhaseBound,
-    Release,
-    Repeat,
-    Single,
     is_shortened,
     is_shuffled,
-    repeat_under_draws,
     shortened_pass_error,
+    steps_under_draws,
     unamplified_phase,
 )
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import ALL_INFINITE, Atoms, chain_of, chained, composed
+from dpcalc.losses.moments import Steps, repeated, together
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Change, PairOnly, RdpOnly
@@ -192,8 +189,8 @@ class BlackBoxSteps:
         return not self.change.covers_missing and self.group.size == 1 and is_poisson and is_fresh and is_stated
 
 
-def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of a phase; InputError if removal takes a step from a shuffle's passes."""
+def black_box_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
+    """Return the steps (D||D', D'||D) of a phase; InputError if removal takes a step from a shuffle's passes."""
     unit, group = len(steps.path.counts), steps.group
     if is_shortened(steps.hierarchy, unit=unit, adjacency=steps.adjacency, group=group):
         raise shortened_pass_error(steps.hierarchy, unit=unit, group=group)
@@ -203,15 +200,15 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     return repeated_releases(steps.mechanism, steps.phase_bound, steps.number)
 
 
-def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) if steps surely draw all protected units; of whole passes, the usual ones."""
+def unamplified_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
+    """Return the steps (D||D', D'||D) if they surely draw all protected units; of whole passes, the usual ones."""
     if _sums_squares(steps):
         return _pass_releases(steps)
     return repeated_releases(steps.mechanism, unamplified_phase(steps.phase_bound), steps.number)
 
 
-def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of `number` steps under one bound, whose `squared` must be 1."""
+def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Steps, Steps]:
+    """Return the steps (D||D', D'||D) of `number` steps under one bound, whose `squared` must be 1."""
     if phase_bound.squared != 1:
         raise AssertionError("only Gaussian noise sums up squared distances")
     if phase_bound.allocation is None:
@@ -223,7 +220,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
         random_draws = tuple((rate, period) for rate, period in revealed if rate < 1)
         passes, ahead = -(-number // phase_bound.steps_of_a_pass), _step_loss(mechanism, bound)
         back = ahead.swapped
-        return repeat_under_draws(passes, random_draws, 1, lambda _: ahead), repeat_under_draws(
+        return steps_under_draws(passes, random_draws, 1, lambda _: ahead), steps_under_draws(
             passes, random_draws, 1, lambda _: back
         )
 
@@ -237,12 +234,12 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
                 raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
             return found
 
-        return hidden_or_revealed(phase_bound, lambda bound: allocated_releases(bound, number, loss, later_loss))
+        return hidden_or_revealed(phase_bound, lambda bound: allocated_steps(bound, number, loss, later_loss))
     if not phase_bound.is_revealed:
         raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
     linked = chained_divergences([step_loss], len(phase_bound.links)) if phase_bound.links[1:] else step_loss
     visits = phase_bound.allocation.visits(number) * max(1, phase_bound.units_together)
-    return Repeat(node=Single(curve=linked), count=visits), Repeat(node=Single(curve=linked.swapped), count=visits)
+    return repeated({linked: 1}, visits), repeated({linked.swapped: 1}, visits)
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
@@ -348,8 +345,8 @@ def _passes_hold_all(path: Path) -> bool:
     return isinstance(path.schemes[-1], Shuffle) and path.rate(len(path.counts)) == 1
 
 
-def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the releases (D||D', D'||D) of all passes begun: in each, its changed batches or a group's chain."""
+def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
+    """Return the steps (D||D', D'||D) of all passes begun: in each, its changed batches or a group's chain."""
     path, scheme, size = steps.path, steps.path.schemes[-1], steps.group.size
     if _passes_hold_all(path):
         bounds: list[Bound] = [_certain_changes(changes) for changes in _changes_by_batch(steps)]
@@ -371,9 +368,8 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
             raise AssertionError("a pass of one mechanism has losses of one kind")
         curves = [chained(reduce(composed, pairs), size) if pairs else chained_divergences(divergences, size)]
     number = -(-steps.number // steps.noise.steps_of_a_pass)
-    ahead = tuple(Repeat(node=Single(curve=curve), count=number) for curve in curves)
-    back = tuple(Repeat(node=Single(curve=curve.swapped), count=number) for curve in curves)
-    return Chain(nodes=ahead), Chain(nodes=back)
+    ahead: list[Steps] = [{curve: number} for curve in curves]
+    return together(ahead), together({curve.swapped: number} for curve in curves)
 
 
 def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:

@@ -1,10 +1,9 @@
-"""From one-step bounds to the releases of a whole phase: release trees, redraw periods and shuffled passes.
+"""From one-step bounds to the steps of a whole phase, in both directions: redraw periods and shuffled passes.
 
 Source: docs/theory.md, Theorem 4.3 and Theorem 2.6.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +16,7 @@ from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.moments import Curve, RevealedSubsample
+from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.records import dataclass
@@ -25,102 +24,6 @@ from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import All, Allocation, CheckIn, Shuffle
 from dpcalc.work import TURN, spend
-
-# Release trees: the form in which accountants see a training run.
-#
-# `Single` is one step in one direction; `Repeat` and `Chain` compose adaptively; `Revealed` is a release under a public
-# draw that may miss the unit. `step_counts` flattens a tree.
-#
-# Source: docs/theory.md, Theorem 2.4 and Theorem 2.7.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Single:
-    """One step in one direction.
-
-    Attributes:
-        curve: its privacy loss, an upper bound; hashable, equal for equal steps.
-    """
-
-    curve: Curve
-
-
-@dataclass(frozen=True, kw_only=True)
-class Repeat:
-    """Adaptive composition of `count` copies of one release.
-
-    Attributes:
-        node: the release that is repeated.
-        count: whole number >= 0.
-    """
-
-    node: "Release"
-    count: int
-
-    def __post_init__(self) -> None:
-        """Raise InputError for a negative count."""
-        if self.count < 0:
-            raise InputError(f"count: expected a whole number >= 0, got {self.count}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chain:
-    """Adaptive composition of several releases.
-
-    Attributes:
-        nodes: the releases; their order does not change the cost.
-    """
-
-    nodes: tuple["Release", ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Revealed:
-    """A release under a draw that is public and has the same law in D and D'; the loss is 0 where it misses the unit.
-
-    Attributes:
-        node: the release when the draw hits.
-        rate: probability that it hits, in [0, 1].
-    """
-
-    node: "Release"
-    rate: float
-
-    def __post_init__(self) -> None:
-        """Raise InputError for a rate outside [0, 1]."""
-        if not 0 <= self.rate <= 1:
-            raise InputError(f"rate: expected a probability in [0, 1], got {self.rate!r}")
-
-
-Release = Single | Repeat | Chain | Revealed
-
-
-def step_counts(release: Release) -> dict[Curve, int]:
-    """Return {step: number of times it occurs} in a release, where all steps under a public draw become one."""
-    counts: Counter[Curve] = Counter()
-    match release:
-        case Single():
-            counts[release.curve] = 1
-        case Repeat():
-            for curve, count in step_counts(release.node).items():
-                counts[curve] += count * release.count
-        case Chain():
-            for node in release.nodes:
-                counts.update(step_counts(node))
-        case Revealed(rate=rate):
-            inside = step_counts(release.node)
-            if rate == 1:
-                counts.update(inside)
-            elif rate and inside:
-                # A single step with a privacy profile keeps one, as a mixture of profiles. Several have none before
-                # they are composed, so that accountants mix the draw in afterwards.
-                ((curve, count), *more) = inside.items()
-                if not more and count == 1 and isinstance(curve, PrivacyProfile):
-                    counts[PublicMixture(weights=(rate,), profiles=(curve,))] = 1
-                else:
-                    counts[RevealedSubsample(rate=rate, counts=tuple(inside.items()))] = 1
-    return {curve: count for curve, count in counts.items() if count}
-
 
 # PATE: the answers of teachers, whatever the votes are (docs/theory.md, Theorem 12.1)
 #
@@ -138,13 +41,12 @@ def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
     return ""
 
 
-def query_release(mechanism: PateMechanism, *, group_size: int, queries: int) -> Release:
+def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> Steps:
     """Return `queries` repeats of the curves that dominate one answer of PATE teachers, in either direction.
 
     Source: docs/theory.md, Theorem 12.1.
     """
-    each = Chain(nodes=tuple(Single(curve=curve) for curve in mechanism.aggregation.dominating_curves(group_size)))
-    return Repeat(node=each, count=queries)
+    return together({curve: queries} for curve in mechanism.aggregation.dominating_curves(group_size))
 
 
 # Profiles of steps, and releases of phases.
@@ -240,8 +142,8 @@ def unamplified_phase(phase_bound: PhaseBound) -> PhaseBound:
     return replace(phase_bound, bound=sure, later=(), revealed=(), is_revealed=True)
 
 
-def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
-    """Return the Gaussian releases (D||D', D'||D) of a phase: T steps under one draw as one at sigma / sqrt(T).
+def phase_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Steps, Steps]:
+    """Return the Gaussian steps (D||D', D'||D) of a phase: T steps under one draw are one at sigma / sqrt(T).
 
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.3.
     """
@@ -249,28 +151,30 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
     bound, squared = phase_bound.bound, phase_bound.squared
     # Steps under one draw shift their outputs alike: together they cost one step with all distances times a root.
     curve = cache(lambda length: step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(squared * length)))
-    ahead = repeat_under_draws(passes, phase_bound.revealed, phase_bound.hold, curve)
-    return ahead, repeat_under_draws(
+    ahead = steps_under_draws(passes, phase_bound.revealed, phase_bound.hold, curve)
+    return ahead, steps_under_draws(
         passes, phase_bound.revealed, phase_bound.hold, lambda held_steps: curve(held_steps).swapped
     )
 
 
-def repeat_under_draws(
+def steps_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
-) -> Release:
-    """Return the release of `length` steps, nested in the periods of the public draws around them."""
+) -> Steps:
+    """Return `length` steps, nested in the periods of the public draws around them; `curve(n)` is the loss of n held
+    steps."""
     period = revealed[0][1] if revealed else hold
     whole, remaining = divmod(length, period)
-    spans = [(period, whole)] if whole or not remaining else []
-    spans += [(remaining, 1)] if remaining else []  # a shorter period at the end
-    nodes: list[Release] = []
+    spans = [(period, whole), (remaining, 1)]  # the last, shorter period counts as well
+    parts: list[Steps] = []
     for steps, number in spans:
+        if not steps or not number:
+            continue
         if revealed:
-            inner = repeat_under_draws(steps, revealed[1:], hold, curve)
-            nodes.append(Repeat(node=Revealed(node=inner, rate=float(revealed[0][0])), count=number))
+            inner = steps_under_draws(steps, revealed[1:], hold, curve)
+            parts.append(repeated(under_public_draw(inner, float(revealed[0][0])), number))
         else:
-            nodes.append(Repeat(node=Single(curve=curve(steps)), count=number))
-    return nodes[0] if len(nodes) == 1 else Chain(nodes=tuple(nodes))
+            parts.append({curve(steps): number})
+    return together(parts)
 
 
 # Passes over shuffled units (docs/theory.md, Theorem 7.3 and Theorem 7.4)

@@ -28,7 +28,7 @@ from dpcalc.config.source import visible
 from dpcalc.planner.composition import ProtectedUnit, composed
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
-from dpcalc.report.fields import Field, Output, Table, config_field, json_only, origin_fields, yes_no
+from dpcalc.report.output import Output, Table, config_json, lines, origin_json, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -354,7 +354,7 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
     verdict = "computed agrees with drawn"
     if contradicted:
         verdict = f"{contradicted} of {len(result.checks)} computed numbers contradicted"
-    checks, lines, rows = [], [], []
+    checks, texts, rows = [], [], []
     for check in result.checks:
         low, high = check.interval
         checks.append(
@@ -378,18 +378,18 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
         rows.append((quantity, computed, f"{drawn}{note}", interval, str(check.trials), yes_no(check.agrees), ""))
         between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
         end = "" if check.agrees else "; NOT the same"
-        lines.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {check.trials} draws{note}{end}")
+        texts.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {check.trials} draws{note}{end}")
+    summary = {"agrees": not contradicted, "seed": result.seed, "doubt": MISS_PROBABILITY}
     return Output(
         command="simulate",
-        fields=(
-            config_field(loaded),
-            Field("agrees", not contradicted),
-            Field("seed", result.seed),
-            Field("doubt", MISS_PROBABILITY),
-            Field("checks", checks, plain=tuple(lines)),
-            json_only("notes", list(result.notes)),
-            *origin_fields(loaded),
-        ),
+        result={
+            "config": config_json(loaded),
+            **summary,
+            "checks": checks,
+            "notes": list(result.notes),
+            **origin_json(loaded),
+        },
+        blocks=[[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)]],
         table=Table(
             headline=f"{verdict}   seed {result.seed}, an interval misses with probability <= "
             f"{as_given(MISS_PROBABILITY)}",

@@ -265,7 +265,7 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
 def _number_changes(source: Source, rewrite: Rewrite) -> list[_NumberChange]:
     """Return the numbers of one section in each phase, changed or not, with their values in the new plan."""
     tree, _ = parse_yaml(source)
-    root, _, _ = long_form(config_part(tree, rewrite.key).root, Changes())
+    root, _, _ = long_form(config_part(tree, rewrite.key)[0], Changes())
     pairs = zip(runs(root), rewrite.before.phases, rewrite.after.phases, strict=True)
     return [change for run, old, new in pairs for change in _SECTIONS[rewrite.section](run, old, new)]
 

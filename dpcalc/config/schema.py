@@ -35,6 +35,7 @@ from dpcalc.keys import (
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
 from dpcalc.records import dataclass
 from dpcalc.sampling import schemes
+from dpcalc.sampling.hierarchy import Episodes
 
 MAX_LEVELS = 16  # hierarchies in the literature have two to four
 MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
@@ -83,12 +84,6 @@ class Level:
     )
     min: int | None = key(COUNT, "The fewest under one unit of the level above, with `max`.", default=None)
     max: int | None = key(COUNT, "The most under one unit of the level above, with `min`.", default=None)
-
-    @property
-    def count_range(self) -> tuple[int, int] | None:
-        """(fewest, most) units under one parent; None if a size is missing or `min` is larger than `max`."""
-        fewest, largest = (self.min, self.max) if self.count is None else (self.count, self.count)
-        return None if fewest is None or largest is None or fewest > largest else (fewest, largest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,28 +197,6 @@ def draw_keys(scheme: str) -> dict[str, Key]:
         keys["size"] = replace(keys["size"], kind=COUNT)
     required = {name: replace(each, is_required=True) for name, each in keys.items() if name in _REQUIRED_DRAW_KEYS}
     return keys | required
-
-
-@dataclass(frozen=True, kw_only=True)
-class Episodes:
-    """Construction of tasks in a step, as in few-shot learning: over two levels, classes and their records."""
-
-    tasks: int = key(
-        COUNT,
-        "Tasks that a step constructs, independently of each other.",
-        advice="say how many tasks one step constructs",
-    )
-    ways: int = key(COUNT, "Classes in a task, drawn without replacement.", advice="say how many classes a task has")
-    shots: int = key(
-        NUMBER,
-        "Records of each class in a task that it learns from.",
-        advice="say how many records of each class a task learns from; 0 if none",
-    )
-    queries: int = key(
-        NUMBER,
-        "Further records of each class in a task, by which it is judged.",
-        advice="say how many further records of each class judge it; 0 if none",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import certified_measure, solve
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import evaluation_output
-from dpcalc.report.fields import Field, Output, Section, json_only
+from dpcalc.report.output import Output, lines
 from dpcalc.report.solution import with_safe_decimal
 
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
@@ -216,6 +216,24 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
     return Import(run=run, loaded=_load(run, noise, path).accepted(), text=_config_text(run, noise, path))
 
 
+def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose: bool = False) -> Output:
+    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
+    output = evaluation_output(evaluation, result.loaded, verbose=verbose)
+    added = {
+        "source": f"{STDIN if path == '-' else path}: {result.run.origin}",
+        "unknown": list(result.run.unknown),
+    }
+    (source, *unknown), ((name, *facts),) = lines(added), output.blocks
+    run, *rows = output.rows
+    return replace(
+        output,
+        command="import",
+        result={**output.result, **added, "config_text": result.text},
+        blocks=[[name, source, *facts, *unknown]],
+        rows=[run, source, *rows, *(("not in the file", text) for _, text in unknown)],
+    )
+
+
 def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
     """Return the run's config with this noise, not yet accepted; InputError, with the file's name, if invalid."""
     try:
@@ -246,15 +264,3 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
     if run.target_epsilon is not None:
         lines.append(f"budget: {{epsilon: {run.target_epsilon!r}}}")
     return "\n".join(lines) + "\n"
-
-
-def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
-    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
-    source = Field(
-        "source", f"{STDIN if path == '-' else path}: {result.run.origin}", label="source", section=Section.RUN
-    )
-    unknown = Field("unknown", list(result.run.unknown), label="not in the file", section=Section.LAST)
-    output = evaluation_output(
-        evaluation, result.loaded, extra=(source, unknown, json_only("config_text", result.text))
-    )
-    return replace(output, command="import")

@@ -4,13 +4,16 @@ Source: docs/theory.md, Definition 3.4 and Theorem 2.7.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from dpcalc.arrays import Array, Complex
 from dpcalc.losses.pair import LossCurve, Segment
+from dpcalc.losses.profile import PrivacyProfile, PublicMixture
 from dpcalc.losses.quadrature import loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.records import dataclass
@@ -49,67 +52,48 @@ class LogMoments(Protocol):
 
 @dataclass(frozen=True)
 class ComposedMoments:
-    """Log moments of a composition: the sums over its steps."""
+    """Log moments of steps together: the sum K over the steps or, under one public draw, log(1 - rate + rate e^K)."""
 
     parts: tuple[tuple[LogMoments, int], ...]  # (moments of one step, how often it occurs)
+    rate: float = 1.0  # probability that the draw hits, in (0, 1]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return the steps' summed log moments K(z) and their derivative K'(z) at orders z > 0."""
+        """Return the log moments K(z) and their derivative K'(z) at orders z > 0."""
         value, slope = np.zeros(orders.shape), np.zeros(orders.shape)
         for moments, count in self.parts:
             step_value, step_slope = moments.cumulants(orders)
             value, slope = value + count * step_value, slope + count * step_slope
-        return value, slope
-
-    def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return (variance, fourth cumulant) of the composed loss tilted by e^{order L}."""
-        steps = [(*moments.tilted_moments(order), count) for moments, count in self.parts]
-        return sum(count * variance for variance, _, count in steps), sum(count * fourth for _, fourth, count in steps)
-
-    def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return the sum over the steps of log E_P[e^{zL}] at z = real + i k step, 0 <= k < count."""
-        value = np.zeros(count, dtype=np.complex128)
-        for moments, copies in self.parts:
-            value += copies * moments.cumulants_on_line(real, step=step, count=count)
-        return value
-
-    @property
-    def size(self) -> int:
-        """Number of quadrature nodes of all steps."""
-        return sum(moments.size for moments, _ in self.parts)
-
-
-@dataclass(frozen=True)
-class RevealedSubsampleMoments:
-    """Log moments log(1 - rate + rate e^{K(z)}) of steps under one public draw."""
-
-    rate: float  # probability that the draw hits, in (0, 1)
-    steps: ComposedMoments  # log moments K of the steps together
-
-    def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return the log moment of steps under a public draw, log(1 - rate + rate e^{K(z)}), and its derivative."""
+        if self.rate == 1:
+            return value, slope
         # For a small K a sum with 1 would round it away, and a large one overflows: two forms of one number.
-        value, slope = self.steps.cumulants(orders)
         mixed = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + value)
         mixed = np.where(value < _LARGE, np.log1p(self.rate * np.expm1(np.minimum(value, _LARGE))), mixed)
         return mixed, slope * np.exp(math.log(self.rate) + value - mixed)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return (variance, fourth cumulant) of the mixture tilted by e^{order L}; the steps' skewness is neglected."""
+        """Return (variance, fourth cumulant) of the loss tilted by e^{order L}; a draw neglects the steps' skewness."""
+        steps = [(*moments.tilted_moments(order), count) for moments, count in self.parts]
+        variance = sum(count * of_step for of_step, _, count in steps)
+        fourth = sum(count * of_step for _, of_step, count in steps)
+        if self.rate == 1:
+            return variance, fourth
         # Under the tilt the loss is 0, or with probability `drawn` that of the steps: a mixture of two.
         at = np.array([order])
-        inside, mean = (float(values[0]) for values in self.steps.cumulants(at))
+        inside, mean = (float(values[0]) for values in replace(self, rate=1.0).cumulants(at))
         drawn = math.exp(math.log(self.rate) + inside - float(self.cumulants(at)[0][0]))
-        variance, fourth = self.steps.tilted_moments(order)
         gap = mean * (1 - drawn)
         spread = drawn * variance + drawn * gap * mean
         central = fourth + 3 * variance**2 + 6 * variance * gap**2 + gap**4
         return spread, drawn * central + (1 - drawn) * (drawn * mean) ** 4 - 3 * spread**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return log(1 - rate + rate e^{K(z)}), K being that of the steps, at `count` orders z = real + i k step."""
+        """Return log E_P[e^{zL}] at z = real + i k step, 0 <= k < count."""
+        value = np.zeros(count, dtype=np.complex128)
+        for moments, copies in self.parts:
+            value += copies * moments.cumulants_on_line(real, step=step, count=count)
+        if self.rate == 1:
+            return value
         # |e^K| is largest on the real axis, at k = 0; above e^30 it is taken out, below it cancels nothing.
-        value = self.steps.cumulants_on_line(real, step=step, count=count)
         top = float(value[0].real)
         if top < _LARGE:
             return np.asarray(np.log1p(self.rate * np.expm1(value)), dtype=np.complex128)
@@ -119,11 +103,39 @@ class RevealedSubsampleMoments:
     @property
     def size(self) -> int:
         """Number of quadrature nodes of all steps."""
-        return self.steps.size
+        return sum(moments.size for moments, _ in self.parts)
 
 
 Curve = LossCurve | RevealedSubsample | RdpCurve
 """The loss of one step, or of steps under one public draw, as an accountant composes it."""
+
+Steps = dict[Curve, int]
+"""A run, or a part of one, in one direction as accountants see it: {loss of a step: how often it occurs}."""
+
+
+def together(parts: Iterable[Steps]) -> Steps:
+    """Return the adaptive composition of several parts; their order does not change the cost."""
+    counts: Counter[Curve] = Counter()
+    for part in parts:
+        counts.update(part)
+    return {curve: count for curve, count in counts.items() if count}
+
+
+def repeated(steps: Steps, number: int) -> Steps:
+    """Return the adaptive composition of `number` >= 0 copies of some steps."""
+    return {curve: count * number for curve, count in steps.items()} if number else {}
+
+
+def under_public_draw(steps: Steps, rate: float) -> Steps:
+    """Return steps under a public draw, of the same law in D and D', as one: with probability `rate`, else loss 0."""
+    if rate in {0, 1} or not steps:
+        return steps if rate else {}
+    # A single step with a privacy profile keeps one, as a mixture of profiles. Several have none before they are
+    # composed, so that accountants mix the draw in afterwards.
+    ((curve, count), *more) = steps.items()
+    if not more and count == 1 and isinstance(curve, PrivacyProfile):
+        return {PublicMixture(weights=(rate,), profiles=(curve,)): 1}
+    return {RevealedSubsample(rate=rate, counts=tuple(steps.items())): 1}
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
@@ -197,21 +209,12 @@ def composed_moments(
     counts: Mapping[Curve, int], *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> ComposedMoments:
     """Return the log moments of each step with its count, from quadrature that serves orders up to `max_order`."""
-    steps = (
-        (log_moments(curve, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency), count)
-        for curve, count in counts.items()
-    )
-    return ComposedMoments(tuple(steps))
 
-
-def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return the log moments of a step or public draw, accurate up to `max_order`; an RDP curve is returned itself."""
-    if isinstance(curve, RdpCurve):
-        return curve
-    if not isinstance(curve, RevealedSubsample):
+    def log_moments(curve: Curve) -> LogMoments:
+        if isinstance(curve, RdpCurve):
+            return curve
+        if isinstance(curve, RevealedSubsample):
+            return ComposedMoments(tuple((log_moments(step), count) for step, count in curve.counts), curve.rate)
         return loss_moments(curve, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency)
-    steps = (
-        (log_moments(step, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency), count)
-        for step, count in curve.counts
-    )
-    return RevealedSubsampleMoments(curve.rate, ComposedMoments(tuple(steps)))
+
+    return ComposedMoments(tuple((log_moments(curve), count) for curve, count in counts.items()))

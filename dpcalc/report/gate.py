@@ -9,28 +9,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.gate.lock import VERSION, Lock, LockEntry
-from dpcalc.gate.verdict import BaseCost, Change, Problem, Result, Verdict, worst_verdict
+from dpcalc.gate.verdict import BaseCost, Problem, Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
-from dpcalc.report.fields import Field, Fields, Output, Section, diagnostic_fields, json_only, terminal_only
 from dpcalc.report.findings import before_and_after_text, change_text, problem_hint, problem_sentence
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.guarantees import (
-    assumptions_field,
-    budget_field,
-    budget_limit,
-    budget_used,
-    guarantee_field,
-    guarantee_headline,
-    protects_row,
-)
+from dpcalc.report.guarantees import budget_json, budget_used
+from dpcalc.report.output import Json, diagnostics_json, json_document
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_up
-
-if TYPE_CHECKING:  # `check` needs no ledger
-    from dpcalc.gate.ledger import Account, Run
 
 VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}
 """Verdicts that a command words differently: `lock` compares with no budget, so that nothing passes there."""
@@ -242,44 +231,39 @@ def _alone_text(before: float, alone: float | None) -> str:
 
 
 def gate_json(view: GateView) -> str:
-    """Return a JSON document with `results`, the fields of each file, and `verdict`, the worst one."""
-    fields = (
-        json_only("results", [_file_fields(file) for file in view.files]),
-        json_only("verdict", str(view.verdict)),
-    )
-    return Output(command=view.command, fields=fields).json_text()
+    """Return a JSON document with `results`, one for each file, and `verdict`, the worst one."""
+    return json_document(view.command, {"results": list(map(_file_json, view.files)), "verdict": str(view.verdict)})
 
 
-def _file_fields(file: FileView) -> Fields:
-    """Return the fields of one file for JSON; those on a guarantee, budget or base are None if it has none."""
+def _file_json(file: FileView) -> Json:
+    """Return one file for JSON; guarantee, budget and base are None if it has none."""
     result = file.result
     guarantee, base = result.guarantee, result.base
-    changes = [] if base is None else [_change_fields(change, result.path) for change in base.changes]
-    return (
-        Field("path", result.path),
-        Field("verdict", str(result.verdict)),
-        Field("guarantee", None if guarantee is None else guarantee.to_dict()),
-        Field("budget", None if guarantee is None else budget_field(guarantee.epsilon, _limit_value(result)).value),
-        Field("base", None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()}),
-        Field("changes", changes),
-        Field("fits", dataclasses.asdict(result.fits)),
-        Field("findings", diagnostic_fields(file.findings)),
-    )
-
-
-def _change_fields(change: Change, config_path: str) -> Fields:
-    """Return a change for JSON: key, values, epsilon of the base with it alone (None if unknown), and place."""
-    line, column = change.mark or (None, None)
-    return (
-        Field("key", change.key),
-        Field("old", change.old),
-        Field("new", change.new),
-        Field("epsilon", change.alone),
-        Field("finite", None if change.alone is None else math.isfinite(change.alone)),
-        Field("path", change.elsewhere or config_path),
-        Field("line", line),
-        Field("column", column),
-    )
+    changes = []
+    for change in () if base is None else base.changes:
+        line, column = change.mark or (None, None)
+        changes.append(
+            {
+                "key": change.key,
+                "old": change.old,
+                "new": change.new,
+                "epsilon": change.alone,
+                "finite": None if change.alone is None else math.isfinite(change.alone),
+                "path": change.elsewhere or result.path,
+                "line": line,
+                "column": column,
+            }
+        )
+    return {
+        "path": result.path,
+        "verdict": str(result.verdict),
+        "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "budget": None if guarantee is None else budget_json(guarantee.epsilon, _limit_value(result)),
+        "base": None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()},
+        "changes": changes,
+        "fits": dataclasses.asdict(result.fits),
+        "findings": diagnostics_json(file.findings),
+    }
 
 
 def _is_report(start: str, _: str) -> bool:
@@ -290,73 +274,7 @@ def _is_report(start: str, _: str) -> bool:
 JSON = ReportFormat(text=gate_json, is_report=_is_report)
 
 
-# The result of `ledger`, and the text of a lock file
-
-
-def ledger_show_output(account: Account) -> Output:
-    """Return the result of `ledger show`: the cost of each run alone, their sum, and the cost of all runs composed."""
-    runs = _runs_field(account.runs, "run")
-    return _account_output("ledger show", account, (runs,), sum_fields=_sum_fields(account.runs))
-
-
-def ledger_add_output(account: Account, *, is_added: bool) -> Output:
-    """Return the result of `ledger add`: the cost of the new run alone and of all runs composed."""
-    runs = _runs_field(account.runs, "added" if is_added else "not added")
-    return _account_output("ledger add", account, (Field("added", is_added, section=Section.UNIT), runs))
-
-
-def _account_output(command: str, account: Account, run_fields: Fields, sum_fields: Fields = ()) -> Output:
-    """Return the result of a command on a ledger: fields on its runs, the composed guarantee, sums and the budget."""
-    from dpcalc.planner.words import assumptions
-
-    plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
-    return Output(
-        command=command,
-        headline=guarantee_headline(guarantee, limit),
-        fields=(
-            Field("config", (json_only("path", account.loaded.path), json_only("name", plan.name))),
-            *run_fields,
-            guarantee_field(guarantee, limit),
-            protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
-            Field("steps", plan.steps, section=Section.TRAINING),
-            *sum_fields,
-            budget_field(guarantee.epsilon, limit),
-            assumptions_field(assumptions(plan)),
-            json_only("config_hash", account.loaded.config_hash),
-        ),
-    )
-
-
-def _runs_field(runs: Sequence[Run], label: str) -> Field:
-    """Return the field `runs`, with a JSON dict, a plain line and a terminal row labelled `label` for each run."""
-    entries = [
-        {"name": run.name, "part": run.part or None, "steps": run.steps, "guarantee": run.guarantee.to_dict()}
-        for run in runs
-    ]
-    return Field(
-        "runs",
-        entries,
-        plain=tuple(_run_text(run, str(run.steps)) for run in runs),
-        label=label,
-        row=tuple(_run_text(run, f"{run.steps:,}") for run in runs),
-        section=Section.RUN,
-    )
-
-
-def _sum_fields(runs: Iterable[Run]) -> Fields:
-    """Return the sum of the runs' epsilons as a terminal row and as the field `sum_of_epsilons`."""
-    total = math.fsum(run.guarantee.epsilon for run in runs)  # of basic composition, for the sum of the deltas
-    return (
-        terminal_only("sum", f"{rounded_up(total)}, if epsilons were added up", Section.RUN),
-        Field("sum_of_epsilons", total, rounding=rounded_up, section=Section.BUDGET),
-    )
-
-
-def _run_text(run: Run, steps_text: str) -> str:
-    """Return one line with a run's name, part, steps and epsilon alone, rounded up or "no finite epsilon"."""
-    cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
-    part = f" (part {visible(run.part)})" if run.part else ""
-    return f"{visible(run.name)}{part}: {steps_text} {'step' if run.steps == 1 else 'steps'}, {cost} alone"
+# The text of a lock file
 
 
 def lock_text(lock: Lock) -> str:

@@ -16,6 +16,5 @@ TOY = ReportFormat(text=toy_text, is_report=lambda text, _: text.startswith("<to
 
 def toy_statement(view: StatementView, width: int) -> str:
     """Return the headings of a statement and an epsilon in full, cut to the columns of a line."""
-    (guarantee,) = (field.value for field in view.fields if field.name == "guarantee")
-    lines = [view.title, *(section.heading for section in view.sections), str(guarantee["epsilon"])]
+    lines = [view.title, *(section.heading for section in view.sections), str(view.result["guarantee"]["epsilon"])]
     return "".join(f"{line[:width]}\n" for line in lines)

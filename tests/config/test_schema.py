@@ -164,6 +164,8 @@ ONLY_DPCALC = {
         "expected above count",
         "batch above count",
         "size above count",
+        "too large a draw and a period that does not fit",
+        "too large a draw above a shuffle",
         "too many records",
         "endless epochs",
         "no rate",

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification.schedule import Chain, Repeat, Single, step_counts
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.moments import repeated, together
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import guarantee
@@ -137,9 +137,7 @@ def test_n_steps_are_n_copies_of_one(plan):
     few = changed(plan, steps=min(plan.phases[0].steps, 200))
     for counts in composed(few).steps.values():
         ((curve, count),) = counts.items()
-        copies = Chain(nodes=(Single(curve=curve),) * count)
-        nested = Repeat(node=Repeat(node=Single(curve=curve), count=count), count=1)
-        assert step_counts(copies) == step_counts(nested) == counts
+        assert together([{curve: 1}] * count) == repeated({curve: 1}, count) == counts
     split = replace(few, phases=(replace(few.phases[0], name="first"), replace(few.phases[0], name="second")))
     whole = changed(few, steps=2 * few.phases[0].steps)
     assert guarantee(split).epsilon == guarantee(whole).epsilon

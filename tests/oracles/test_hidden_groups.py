@@ -13,7 +13,7 @@ from dpcalc.accountants.pld import delta_bounds
 from dpcalc.amplification.counts import Member, hidden_draws, missed_distances
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_group_contents import averaged_group_bound
-from dpcalc.amplification.schedule import phase_release, step_counts, step_profile
+from dpcalc.amplification.schedule import phase_steps, step_profile
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import protected_units
@@ -40,10 +40,9 @@ def bounds_of(plan, epsilons):
     found = {}
     for one in protected_units(plan):
         for number, timed in enumerate(one.choices[0]):
-            for release in phase_release(
+            for counts in phase_steps(
                 timed, steps=plan.steps, noise_multiplier=plan.phases[0].mechanism.noise_multiplier
             ):
-                counts = step_counts(release)
                 deltas = np.array([delta_bounds(counts, epsilon=float(e), sides=(UPPER,))[0] for e in epsilons])
                 found[number] = np.maximum(found.get(number, 0.0), deltas)
     return found

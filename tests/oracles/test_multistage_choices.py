@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpcalc.amplification.groups import groups
-from dpcalc.amplification.schedule import phase_release, step_counts
+from dpcalc.amplification.schedule import phase_steps
 from dpcalc.planner.composition import protected_units
 from tests.oracles.multistage import capped, data_sets, delta_at, group, held, random_problem, shuffled, truth_of
 from tests.oracles.test_multistage import NEVER, excess, telling
@@ -45,8 +45,8 @@ def told(timed, problem, epsilons):
     """Both directions of one bound."""
     if not timed.bound.inclusion:
         return np.zeros((2, len(epsilons)))
-    both = phase_release(timed, steps=problem.steps, noise_multiplier=problem.sigma)
-    return np.array([[delta_at(step_counts(one), float(eps)) for eps in epsilons] for one in both])
+    both = phase_steps(timed, steps=problem.steps, noise_multiplier=problem.sigma)
+    return np.array([[delta_at(one, float(eps)) for eps in epsilons] for one in both])
 
 
 def check(rng, flavour, number, **amounts):

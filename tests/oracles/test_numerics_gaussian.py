@@ -11,7 +11,7 @@ import pytest
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.gaussian import gaussian_epsilon
 from dpcalc.accountants.inversion import inversion
-from dpcalc.accountants.pld import _epsilon_bounds_on_grid, delta_bounds, epsilon_bounds
+from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, grid_epsilon_bounds
 from dpcalc.accountants.rdp import rdp
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile
@@ -37,7 +37,7 @@ def contained(counts, exact, delta):
     """The formula and the lattices, which the formula spares."""
     for width, (upper, lower) in (
         (1e-8, epsilon_bounds(counts, delta=delta, sides=(UPPER, LOWER))),
-        (1e-3, _epsilon_bounds_on_grid(counts, delta, (UPPER, LOWER))),
+        (1e-3, grid_epsilon_bounds(counts, delta, (UPPER, LOWER))),
     ):
         assert lower <= exact <= upper, (counts, delta)
         assert upper - lower <= max(width * exact, 1e-3 * width)

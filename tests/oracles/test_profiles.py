@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 import dpcalc
-from dpcalc.amplification.schedule import step_counts
 from dpcalc.errors import InputError
-from dpcalc.planner.composition import composed
-from dpcalc.planner.phase_releases import releases_of, valid_bounds
+from dpcalc.planner.composition import composed, releases_of, valid_bounds
 from tests.oracles.multistage import delta_at
 from tests.oracles.profiles import deltas, law_of
 
@@ -165,7 +163,7 @@ def bounds_by_choice(plan):
         found = {}
         for number, bound in enumerate(valid_bounds(plan, phase, unit.choices[0])):
             both = releases_of(plan, unit, 0, bound)
-            found[number] = np.array([[delta_at(step_counts(r), float(e)) for e in EPSILONS] for r in both])
+            found[number] = np.array([[delta_at(r, float(e)) for e in EPSILONS] for r in both])
         per_unit.append(found)
     numbers = range(max(len(found) for found in per_unit))
     return [np.max([found.get(n, found[0]) for found in per_unit], axis=0) for n in numbers]

@@ -17,7 +17,7 @@ from dpcalc.amplification.counts import Member
 from dpcalc.amplification.data_sets import Contributions, data_set_pair
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.phase import phase_bounds
-from dpcalc.amplification.schedule import PhaseBound, glued_profile, phase_release, step_counts, step_profile
+from dpcalc.amplification.schedule import PhaseBound, glued_profile, phase_steps, step_profile
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import RevealedSubsample
@@ -110,7 +110,7 @@ def test_larger_groups_cost_more_and_no_more_than_all_in_one(adjacency):
         adjacency=adjacency,
         group=Group(size=3),
     )
-    loose = step_counts(phase_release(large, steps=20, noise_multiplier=40.0)[0])
+    loose = phase_steps(large, steps=20, noise_multiplier=40.0)[0]
     placed = composed(plan(*levels, unit=2, clip=2, adjacency=adjacency, sigma=40.0, steps=20, group=3)).steps
     for name, below in placed.items():
         if name.startswith("D||D'"):
@@ -170,7 +170,7 @@ def test_draws_above_that_are_held_longer_are_revealed():
     )[0]
     assert own.revealed == ((Fraction(1, 5), 2),)
     assert own.bound.inclusion == Fraction(1, 4)
-    (counts, _) = (step_counts(one) for one in phase_release(own, steps=2, noise_multiplier=1.5))
+    counts, _ = phase_steps(own, steps=2, noise_multiplier=1.5)
     assert [type(curve) for curve in counts] == [RevealedSubsample]
     y = np.linspace(-12, 14, 1301)
     density = [np.exp(-((y - c) ** 2) / 4.5) / math.sqrt(4.5 * math.pi) for c in (0.0, 2.0)]
