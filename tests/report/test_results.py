@@ -6,9 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from dpcalc.simulation.checks import Check
-from dpcalc.simulation.simulate import Simulation, simulation_output
 
+from dpcalc.audit.simulate import Check, Simulation, simulation_output
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.compare import CrossCheck
 from dpcalc.planner.words import with_thousands_separators
