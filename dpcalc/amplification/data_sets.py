@@ -45,16 +45,12 @@ _MAX_INDEPENDENT = 32  # units drawn independently; the others are left at 0, wh
 
 
 class Contributions(NamedTuple):
-    """Contributions on the line, in units of 1 / length clip norms.
+    """Contributions on the line, in units of 1 / length clip norms."""
 
-    Attributes:
-        others: by level, level 1 first, p whole numbers in [-length, length]; below a clipping level above the unit,
-            the clipped vector of a draw that misses the unit.
-        length: of the protected unit's contributions, >= 1.
-    """
-
+    # by level, level 1 first, p whole numbers in [-length, length]; below a clipping level above the unit, the clipped
+    # vector of a draw that misses the unit
     others: tuple[int, ...]
-    length: int = 1
+    length: int = 1  # of the protected unit's contributions, >= 1
 
 
 def sign_patterns(unit: int) -> Iterator[Contributions]:
