@@ -19,11 +19,11 @@ from dpcalc.amplification.groups import Group, Placement, contexts
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import (
+    averaged_group_bound,
     averaged_unit_bound,
     member_contribution_distribution,
     single_unit_bound,
 )
-from dpcalc.amplification.random_group_contents import averaged_group_bound
 from dpcalc.amplification.schedule import (
     PhaseBound,
     bound_per_pass,

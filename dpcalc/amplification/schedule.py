@@ -96,37 +96,26 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseBound:
-    """A one-step bound and the redraw periods of the phase to which it applies, for one protected unit or group.
+    """A one-step bound and the redraw periods of the phase to which it applies, for one protected unit or group."""
 
-    Attributes:
-        bound: of one step, or of all steps of one held draw when `hold` > 1.
-        squared: factor on all squared distances of `bound`.
-        hold: redraw period of the protected level, in steps.
-        revealed: (rate, redraw period) of the public draws above that are held for longer, outermost first.
-        steps_of_a_pass: number of steps in which the unit takes part once; 1 without a shuffle.
-        allocation: how the unit, or one above it, chooses its steps; `bound` is then that of a step it takes part in.
-        is_revealed: True if the steps that an allocation chooses are taken to be public.
-        links: of an allocation: the changes, each covered by `bound`, that lead from D to D'; "-" in its direction
-            (a removal), "+" against it (an addition).
-        later: the bounds of the links after the first, where they are not `bound`; () or one for each.
-        units_together: of an allocation: 0, or the bound is of the whole group, in each visit of so many units.
-        is_gaussian_alone: True if the bound holds for Gaussian noise alone.
-        secret: of passes whose order is secret: (chance, batches over which the unit's place is uniform); `bound` is
-            then that of a step that holds the unit.
-        mates: of passes whose order is secret: the bound of a step with another unit in the place of the unit.
-    """
-
-    bound: Bound
-    squared: int = 1
-    hold: int = 1
+    bound: Bound  # of one step, or of all steps of one held draw when `hold` > 1
+    squared: int = 1  # factor on all squared distances of `bound`
+    hold: int = 1  # redraw period of the protected level, in steps
+    # (rate, redraw period) of the public draws above that are held for longer, outermost first
     revealed: tuple[tuple[Fraction, int], ...] = ()
-    steps_of_a_pass: int = 1
+    steps_of_a_pass: int = 1  # number of steps in which the unit takes part once; 1 without a shuffle
+    # how the unit, or one above it, chooses its steps; `bound` is then that of a step it takes part in
     allocation: Allocation | CheckIn | None = None
-    is_revealed: bool = False
+    is_revealed: bool = False  # True if the steps that an allocation chooses are taken to be public
+    # of an allocation: the changes, each covered by `bound`, that lead from D to D'; "-" in its direction (a removal),
+    # "+" against it (an addition)
     links: str = "-"
+    # the bounds of the links after the first, where they are not `bound`; () or one for each
     later: tuple[Bound, ...] = ()
-    units_together: int = 0
-    is_gaussian_alone: bool = False
+    units_together: int = 0  # of an allocation: 0, or the bound is of the whole group, in each visit of so many units
+    is_gaussian_alone: bool = False  # True if the bound holds for Gaussian noise alone
+    # of passes whose order is secret: (chance, batches over which the unit's place is uniform), `bound` being that of a
+    # step that holds the unit, and the bound of a step with another unit in its place
     secret: tuple[tuple[Fraction, int], ...] = ()
     mates: "PhaseBound | None" = None
 
