@@ -256,45 +256,35 @@ def _no_record_in_vector(
     co_sampled: CoSampled, count: int, members: int, own_nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
     """Return (Pr[no record of a member is drawn], Pr[no record at all]) in a drawn unit of the clipping level."""
+    # From the members' frame outwards to the clipping unit: of `count` units some are members, further out one is on
+    # the path. Each of them is missed, or drawn and then as below; the others are drawn without a record, or missed.
     path, unit = co_sampled.path, len(co_sampled.path.counts)
-    nonempty = co_sampled.nonempty[unit]
-    match path.schemes[-1]:
-        case _ if not count:
-            unseen = empty = Fraction(1)
-        case Fixed(size=size):
-            drawn = min(size, count)
-            none = {h: p * power(1 - own_nonempty, h) for h, p in hypergeometric(count, members, drawn).items()}
-            unseen = sum(none.values(), Fraction(0))
-            empty = sum((p * power(1 - nonempty, drawn - h) for h, p in none.items()), Fraction(0))
-        case WithReplacement(size=size):
-            rate = Fraction(members, count)
-            is_empty = rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty)
-            unseen, empty = power(1 - rate * own_nonempty, size), power(is_empty, size)
-        case CappedPoisson() as scheme if not members:  # as if every other unit held records
-            unseen, empty = Fraction(1), power(1 - scheme.probability, count)
-        case CappedPoisson() as scheme:  # of one member
-            unseen = 1 - scheme.rate(count) * own_nonempty
-            empty = cut_empty_probability(scheme, count, 1 - own_nonempty)
-        case scheme:
-            rate = scheme.rate(count)
-            unseen = power(1 - rate * own_nonempty, members)
-            empty = unseen * power(1 - rate * nonempty, count - members)
-
-    # From the members' frame outwards to the clipping unit: a unit on the path is missed, or drawn and then as below.
-    for level in range(unit - 1, co_sampled.clip, -1):
-        count, rate, nonempty = path.counts[level - 1], path.rate(level), co_sampled.nonempty[level]
-        unseen_below, empty_below = unseen, empty
-        unseen = 1 - rate + rate * unseen_below
+    unseen = empty = 1 - own_nonempty
+    for level in range(unit, co_sampled.clip, -1):
+        if level < unit:
+            count, members = path.counts[level - 1], 1
+        other_empty = 1 - co_sampled.nonempty[level]
         match path.schemes[level - 1]:
-            case WithReplacement(size=size):
-                unseen = power((count - 1 + unseen_below) / count, size)
-                empty = power(((count - 1) * (1 - nonempty) + empty_below) / count, size)
+            case _ if not count:
+                unseen = empty = Fraction(1)
             case Fixed(size=size):
-                empty = power(1 - nonempty, size - 1) * (rate * empty_below + (1 - rate) * (1 - nonempty))
-            case CappedPoisson() as scheme:
-                empty = cut_empty_probability(scheme, count, empty_below)
-            case _:
-                empty = power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty_below)
+                drawn = min(size, count)
+                law = hypergeometric(count, members, drawn).items()
+                empty = sum((p * power(empty, h) * power(other_empty, drawn - h) for h, p in law), Fraction(0))
+                unseen = sum((p * power(unseen, h) for h, p in law), Fraction(0))
+            case WithReplacement(size=size):
+                rate = Fraction(members, count)
+                empty = power(rate * empty + (1 - rate) * other_empty, size)
+                unseen = power(1 - rate + rate * unseen, size)
+            case CappedPoisson() as scheme if not members:  # as if every other unit held records
+                unseen, empty = Fraction(1), power(1 - scheme.probability, count)
+            case CappedPoisson() as scheme:  # of one member
+                unseen = 1 - scheme.rate(count) * (1 - unseen)
+                empty = cut_empty_probability(scheme, count, empty)
+            case scheme:
+                rate = scheme.rate(count)
+                empty = power(1 - rate + rate * empty, members) * power(1 - rate + rate * other_empty, count - members)
+                unseen = power(1 - rate + rate * unseen, members)
     return unseen, empty
 
 

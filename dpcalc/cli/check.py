@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import textwrap
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, on_terminal, width
-from dpcalc.cli.progress import announce_files, costs_in_time
+from dpcalc.cli.progress import GRACE, announce_files, costs_in_time, ended_after
 from dpcalc.cli.sources import Request, chosen_configs
 from dpcalc.config.source import Severity, visible
 from dpcalc.errors import InputError
@@ -147,6 +148,7 @@ def validate(
     *,
     report: options.Reports = None,
     as_json: options.Json = False,
+    timeout: options.Timeout = options.GATE_SECONDS,
     verbose: options.Verbose = False,
 ) -> CommandResult:
     """Check that configs are well-formed, and list all errors.
@@ -155,15 +157,16 @@ def validate(
 
     Example: dpcalc validate configs/*.yaml
     """
-    paths, _ = chosen_configs(configs)
-    if not paths:
-        raise InputError(f"nothing to validate: {_nothing_found(None)}")
-
     from dpcalc.cli.gate import gate_answer, reports
     from dpcalc.gate.check import validate as results_of
 
-    chosen_reports = reports(report or (), as_json=as_json)
-    return gate_answer("validate", results_of(paths, reader=request.reader()), reports=chosen_reports, verbose=verbose)
+    with ended_after(math.inf if timeout is None else timeout, GRACE):
+        paths, _ = chosen_configs(configs)
+        if not paths:
+            raise InputError(f"nothing to validate: {_nothing_found(None)}")
+        chosen_reports = reports(report or (), as_json=as_json)
+        results = results_of(paths, reader=request.reader())
+        return gate_answer("validate", results, reports=chosen_reports, verbose=verbose)
 
 
 def lock(
@@ -188,7 +191,6 @@ def lock(
     from dpcalc.gate.diff import cases
     from dpcalc.gate.lock import Lock, lock_path, missing_configs, read_or_new_lock, updated_lock
     from dpcalc.gate.verdict import Verdict
-    from dpcalc.report.gate import lock_text
 
     with costs_in_time(timeout, memory_limit) as costs:
         paths, _ = chosen_configs(configs)
@@ -220,7 +222,7 @@ def lock(
     with exclusive_lock(new.path):
         entries = read_or_new_lock(Path(new.path)).entries
         others = {name: entry for name, entry in entries.items() if name not in removed}
-        data = lock_text(Lock(path=new.path, entries=others | dict(new.entries))).encode()
+        data = Lock(path=new.path, entries=others | dict(new.entries)).text().encode()
         if not create(new.path, data):
             save(new.path, data)
     notes = [f"note: removed the entry of {visible(name)}" for name in sorted(removed)]

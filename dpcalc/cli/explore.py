@@ -388,33 +388,23 @@ def simulate(
         int | None,
         typer.Option(
             metavar="N",
-            help="Steps to draw from the sampler of each phase; by default one or two seconds of them.",
-            parser=options.whole(1),
-        ),
-    ] = None,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Runs whose privacy loss is drawn; by default one or two seconds of them.",
+            help="Steps to draw from the sampler of each phase; by default a second of all phases.",
             parser=options.whole(1),
         ),
     ] = None,
     as_json: options.Json = False,
 ) -> CommandResult:
-    """Check the computed numbers by Monte Carlo simulation.
+    """Check the computed law of the draws by Monte Carlo simulation.
 
-    Draws batches as configured, from data of the declared sizes, and privacy losses of the claimed dominating
-    pairs. Exit code 1: a computed number is contradicted.
+    Draws batches as configured, from data of the declared sizes. Exit code 1: a computed number is contradicted.
 
     Example: dpcalc simulate clinic.yaml --draws 100000 --seed 7
     """
-    from dpcalc.simulation.checks import Effort
-    from dpcalc.simulation.simulate import simulate_plan, simulation_output
+    from dpcalc.audit.simulate import simulate_plan, simulation_output
 
     loaded = request.load()
     announce("simulation")
-    result = simulate_plan(loaded.plan, Effort(seed=seed, draws=draws, runs=runs), on_progress=report_progress)
+    result = simulate_plan(loaded.plan, seed=seed, draws=draws, on_progress=report_progress)
     asides = remarks(loaded.diagnostics, result.notes)
-    code = 0 if result.agrees else CONTRADICTED
+    code = 0 if all(check.agrees for check in result.checks) else CONTRADICTED
     return CommandResult(text=output_text(simulation_output(result, loaded), as_json=as_json), code=code, asides=asides)

@@ -16,9 +16,9 @@ from dpcalc.config.files import is_device, send, write_or_replace
 from dpcalc.config.repository import git_root, leaves_repository
 from dpcalc.config.source import ConfigError, Severity, open_regular
 from dpcalc.errors import FIX_INPUT, InputError, system_message
-from dpcalc.gate.verdict import Limit, Result, Verdict, worst_verdict
+from dpcalc.gate.verdict import Limit, Result, Verdict
 from dpcalc.report.formats import REPORTS, report_format
-from dpcalc.report.gate import gate_view
+from dpcalc.report.gate import GateAnswer
 
 KNOWN_BYTES = 4096
 """Bytes at the beginning and at the end by which an earlier report is recognised: nothing else of it is read."""
@@ -114,8 +114,8 @@ def gate_answer(
     step summary too. Asides have the tracebacks, on request.
     """
     levels = set(Severity) if verbose else {Severity.ERROR, Severity.WARNING}
-    view = gate_view(command, results, levels=levels, locate=_path_from_top)
-    code = EXIT_CODES[worst_verdict(result.verdict for result in results)]
+    gate = GateAnswer(command=command, results=results, levels=levels, locate=_path_from_top)
+    code = EXIT_CODES[gate.verdict]
     asides, changed = [], []
     if os.environ.get("DPCALC_TRACEBACK"):
         causes = [result.cause for result in results if result.verdict is Verdict.UNDECIDED and result.cause]
@@ -123,7 +123,7 @@ def gate_answer(
     *files, printed = reports
     for report in files:
         path = str(report.path)
-        data = report_format(report.format).text(view).encode("utf-8", errors="backslashreplace")
+        data = report_format(report.format).text(gate).encode("utf-8", errors="backslashreplace")
         try:
             if Path(path).exists() and not Path(path).is_file():
                 send(path, data)
@@ -138,11 +138,11 @@ def gate_answer(
     if summary and any(report.format == "github" for report in reports):
         try:
             with Path(summary).open("a", encoding="utf-8") as stream:  # other steps of the job write there too
-                stream.write(report_format("markdown").text(view))
+                stream.write(report_format("markdown").text(gate))
         except OSError as error:
             asides.append(f"warning: {SUMMARY}: cannot write it: {system_message(error)}")
     written = report_format(printed.format)
-    text = written.text(view)
+    text = written.text(gate)
     if written.for_people and sys.stdout is not None:
         text = styled_text(text, sys.stdout)
     code = 0 if exit_zero and code == 1 else code

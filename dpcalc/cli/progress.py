@@ -139,11 +139,11 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 @contextmanager
 def costs_in_time(seconds: float | None, gigabytes: float) -> Iterator[Costs]:
     """Context that gives a cost evaluator with both limits, and ends the process soon after the timeout."""
-    from dpcalc.gate.costs import Costs, Limits
+    from dpcalc.gate.costs import Costs
 
-    limits = Limits(seconds=math.inf if seconds is None else seconds, memory=bytes_of(gigabytes))
-    with ended_after(limits.seconds, GRACE):
-        costs = Costs(limits=limits, on_progress=report_progress, on_file=report_file)
+    seconds = math.inf if seconds is None else seconds
+    with ended_after(seconds, GRACE):
+        costs = Costs(seconds=seconds, memory=bytes_of(gigabytes), on_progress=report_progress, on_file=report_file)
         try:
             yield costs
         finally:

@@ -9,25 +9,43 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import permutations, product
 
+from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import trimmed_epsilon
-from dpcalc.accountants.result import StepCounts
+from dpcalc.amplification.allocation import allocated_gaussian_steps
+from dpcalc.amplification.any_mechanism import (
+    BlackBoxSteps,
+    black_box_releases,
+    repeated_releases,
+    unamplified_releases,
+)
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
-from dpcalc.amplification.phase import averaged_choices, phase_bounds
-from dpcalc.amplification.schedule import PhaseBound
+from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
+from dpcalc.amplification.phase import averaged_choices, black_box_refusal, phase_bounds
+from dpcalc.amplification.schedule import (
+    PhaseBound,
+    ensemble_refusal,
+    phase_steps,
+    query_steps,
+    secret_pass_steps,
+)
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
-from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.moments import together
+from dpcalc.losses.moments import Steps, together
 from dpcalc.mechanisms.black_box import Exponential
-from dpcalc.mechanisms.kinds import Mechanism
-from dpcalc.planner.phase_releases import MAX_AVERAGED, cheapest_bound, releases_of, valid_bounds
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
+from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.work import SECOND, Meter, own_allowance
 
+MAX_AVERAGED = 4
+"""Different units averaged over their mates, up to a second each; more share one average of them all."""
+_MAX_MATES = 512  # draws of a unit's mates that are told apart before they are merged; 5,000 take a second
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
@@ -60,14 +78,11 @@ class ProtectedUnit:
         """The protected level's own one-step bound, one for each phase."""
         return tuple(bounds[0].bound for bounds in self.choices)
 
-    def direction_name(self, direction: str) -> str:
-        """Return the name of a direction with the unit's place: "D||D'" or "D||D', task 2"."""
-        return f"{direction}, {self.place}" if self.place else direction
-
     @property
     def direction_names(self) -> tuple[str, str]:
-        """The names of both directions, D||D' first."""
-        return self.direction_name(FORWARD), self.direction_name(BACKWARD)
+        """The names of D||D' and D'||D with the unit's place, as "D||D', task 2"."""
+        place = f", {self.place}" if self.place else ""
+        return FORWARD + place, BACKWARD + place
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
@@ -152,6 +167,127 @@ def _releases(plan: Plan, phase: Phase) -> bool:
 def is_noiseless(plan: Plan) -> bool:
     """Return True if some phase releases the protected unit without noise, so that no epsilon is finite."""
     return any(phase.noise_multiplier == 0 for phase in releasing_phases(plan))
+
+
+# What a phase releases under one of its bounds, and which of its bounds hold and is the cheapest
+
+
+def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> tuple[Steps, Steps]:
+    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered."""
+    phase = plan.phases[place]
+    if isinstance(phase.mechanism, Gaussian):
+        with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
+            return gaussian_releases(phase, bound, plan.delta, protected.choices[place][0])
+    if isinstance(phase.mechanism, PateMechanism):
+        return ensemble_release(plan, phase)
+    why = black_box_refusal(
+        phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size
+    )
+    if why:
+        raise UnsupportedError(f"{phase.name}: {why}")
+    steps = black_box_steps(plan, protected, place, bound)
+    try:
+        return black_box_releases(steps)
+    except WorkExceededError:  # not amplified
+        with own_allowance(math.inf):
+            return unamplified_releases(steps)
+
+
+def gaussian_releases(
+    phase: Phase, bound: PhaseBound, delta: float = 1e-5, otherwise: PhaseBound | None = None
+) -> tuple[Steps, Steps]:
+    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise.
+
+    Passes in secret order are bounded for use at about `delta`, a bound at every epsilon; where they are not amplified
+    the bound `otherwise` is taken.
+    """
+    noise = phase.gaussian.noise_multiplier
+    if bound.secret and otherwise is not None:
+        steps = secret_pass_steps(bound, steps=phase.steps, noise_multiplier=noise, delta=delta)
+        if steps is not None:
+            return steps
+        bound = otherwise
+    releases = phase_steps if bound.allocation is None else allocated_gaussian_steps
+    return releases(bound, steps=phase.steps, noise_multiplier=noise)
+
+
+def ensemble_release(plan: Plan, phase: Phase) -> tuple[Steps, Steps]:
+    """Return a group's release of PATE queries, twice; UnsupportedError if it is not covered, TypeError for others."""
+    if not isinstance(phase.mechanism, PateMechanism):
+        raise TypeError(f"{phase.name}: expected teachers, got {phase.mechanism.name}")
+    why = ensemble_refusal(phase.mechanism, phase.hierarchy)
+    if why:
+        raise UnsupportedError(f"{phase.name}: {why}")
+    steps = query_steps(phase.mechanism, group_size=plan.group_size, queries=phase.steps)
+    return steps, steps
+
+
+def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> BlackBoxSteps:
+    """Return the black-box steps of a unit or group, of one unit if units choose steps; TypeError for other phases."""
+    phase = plan.phases[place]
+    if not isinstance(phase.mechanism, BlackBox):
+        raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
+    change = change_of(phase.mechanism, plan.adjacency)
+    # To a promise for batches of one size a zeroed unit is one that takes the place of another.
+    is_replaced = plan.adjacency is Adjacency.ZERO_OUT and not change.covers_missing
+    adjacency = Adjacency.REPLACE_ONE if is_replaced else plan.adjacency
+    # What an allocation hides is the removal of one unit; its links make up the group, and the addition of another.
+    is_removal = "+" in bound.links
+    return BlackBoxSteps(
+        mechanism=phase.mechanism,
+        hierarchy=phase.hierarchy.given_allocation(),
+        path=protected.paths[place],
+        clip=plan.counted_level(phase),
+        adjacency=Adjacency.ADD_REMOVE if is_removal else adjacency,
+        group=protected.group if bound.allocation is None or bound.units_together else Group(),
+        removed=protected.group,
+        noise=bound,
+        number=phase.steps,
+        max_mates=_MAX_MATES if protected.shares <= MAX_AVERAGED else 0,
+        change=change,
+    )
+
+
+def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
+    """Return the bound with the least epsilon for the phase alone; the first one if they cannot be compared."""
+    first, mechanism = choices[0], phase.mechanism
+    # Without noise or steps epsilon ranks nothing, nor does it for PATE, and for a black box with passes.
+    is_single = first.steps_of_a_pass == first.squared == 1
+    is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and is_single)
+    if len(choices) == 1 or not (phase.noise_multiplier and phase.steps and is_known):
+        return first
+
+    def cost(bound: PhaseBound) -> float:
+        """Return the costlier direction's epsilon: by pld if units choose steps, else by moments, more if joint."""
+        if isinstance(mechanism, BlackBox):
+            releases = repeated_releases(mechanism, bound, phase.steps)
+        else:
+            releases = gaussian_releases(phase, bound, delta, first)
+        steps = [each for each in releases if each]
+        is_rare = phase.hierarchy.allocated or any(each.secret for each in choices)
+        if is_rare:  # large losses are: moments would rank them wrongly
+            return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
+        # A joint bound takes longer to compose: it is chosen only where it gains something.
+        worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
+        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0) / worth
+
+    return min(choices, key=cost)
+
+
+def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
+    """Return the bounds, in their order, that hold for the mechanism of a phase; all of them if it is Gaussian."""
+    mechanism = phase.mechanism
+    if isinstance(mechanism, Gaussian):
+        return choices
+    if phase.hierarchy.allocated:
+        # To hide the choice takes a mechanism that knows its losses and what a missing unit does.
+        hides = isinstance(mechanism, AdditiveNoise) or (
+            isinstance(mechanism, PairOnly) and change_of(mechanism, plan.adjacency).covers_missing
+        )
+        return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or hides))
+    # The first is that of the unit's own level, whose passes are taken apart; of ancestors a pass is one release of the
+    # sum of squared distances.
+    return (choices[0], *(each for each in choices[1:] if each.squared == 1 and not each.is_gaussian_alone))
 
 
 class Composition:
@@ -307,7 +443,7 @@ class Composition:
         return tuple(found.values())
 
     @cached_property
-    def steps(self) -> dict[str, StepCounts]:
+    def steps(self) -> dict[str, Steps]:
         """Counts of step losses (upper) by name of the direction; UnsupportedError for tuning and phases not covered.
 
         Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
@@ -320,12 +456,12 @@ class Composition:
         with own_allowance(_STEPS_WORK):
             # Directions of equal losses share one object, by whose id their moment bound is remembered.
             steps = self._steps_of_parts() if self.plan.parts else self._steps_of_units()
-            distinct: dict[frozenset[tuple[object, int]], StepCounts] = {}
+            distinct: dict[frozenset[tuple[object, int]], Steps] = {}
             return {name: distinct.setdefault(frozenset(counts.items()), counts) for name, counts in steps.items()}
 
-    def _steps_of_units(self) -> dict[str, StepCounts]:
+    def _steps_of_units(self) -> dict[str, Steps]:
         """Return the counts of step losses of each unit by direction name."""
-        steps: dict[str, StepCounts] = {}
+        steps: dict[str, Steps] = {}
         for each_unit, bounds in zip(self.units, self.bounds, strict=True):
             pairs = [
                 releases_of(self.plan, each_unit, place, bound)
@@ -336,14 +472,14 @@ class Composition:
                 steps[name] = together(pair[at] for pair in pairs)
         return steps
 
-    def _steps_of_parts(self) -> dict[str, StepCounts]:
+    def _steps_of_parts(self) -> dict[str, Steps]:
         """Return the counts of step losses of a unit of each part and, if units move, of each ordered pair of parts.
 
         A unit pays for the runs on its own part and on all data. Source: docs/theory.md, Theorem 13.3.
         """
         plan = self.plan
 
-        def both_directions(run: Plan, part: str) -> tuple[StepCounts, StepCounts]:
+        def both_directions(run: Plan, part: str) -> tuple[Steps, Steps]:
             phases = tuple(replace(phase, part="") for phase in run.phases if phase.part == part)
             if not phases:
                 return {}, {}
@@ -353,7 +489,7 @@ class Composition:
             forward, backward = counts.values()
             return forward, backward
 
-        on_all, steps = both_directions(plan, ""), dict[str, StepCounts]()
+        on_all, steps = both_directions(plan, ""), dict[str, Steps]()
         for part in plan.parts:
             on_part = both_directions(plan, part)
             for direction, of_all, of_part in zip((FORWARD, BACKWARD), on_all, on_part, strict=True):
@@ -368,7 +504,7 @@ class Composition:
                     steps[f"{direction}, {words}"] = together((of_all, removed[0], added[1]))
         return steps
 
-    def moment_bound(self, counts: StepCounts) -> tuple[float, float]:
+    def moment_bound(self, counts: Steps) -> tuple[float, float]:
         """Return (bound on epsilon by trimmed moments, its order) of one value of `steps`; (0, 1) if that is empty."""
         if id(counts) not in self._moment_bounds:
             best = trimmed_epsilon(counts, delta=self.plan.delta) if counts else None

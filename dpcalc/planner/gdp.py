@@ -78,29 +78,20 @@ class GaussianSummary(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class _Bound:
-    """Upper bounds on delta of one direction, and its mu.
-
-    Attributes:
-        mu: upper bound.
-        profile: upper bounds on delta at epsilons from 0 to `end`.
-        end: an epsilon from which on delta is at most the floor.
-        decides: the epsilon that no smaller mu would allow.
-        is_rough: whether the profile is by moments in closed form.
-        is_exact: whether the direction is a Gaussian mechanism of this mu, or nothing for mu 0.
-    """
+    """Upper bounds on delta of one direction, and on its mu."""
 
     mu: float
-    profile: Profile
-    end: float
-    decides: float = 0.0
-    is_rough: bool = False
-    is_exact: bool = False
+    profile: Profile  # upper bounds on delta at epsilons from 0 to `end`
+    end: float  # an epsilon from which on delta is at most the floor
+    decides: float = 0.0  # the epsilon that no smaller mu would allow
+    is_rough: bool = False  # the profile is by moments in closed form
+    is_exact: bool = False  # the direction is a Gaussian mechanism of this mu, or nothing for mu 0
 
 
 def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
-    """Return the smallest certified mu of Gaussian DP over all units, its regret and misfit; infinite without noise.
+    """Return the smallest mu certified for all units, its regret and misfit; infinite without noise.
 
-    mu, an upper bound; exact for Gaussian noise without sampling.
+    mu is an upper bound, exact for Gaussian noise without sampling.
     """
     composition = composed(plan)
     lowest = composition.plan.delta if floor is None else floor
@@ -202,10 +193,7 @@ def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: b
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (smallest mu whose profile covers a convex one above the floor, epsilon that decides); (0, 0) if none is.
-
-    mu, at most 1e-5 too large.
-    """
+    """Return (mu whose profile covers a convex one above the floor, at most 1e-5 too large, epsilon that decides)."""
 
     def point_at(epsilon: float) -> _Point:
         return epsilon, float(profile(np.array([epsilon]))[0])

@@ -56,19 +56,12 @@ _BothCounts = tuple[StepCounts, StepCounts]  # of the directions D||D' and D'||D
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """Privacy profiles of a run in both directions, upper bounds on delta at the same epsilons.
+    """Privacy profiles of a run in both directions, upper bounds on delta at the same epsilons; all of shape (n,)."""
 
-    Attributes:
-        epsilons: increasing, the first is 0, shape (n,).
-        forward: delta of D||D' at each, shape (n,).
-        backward: delta of D'||D at each, shape (n,).
-        is_rough: whether a composition needed too much work, so that Renyi divergences bound it.
-    """
-
-    epsilons: Array
-    forward: Array
-    backward: Array
-    is_rough: bool = False
+    epsilons: Array  # increasing, the first is 0
+    forward: Array  # delta of D||D' at each
+    backward: Array  # delta of D'||D at each
+    is_rough: bool = False  # a composition needed too much work, so that Renyi divergences bound it
 
     def attack_rates(self, rates: Array) -> tuple[Array, Array]:
         """Return (true positive rates at most, false negative rates at least) at n false positive rates, shape (2, n).
@@ -222,17 +215,11 @@ def _at_most_three(rates: tuple[float, ...]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackBounds:
-    """Upper bounds for every attacker, who may know all other units and see every step.
+    """Upper bounds for every attacker, who may know all other units and see every step."""
 
-    Attributes:
-        advantage: true minus false positive rate, at most; in [0, 1].
-        detection: (false positive rate, true positive rate at most).
-        is_rough: whether a looser bound was taken, since the sharp one needs too much work.
-    """
-
-    advantage: float
-    detection: tuple[tuple[float, float], ...]
-    is_rough: bool = False
+    advantage: float  # true minus false positive rate, in [0, 1]
+    detection: tuple[tuple[float, float], ...]  # (false positive rate, true positive rate)
+    is_rough: bool = False  # a looser bound was taken, since the sharp one needs too much work
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.gaussian import closed_form_epsilon
@@ -31,17 +31,11 @@ _REMEMBERED = 4  # compositions kept in a search: each may hold megabytes
 
 
 class Estimate(NamedTuple):
-    """An estimate of a goal's measure, without a certificate.
-
-    Attributes:
-        value: the measure.
-        direction: direction with the largest value; "" where it is not known.
-        change: first-order change of the value towards the plan nearby; nan without one, or where it is not known.
-    """
+    """An estimate of a goal's measure, without a certificate."""
 
     value: float
-    direction: str = ""
-    change: float = math.nan
+    direction: str = ""  # with the largest value; "" where it is not known
+    change: float = math.nan  # of the value towards the plan nearby, to first order; nan where it is not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +43,6 @@ class Goal(ABC):
     """A measure of plans and the largest value allowed of it, `limit`."""
 
     limit: float
-    is_estimate_certified: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -76,18 +69,15 @@ class EpsilonGoal(Goal):
     """Goal of an epsilon at the plan's delta, by the plan's accountant; the limit is finite and > 0."""
 
     name = "epsilon"
-    is_estimate_certified = False
 
     def __post_init__(self) -> None:
         if not 0 < self.limit < math.inf:
             raise InputError(f"target epsilon: expected a finite number > 0, got {self.limit!r}")
 
     def certified(self, plan: Plan | Composition) -> float:
-        """Return a certified upper bound on epsilon."""
         return guarantee(plan).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return `estimate_epsilon` of the plan."""
         return estimate_epsilon(plan, direction=direction, nearby=nearby)
 
 
@@ -107,11 +97,9 @@ class DetectionGoal(Goal):
 
     @property
     def name(self) -> str:
-        """Name of the measure, with its false positive rate."""
         return f"true positive rate at false positive rate {self.false_positive_rate!r}"
 
     def certified(self, plan: Plan | Composition) -> float:
-        """Return an upper bound on the larger true positive rate; UnsupportedError unless auto or pld."""
         rates = true_positive_rates(require_pld_method(plan), (self.false_positive_rate,))
         return max(float(detected[0]) for detected in rates)
 
@@ -127,7 +115,6 @@ class AdvantageGoal(Goal):
             raise InputError(f"target advantage: expected a number between 0 and 1, both excluded, got {self.limit!r}")
 
     def certified(self, plan: Plan | Composition) -> float:
-        """Return an upper bound on the advantage; UnsupportedError unless the method is auto or pld."""
         return advantage(require_pld_method(plan))
 
 
@@ -142,17 +129,12 @@ def require_pld_method(plan: Plan | Composition) -> Composition:
 
 
 class NoSolution(DpcalcError):
-    """No value of the quantity meets the target (exit code 1).
+    """No value of the quantity `name` meets the goal (exit code 1): the nearest is `best_value`.
 
-    Attributes:
-        name: the quantity.
-        goal: what was asked.
-        best_value: the value that comes nearest.
-        best_reached: what the goal measures there, an upper bound.
+    `best_reached` is what the goal measures there, an upper bound.
     """
 
     def __init__(self, name: str, goal: Goal, best_value: Value, best_reached: float) -> None:
-        """Store the goal and the best value; the message names both."""
         super().__init__(
             f"{name}: no value gives {goal.name} <= {goal.limit!r}; "
             f"the best, {name} {best_value}, gives {best_reached:.6g}"
@@ -161,8 +143,7 @@ class NoSolution(DpcalcError):
 
 
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-    """Return the epsilon of a plan: estimated for one run by auto or pld with known losses, else the certified
-    bound."""
+    """Return epsilon of a plan: estimated for one run by auto or pld with known losses, else the certified bound."""
     composition = composed(plan)
     run = composition.plan
     if is_noiseless(run) or run.method not in {"auto", "pld"} or run.tuning is not None:
@@ -205,7 +186,8 @@ def largest_whole(
     lowest, highest = ends
     at = lru_cache(maxsize=_REMEMBERED)(lambda value: composed(with_value(value)))  # both measures ask for the same
     certified = cache(lambda value: goal.certified(at(value)))
-    estimated = certified if goal.is_estimate_certified else cache(lambda value: goal.estimate(at(value)).value)
+    # The estimate of any other goal is its bound.
+    estimated = cache(lambda value: goal.estimate(at(value)).value) if isinstance(goal, EpsilonGoal) else certified
     if certified(lowest) > goal.limit:
         raise NoSolution(name, goal, lowest, certified(lowest))
 

@@ -26,13 +26,22 @@ from dpcalc.losses.moments import together
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.numerics.roots import bracket_root
-from dpcalc.planner.composition import Composition, composed, is_noiseless, releasing_phases
+from dpcalc.planner.composition import (
+    Composition,
+    black_box_steps,
+    composed,
+    ensemble_release,
+    gaussian_releases,
+    is_noiseless,
+    releasing_phases,
+    valid_bounds,
+)
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
-from dpcalc.planner.phase_releases import black_box_steps, ensemble_release, gaussian_releases, valid_bounds
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon
+from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import FAILURES, SECOND, allowance, optional
@@ -43,10 +52,10 @@ _ESTIMATE_ERROR = 1e-6  # what the estimate may be too low by
 
 
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return a bound on a group's epsilon by a chain of `size` units; inf if none was found, None if not proved.
+    """Return an upper bound on a group's epsilon by a chain of `size` units; inf if none was found, None if not proved.
 
-    An upper bound; None where the chain proves nothing: fewer units than the group removes, removal from frames of
-    unequal sizes, or draws of the unit that are not all fixed or all not.
+    Not proved: fewer units than the group removes, removal from frames of unequal sizes, or draws of the unit that are
+    not all fixed or all not.
     """
     composition = composed(plan)
     single = composition if composition.plan.group_size == 1 else composed(replace(composition.plan, group_size=1))
@@ -74,7 +83,7 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
                 levels = list(phase.hierarchy.levels)
                 level, fewer = levels[run.unit - 1], levels[run.unit - 1].count - (size - 1)
                 levels[run.unit - 1] = replace(level, count=fewer, min_count=fewer)
-                phases.append(replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels))))
+                phases.append(with_levels(phase, levels))
             link = single.changed(replace(run, phases=tuple(phases)))
 
     def with_delta(log_delta: float) -> Composition:
@@ -115,28 +124,19 @@ MOST_PLACED = 5  # members of a group whose placements below drawn parents are g
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """The numbers of a privacy statement about a run.
-
-    Attributes:
-        evaluation: the guarantee and what it rests on.
-        unsampled: epsilon if every step were known to hold the unit, an upper bound; `inf` without noise.
-        groups: (units together, epsilon at the same delta): upper bounds, `inf` for none, None where none is known.
-        attack: what an attacker can gain, upper bounds.
-        gdp: the Gaussian mechanism that hides no more; None where it could not be computed.
-    """
+    """The numbers of a privacy statement about a run, upper bounds."""
 
     evaluation: Evaluation
-    unsampled: float
-    groups: tuple[tuple[int, float | None], ...]
+    unsampled: float  # epsilon if every step were known to hold the unit; `inf` without noise
+    groups: tuple[tuple[int, float | None], ...]  # (units together, epsilon): `inf` for no bound, None for not known
     attack: AttackBounds
-    gdp: GaussianSummary | None = None
+    gdp: GaussianSummary | None = None  # None where it could not be computed
 
 
 def statement(plan: Plan) -> Statement:
     """Return the numbers of a privacy statement; those that fail are missing, with a note; few for repeated runs.
 
-    Numbers, unrounded; every one of them an upper bound but the guarantee's own lower end. For the best of several
-    runs they follow from epsilon and delta alone; groups and the cost without sampling are left out.
+    For the best of several runs they follow from epsilon and delta alone, without groups.
     """
     composition = composed(plan)
     evaluation = evaluate(composition)
@@ -184,8 +184,7 @@ def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
 
 
 def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return the smaller of two bounds on a group's epsilon, by a chain of units and as one; None if neither
-    is known."""
+    """Return the smaller of two bounds on a group's epsilon, by a chain and as one unit; None if neither is known."""
     composition = composed(plan)
     bounds = [chain_epsilon(composition, size)]
     if composition.plan.unit == 1 or size <= MOST_PLACED:

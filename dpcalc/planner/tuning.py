@@ -31,15 +31,11 @@ _ORDERS_A_ROUND, _ROUNDS = 8, 4  # orders tried at once, and how often the inter
 
 
 class RenyiBounds(NamedTuple):
-    """Two upper bounds on one composed run from its Renyi divergences.
+    """Two upper bounds on one composed run from its Renyi divergences."""
 
-    Attributes:
-        epsilon: from (steps, delta), the epsilon of the run.
-        cumulants: from (steps, largest order), the function K(z) = z times the divergence of order z + 1.
-    """
-
-    epsilon: Callable[[dict[Curve, int], float], float]
+    epsilon: Callable[[dict[Curve, int], float], float]  # from (steps, delta), that of the run
     cumulants: Callable[[dict[Curve, int], float], _Cumulants]
+    """From (steps, largest order), the function K(z) = z times the divergence of order z + 1."""
 
 
 def _quadrature_cumulants(counts: dict[Curve, int], max_order: float) -> _Cumulants:
@@ -61,16 +57,12 @@ CLOSED_FORM_RENYI = RenyiBounds(
 class TruncatedNegativeBinomial:
     """Number of runs k >= 1 with probability proportional to Gamma(k + shape) / (k! Gamma(shape)) (1 - gamma)^k.
 
-    Attributes:
-        shape: > -1; 1 is the geometric distribution, 0 the logarithmic one.
-        mean: runs on average, > 1.
-
     References:
         Papernot, Steinke 2022 (2110.03620v2), Definition 1, Theorem 2.
     """
 
-    shape: float
-    mean: float
+    shape: float  # > -1; 1 is the geometric distribution, 0 the logarithmic one
+    mean: float  # runs on average, > 1
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.shape) and self.shape > -1):
@@ -125,17 +117,13 @@ class TruncatedNegativeBinomial:
 class Poisson:
     """A Poisson number of runs; none at all releases nothing.
 
-    Attributes:
-        mean: runs on average, > 1.
-        shape: infinite: it is the limit of truncated negative binomial distributions for large shapes.
-
     References:
         Papernot, Steinke 2022 (2110.03620v2), Theorem 6.
     """
 
-    mean: float
+    mean: float  # runs on average, > 1
     distribution: ClassVar[str] = "poisson"
-    shape: ClassVar[float] = math.inf
+    shape: ClassVar[float] = math.inf  # the limit of truncated negative binomial distributions for large shapes
 
     def __post_init__(self) -> None:
         _refuse_mean(self.mean)

@@ -67,3 +67,10 @@ def test_a_hanging_file_ends_in_time(tmp_path):
 )
 def test_every_command_that_may_take_long_has_a_timeout(dpcalc, command):
     assert "--timeout " in dpcalc(command, "--help").out
+
+
+@pytest.mark.parametrize("command", [("check",), ("diff",), ("lock",), ("validate",), ("ledger", "check")])
+def test_a_gate_has_a_timeout_of_its_own(dpcalc, command):
+    """Configs that others wrote must not keep it busy for hours."""
+    shown = " ".join(dpcalc(*command, "--help").out.replace("│", " ").split())
+    assert "Give up after S seconds, with exit code 3. [default: 600]" in shown
