@@ -12,7 +12,7 @@ from dpcalc.config.messages import direct_draw_error, misspelt_episodes_error
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
-from dpcalc.config.source import Diagnostic, Mark, Severity, error, source_of
+from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding, source_of
 from dpcalc.config.tree import (
     USER_KEY,
     Items,
@@ -23,7 +23,6 @@ from dpcalc.config.tree import (
     entry,
     join,
     node_at,
-    remove_at,
     replace_at,
     step_text,
     walk,
@@ -76,10 +75,9 @@ def _long_data(root: Section) -> Section:
     if not isinstance(data, Section) or "examples" not in data.entries or "levels" in data.entries:
         return root
     count = data.entries["examples"]
-    mark = count.key or count.mark
-    name = Scalar(text=DEFAULT_LEVEL, plain=False, mark=mark, key=None, path="data.levels[0].name")
-    level = Section(entries={"name": name, "count": count}, mark=mark, key=None, path="data.levels[0]")
-    levels = Items(items=(level,), mark=mark, key=count.key, path="data.levels")
+    name = Scalar(text=DEFAULT_LEVEL, plain=False, mark=count.start, key=None, path="data.levels[0].name")
+    level = Section(entries={"name": name, "count": count}, mark=count.start, key=None, path="data.levels[0]")
+    levels = Items(items=(level,), mark=count.start, key=count.key, path="data.levels")
     return with_entries(root, {"data": with_entries(without_keys(data, "examples"), {"levels": levels})})
 
 
@@ -98,7 +96,7 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     size = entry(training, BATCH_SIZE)
     if not isinstance(training, Section) or size is None:
         return run
-    missing = Section(entries={}, mark=size.key or size.mark, key=size.key or size.mark, path="sampling")
+    missing = Section(entries={}, mark=size.start, key=size.start, path="sampling")
     sampling = sampling or missing
     draw = entry(sampling, name) or missing
     if not isinstance(sampling, Section) or not isinstance(draw, Section):
@@ -273,7 +271,7 @@ def apply_changes(root: Section, changes: Changes) -> tuple[Section, tuple[Diagn
     """Return the file as written with keys removed and then values set, and notes on keys that a setting drops."""
     notes = []
     for item in changes.unset:
-        root = _as_section(remove_at(root, item.keys))
+        root = _as_section(replace_at(root, item.keys, None))
     for item in changes.settings:
         changed = _with_value(root, item, ())
         if isinstance(changed, Diagnostic):
@@ -284,7 +282,7 @@ def apply_changes(root: Section, changes: Changes) -> tuple[Section, tuple[Diagn
             if dropped:
                 message = f"{_option_text(item)} drops {', '.join(f'`{key}`' for key in dropped)} of the file"
                 hint = "what goes with the new one is set beside it"
-                notes.append(replace(error("DPC107", item.marks[-1], message, hint), severity=Severity.NOTE))
+                notes.append(finding(Severity.NOTE, "DPC107", item.marks[-1], message, hint))
         root = changed
     return root, tuple(notes)
 
@@ -295,7 +293,7 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
     for item in changes.unset:
         lost = _first_missing(root, item.keys)
         if lost is None:
-            root = _as_section(remove_at(root, item.keys))
+            root = _as_section(replace_at(root, item.keys, None))
         else:
             message = f"there is no {step_text(item.keys[lost])} to take out"
             problems.append(error("DPC103", item.marks[lost], message, "--unset names a key as the file writes it"))

@@ -155,9 +155,8 @@ def _load(
     marks: dict[str, tuple[int, int]] = {}  # of each key by each path: as written, in long form, in a phase
     for start, part in [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]:
         for path, node in walk(part, start):
-            place = node.key or node.mark
-            if path and place.source is source:
-                marks.setdefault(path, (place.line, place.column))
+            if path and node.start.source is source:
+                marks.setdefault(path, node.start.place)
     plan = build(config)
     loaded = Loaded(
         plan=plan,
@@ -183,7 +182,7 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
     waiting = [(tree, False)]
     while waiting:
         node, is_user_data = waiting.pop()
-        place = (node.mark.line, node.mark.column)
+        place = node.mark.place
         if isinstance(node, Section):
             waiting += [(value, is_user_data or key.startswith(USER_KEY)) for key, value in node.entries.items()]
         elif isinstance(node, Items):

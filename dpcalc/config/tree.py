@@ -23,9 +23,14 @@ class _Marked:
     path: str  # dotted, as written: "data.levels[0].count"; "" at the top
 
     @property
+    def start(self) -> Mark:
+        """Place of its key, or else its own."""
+        return self.key or self.mark
+
+    @property
     def anchor(self) -> Mark:
         """Place for messages about the value as a whole."""
-        return self.key or self.mark
+        return self.start
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -180,11 +185,6 @@ def replace_at(root: Node, keys: Sequence[str | int], value: Node | None) -> Nod
         changed = () if value is None else (value,)
         return replace(root, items=(*root.items[:head], *changed, *root.items[head + 1 :]))
     return root
-
-
-def remove_at(root: Node, keys: Sequence[str | int]) -> Node:
-    """Return a tree without the value at a path."""
-    return replace_at(root, keys, None)
 
 
 def with_path(node: Node, path: str) -> Node:
