@@ -22,7 +22,7 @@ from dpcalc.config.tree import (
     entries_of,
     entry,
     node_at,
-    replace_at,
+    replace_in,
 )
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
@@ -88,9 +88,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
     """Return the old plan after one difference (in data or mechanism: with new data files); ConfigError if invalid."""
     keys, node = difference.keys, difference.node
-    root = replace_at(old.tree, keys, node)
-    if not isinstance(root, Section):
-        raise TypeError(f"difference: expected a mapping at the top, got {type(root).__name__}")
+    root = replace_in(old.tree, keys, node)
     is_in_data_file = keys[0] == "data" or "mechanism" in keys[:3]  # possibly: these sections name data files
     return build(valid_sections(root, new.files if is_in_data_file else old.files))
 

@@ -187,6 +187,14 @@ def replace_at(root: Node, keys: Sequence[str | int], value: Node | None) -> Nod
     return root
 
 
+def replace_in(root: Section, keys: Sequence[str | int], value: Node | None) -> Section:
+    """Return a whole file, which stays a mapping, after `replace_at`; TypeError if it would become something else."""
+    changed = replace_at(root, keys, value)
+    if not isinstance(changed, Section):
+        raise TypeError(f"config: expected a mapping at the top, got {type(changed).__name__}")
+    return changed
+
+
 def with_path(node: Node, path: str) -> Node:
     """Return a tree whose dotted paths all begin with `path`, as if it stood there."""
     if isinstance(node, Items):
