@@ -21,6 +21,8 @@ RESOLVE = "let Hydra write the resolved config (`--cfg job --resolve`)"
 MAX_PARTS = 200  # files that one config is composed of
 MAX_ENTRIES = 5_000  # of `defaults` lists that are followed for one config
 MAX_SEARCHED = 64 * 1024 * 1024  # bytes of a file that is searched for `defaults`
+MAX_READ = 4 * MAX_SEARCHED  # bytes of all files that are searched for one config
+MAX_PARSED = 2 * MAX_BYTES  # bytes of all files that are parsed for one config: some seconds where values are short
 _SELF = "_self_"
 _WORD = re.compile(r"\w[\w.-]*")  # the name of a group or an option, and nothing more
 
@@ -58,7 +60,7 @@ class Hydra:
         self._mains: dict[str, tuple[str, ...]] = {}
         self._orders: dict[tuple[str, str], tuple[list[_Part], ...] | Refusal] = {}
         self._parts: dict[tuple[str, str, tuple[str, ...]], _Part] = {}
-        self._looked_up = 0
+        self._looked_up = self._read = self._parsed = 0
 
     def refuse_other_value(self, written: str, place: str, keys: Keys) -> bool:
         """Return True if the file is an option; Refusal if a run of Hydra does not take the value at `keys` from it."""
@@ -107,7 +109,9 @@ class Hydra:
         found = []
         for name, data in self._files.yaml_files(folder, limit=MAX_SEARCHED):
             # A key may be written with escapes, so that a text without the word is parsed if it has any.
-            if b"defaults" not in data and b"\\" not in data:
+            is_parsed = b"defaults" in data or b"\\" in data
+            self._count(len(data), parsed=len(data) if is_parsed else 0)
+            if not is_parsed:
                 continue
             shown = f"`{shortened(name)}` beside it"
             if len(data) > MAX_BYTES:
@@ -120,6 +124,14 @@ class Hydra:
             if _defaults(tree) is not None:
                 found.append(name)
         return self._mains.setdefault(folder, tuple(found))
+
+    def _count(self, read: int, *, parsed: int = 0) -> None:
+        """Count bytes of the files of this config; Refusal above a limit: many files may take no longer than a few."""
+        self._read, self._parsed = self._read + read, self._parsed + parsed
+        for count, limit, purpose in ((self._read, MAX_READ, "searched"), (self._parsed, MAX_PARSED, "parsed")):
+            if count > limit:
+                message = f"its Hydra folders have more than {limit // 1024} KiB of YAML to be {purpose}"
+                raise Refusal("DPC111", message, RESOLVE)
 
     def _compositions(self, folder: str, main: str) -> tuple[list[_Part], ...]:
         """Return the parts of a main config, the last one winning, in the orders that versions of Hydra have."""
@@ -186,7 +198,9 @@ class Hydra:
         if not place:
             return _Part(place="", shown=shown, keys=group, tree=self._main)
         try:
-            source = decode(self._files.content(place, limit=MAX_BYTES), place)
+            data = self._files.content(place, limit=MAX_BYTES)
+            self._count(len(data), parsed=len(data))
+            source = decode(data, place)
             # Nothing is an option too, in an empty file such as `callbacks/none.yaml`.
             is_empty = all(not line.strip() or line.lstrip().startswith("#") for line in source.lines)
             tree, flaws = parse_yaml(source_of("{}", place) if is_empty else source)

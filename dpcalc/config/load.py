@@ -8,7 +8,7 @@ from dataclasses import field, replace
 
 from dpcalc._version import __version__
 from dpcalc.config import scalars
-from dpcalc.config.build import build, shuffled_passes_error
+from dpcalc.config.build import build, remarks, shuffled_passes_error, valid_sections
 from dpcalc.config.documents import HYDRA_HINT, NO_TOML, Document, References, config_part, unresolved_errors
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
 from dpcalc.config.files import Files, config_folder, config_source
@@ -16,7 +16,6 @@ from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, w
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.other_files import other_file_error
 from dpcalc.config.overrides import COMMAND_LINE, Overrides, parse_overrides, with_assumptions, without_file_hint
-from dpcalc.config.rules import remarks, valid_sections
 from dpcalc.config.schema import REQUIREMENT
 from dpcalc.config.sections import Sections
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file

@@ -221,11 +221,11 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
-def decode(data: bytes, path: str, *, shows_lines: bool = True) -> Source:
+def decode(data: bytes, path: str, *, shows_lines: bool = True, limit: int = MAX_BYTES) -> Source:
     """Return UTF-8 bytes as a source, without byte order mark; ConfigError if they are no text for a config."""
     body = data.removeprefix(codecs.BOM_UTF8)
     try:
-        return source_of(body.decode("utf-8"), path)
+        return source_of(body.decode("utf-8"), path, limit=limit)
     except UnicodeDecodeError as cause:
         start = cause.start
     except ConfigError as cause:
@@ -241,10 +241,10 @@ def decode(data: bytes, path: str, *, shows_lines: bool = True) -> Source:
     raise ConfigError([wrong if shows_lines else replace(wrong, source_line="", caret=None)])
 
 
-def source_of(text: str, path: str) -> Source:
-    """Return a text as a source; ConfigError if it is above MAX_BYTES or has characters that YAML forbids."""
-    if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="surrogatepass")) > MAX_BYTES:
-        raise _too_large_error(path, MAX_BYTES)
+def source_of(text: str, path: str, *, limit: int = MAX_BYTES) -> Source:
+    """Return a text as a source; ConfigError if it is above the limit or has characters that YAML forbids."""
+    if len(text) > limit or len(text.encode("utf-8", errors="surrogatepass")) > limit:
+        raise _too_large_error(path, limit)
     source = _source(text, path)
     if source.text.translate(_BREAKS).isprintable():  # as most are; to compile the pattern takes 10 ms
         return source
