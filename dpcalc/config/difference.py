@@ -6,10 +6,9 @@ from itertools import product
 from typing import NamedTuple
 
 from dpcalc.config import scalars
-from dpcalc.config.build import build
+from dpcalc.config.build import build, valid_sections
 from dpcalc.config.load import Loaded
 from dpcalc.config.overrides import ASSUMED
-from dpcalc.config.rules import valid_sections
 from dpcalc.config.scalars import EPISODES, UNKNOWN
 from dpcalc.config.source import shortened
 from dpcalc.config.tree import (
@@ -32,7 +31,7 @@ from dpcalc.records import dataclass
 _INDEPENDENT_SECTIONS = frozenset({"privacy", "sampling", "mechanism", "accounting", "budget"})
 _LABELS = frozenset({"version", "requires", "name"})
 _DRAW_LIMITS = ("max_batch_size", "max_group_size")
-_DRAW_KEYS = ("scheme", "redraw_every", "drop_last", "groups", "assignment", EPISODES, *_DRAW_LIMITS)
+_DRAW_KEYS = ("scheme", "redraw_every", "drop_last", "order", "groups", "assignment", EPISODES, *_DRAW_LIMITS)
 _PARTICIPATION_KEYS = ("max_participations", "min_separation", "participation")
 _MECHANISM_ASSUMPTIONS = ("clip", "also", "odd_moments", "relation", "strategy", *_PARTICIPATION_KEYS)
 _ASSUMPTION_KEYS = frozenset({"part", *_MECHANISM_ASSUMPTIONS, *_DRAW_KEYS}) - {EPISODES}

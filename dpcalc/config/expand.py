@@ -122,17 +122,11 @@ def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The sections of one phase, with what it inherits.
+    """The sections of one phase, with what it inherits."""
 
-    Attributes:
-        at: the phase's own mapping, or the whole file.
-        path: "phases[0]", or "" for a file without phases.
-        sections: mapping of `sampling`, `mechanism` and `training`, as far as they are stated.
-    """
-
-    at: Section
-    path: str
-    sections: Section
+    at: Section  # the phase's own mapping, or the whole file
+    path: str  # "phases[0]", or "" for a file without phases
+    sections: Section  # mapping of `sampling`, `mechanism` and `training`, as far as they are stated
 
 
 def runs(root: Section) -> tuple[Run, ...]:

@@ -20,7 +20,7 @@ from dpcalc.config.schema import (
     File,
     Sampling,
     Training,
-    all_mechanism_keys,
+    keys_in,
     mechanism_keys,
 )
 from dpcalc.keys import Key, Schema, keys_of
@@ -52,7 +52,7 @@ def json_schema() -> Schema:
         if section not in {None, File}
     }
     description = "The mechanism that one step applies to its batch."
-    definitions["Mechanism"] = _mapping_schema(all_mechanism_keys(), description, [])
+    definitions["Mechanism"] = _mapping_schema(keys_in("mechanism"), description, [])
     for name, conditions in _conditions().items():
         definitions[name] |= conditions
     # Without `phases` a file needs complete sampling, mechanism and training. What a mechanism needs depends on its

@@ -170,6 +170,7 @@ DRAW_KEYS = (
     "max_batch_size",
     "redraw_every",
     "drop_last",
+    "order",
     "groups",
     "max_group_size",
     "bins",

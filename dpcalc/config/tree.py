@@ -16,17 +16,11 @@ USER_KEY = "x-"  # keys with this prefix belong to the user and are never read
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class _Marked:
-    """A value of a config with its place.
+    """A value of a config with its place."""
 
-    Attributes:
-        mark: place of its beginning.
-        key: place of its key, None inside lists and at the top.
-        path: dotted path as written, "data.levels[0].count"; "" at the top.
-    """
-
-    mark: Mark
-    key: Mark | None
-    path: str
+    mark: Mark  # of its beginning
+    key: Mark | None  # of its key, None inside lists and at the top
+    path: str  # dotted, as written: "data.levels[0].count"; "" at the top
 
     @property
     def anchor(self) -> Mark:

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +32,6 @@ from dpcalc.losses.ratio_lattice import (
     sum_of,
     trimmed,
 )
-from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
 from dpcalc.work import ELEMENT, spend
 
@@ -73,31 +71,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
         low, high = np.exp(np.clip([piece.loss.min(), piece.loss.max()], -_LARGEST, _LARGEST)).tolist()
         # A panel lies between two lattice points, so that its mass may be moved as one mass at its mean.
         parts.append(_panels(piece, np.log(resolution.lattice(low, high))))
-    ratios, q, zero, infinite, error = _separate_floats(*_sorted_by_loss(parts), curve.infinity_mass, estimate)
-    # Next to a ratio of 0 the sum to 1 says nothing about what is left.
-    law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
-    return trimmed(replace(law, zero=zero, infinite=infinite, error=error, total=count), estimate)
-
-
-def _sorted_by_loss(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Return the (log masses, losses) of all parts as one, by rising loss."""
-    log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    order = np.argsort(losses, kind="stable")
-    return log_p[order], losses[order]
-
-
-class _FloatRatios(NamedTuple):
-    """Ratios > 0 of a step, Q mass of each, Q mass at 0, P mass at infinite ones, bound on masses' relative error."""
-
-    ratios: Array
-    q: Array
-    zero: float
-    infinite: float
-    error: float
-
-
-def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate: Estimate) -> _FloatRatios:
-    """Replace ratios outside e^+-560 by 0, infinity or e^+-560, a valid bound; TooLargeError if most are infinite."""
+    log_p, losses = _sorted_by_loss(parts)
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
         losses = np.minimum(losses, _LARGEST - 1)
@@ -105,7 +79,7 @@ def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate
     # A ratio that is no float after a sum is called infinite or 0, which raises both profiles. A lower bound has none
     # of the former, and rounds the latter up where 0 would raise it.
     large, small = ~finite & (losses > 0), ~finite & (losses <= 0)
-    infinite = infinity_mass + (float(np.exp(log_p[large]).sum()) if estimate is Estimate.UPPER else 0.0)
+    infinite = curve.infinity_mass + (float(np.exp(log_p[large]).sum()) if estimate is Estimate.UPPER else 0.0)
     if infinite > _MOST_INFINITE:
         raise TooLargeError(f"expected ratios up to e^{_LARGEST:.0f}, got larger ones in most cases")
     q = np.exp(log_p[finite] - losses[finite])
@@ -119,7 +93,16 @@ def _separate_floats(log_p: Array, losses: Array, infinity_mass: float, estimate
         # what remains is told from what the quadrature missed.
         ratios, q, zero = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q), zero - rounded_to_zero
         zero = zero if zero > _DOUBTFUL_MASS else 0.0
-    return _FloatRatios(ratios, q, zero, infinite, error)
+    # Next to a ratio of 0 the sum to 1 says nothing about what is left.
+    law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
+    return trimmed(replace(law, zero=zero, infinite=infinite, error=error, total=count), estimate)
+
+
+def _sorted_by_loss(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Return the (log masses, losses) of all parts as one, by rising loss."""
+    log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    order = np.argsort(losses, kind="stable")
+    return log_p[order], losses[order]
 
 
 def _pieces(curve: LossCurve) -> list[MonotonePiece]:
@@ -155,8 +138,8 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
 
 def _panels(piece: MonotonePiece, ends: Array) -> tuple[Array, Array]:
     """Cut a piece at its points and where its loss is in `ends`; return each panel's (log P mass, log P / Q mass)."""
-    inner, _ = points_with_losses(piece, sorted_unique(ends))
-    edges = sorted_unique(np.append(piece.y, inner))
+    inner, _ = points_with_losses(piece, np.unique(ends))
+    edges = np.unique(np.append(piece.y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
     nodes, log_weight = gauss_legendre_panels(edges, order=_NODES)
     log_p, losses = (values.reshape(-1, _NODES) for values in piece.segment.log_density_and_loss(nodes))
@@ -187,32 +170,6 @@ def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tup
     return sum_of(sum_of_copies(smaller, factor, estimate), smallest, estimate), smaller
 
 
-class _Cells(NamedTuple):
-    """A step's cells: log P masses times its share of the mean, log Q masses, ends in loss, number in the mean."""
-
-    log_p: Array
-    log_q: Array
-    low: Array
-    high: Array
-    number: int
-
-
-def _cells_of(curve: LossCurve, number: int, log_count: float) -> _Cells:
-    """Cut a step, `number` ratios of the mean, into cells of equal width in loss, those without mass left out."""
-    pieces = _pieces(curve)
-    log_p, losses = _atoms(curve)
-    span = np.ptp(np.concatenate([losses, *(piece.loss[[0, -1]] for piece in pieces)]))
-    step = max(float(span), 1.0) / _CELLS
-    parts = [(log_p, losses)]
-    for piece in pieces:
-        ends = np.arange(math.floor(piece.loss.min() / step), math.ceil(piece.loss.max() / step) + 1) * step
-        parts.append(_panels(piece, ends))
-    log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    cells, place = np.unique(np.floor(losses / step), return_inverse=True)
-    sums = [log_sum_exp_by_index(place, logs, size=cells.size) for logs in (log_p, log_p - losses)]
-    return _Cells(sums[0] + math.log(number) - log_count, sums[1], cells * step, (cells + 1) * step, number)
-
-
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
     """Return the `mean_pair` of ratios that are 0 or so large that one decides; None if others have P mass > 1e-18.
 
@@ -224,49 +181,54 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
         small_mass = float(np.exp(log_p[losses < log_count + _RARE]).sum())
         if curve.infinity_mass > _MOST_INFINITE or small_mass > _NO_SMALL:
             return None
-    cells = [_cells_of(curve, number, log_count) for curve, number in bins]
     infinite = share * math.fsum(curve.infinity_mass * number for curve, number in bins) / math.exp(log_count)
-    if estimate is Estimate.UPPER:
-        return _large_ratios_above(cells, log_count, share=share, infinite=infinite)
-    mean = _large_ratios_below(cells, log_count, share=share, infinite=infinite)
-    return _lower_bound(mean, 4 * _TOLERANCE * (1 + np.abs(mean.losses)), estimate)
+    # Each step is cut into cells of equal width in loss: log P masses times its share of the mean, log Q masses, ends.
+    log_ps, log_qs, lows, highs = [], [], [], []
+    for curve, number in bins:
+        pieces = _pieces(curve)
+        parts = [_atoms(curve)]
+        span = np.ptp(np.concatenate([parts[0][1], *(piece.loss[[0, -1]] for piece in pieces)]))
+        step = max(float(span), 1.0) / _CELLS
+        for piece in pieces:
+            ends = np.arange(math.floor(piece.loss.min() / step), math.ceil(piece.loss.max() / step) + 1) * step
+            parts.append(_panels(piece, ends))
+        log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        cells, place = np.unique(np.floor(losses / step), return_inverse=True)
+        log_ps.append(log_sum_exp_by_index(place, log_p, size=cells.size) + math.log(number) - log_count)
+        log_qs.append(log_sum_exp_by_index(place, log_p - losses, size=cells.size))
+        lows.append(cells * step)
+        highs.append((cells + 1) * step)
 
+    if estimate is not Estimate.UPPER:
+        # Each large ratio alone, rounded down; else, with Q mass 1, ratio 1e-12. Some P mass is moved from large ratios
+        # to the others, which covers the round-off of the large ones.
+        losses = np.concatenate(lows) - log_count
+        is_large = losses > _RARE
+        log_p = np.concatenate(log_ps)[is_large] + math.log1p(-_MOVED - 4 * _QUADRATURE)
+        log_q, losses = np.append(0.0, log_p - losses[is_large]), np.append(math.log(_MOVED), losses[is_large])
+        order = np.argsort(losses, kind="stable")
+        losses, place = np.unique(_with_share(losses[order], share), return_inverse=True)
+        log_q = log_sum_exp_by_index(place, log_q[order], size=losses.size)
+        margin = 4 * _TOLERANCE * (1 + np.abs(losses))
+        return _lower_bound((losses, log_q + losses, log_q), (infinite, 0.0), margin, estimate)
 
-class _MeanLosses(NamedTuple):
-    """Losses of a mean, rising, their log P and log Q masses, P mass of infinite ones, Q mass where the mean is 0."""
-
-    losses: Array
-    log_p: Array
-    log_q: Array
-    infinite: float
-    zero: float
-
-
-def _large_ratios_below(cells: list[_Cells], log_count: float, *, share: float, infinite: float) -> _MeanLosses:
-    """Return the losses of a lower bound: each large ratio alone, rounded down; else, with Q mass 1, ratio 1e-12."""
-    losses = np.concatenate([each.low for each in cells]) - log_count
-    is_large = losses > _RARE
-    # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
-    log_p = np.concatenate([each.log_p for each in cells])[is_large] + math.log1p(-_MOVED - 4 * _QUADRATURE)
-    log_q, losses = np.append(0.0, log_p - losses[is_large]), np.append(math.log(_MOVED), losses[is_large])
-    order = np.argsort(losses, kind="stable")
-    log_q, losses = log_q[order], _with_share(losses[order], share)
-    different, place = np.unique(losses, return_inverse=True)
-    log_q = log_sum_exp_by_index(place, log_q, size=different.size)
-    return _MeanLosses(different, log_q + different, log_q, infinite, 0.0)
-
-
-def _large_ratios_above(cells: list[_Cells], log_count: float, *, share: float, infinite: float) -> Atoms:
-    """Return an upper bound: each cell's P mass at a loss of >= 50, and the largest ratio's law for losses < 0."""
-    losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
-    log_q, losses = np.concatenate([each.log_p for each in cells]) - losses, _with_share(losses, share)
-    # The other direction is bounded by the largest ratio alone, which is at most that of a cell if all are.
-    points = sorted_unique(np.concatenate([each.low for each in cells]))
+    # From above: each cell's P mass at a loss of >= 50. The other direction is bounded by the largest ratio alone,
+    # which is at most that of a cell if all are: 0 or in a cell that begins at or below it.
+    losses = np.maximum(np.concatenate(highs) - log_count, _RARE)
+    log_q, losses = np.concatenate(log_ps) - losses, _with_share(losses, share)
+    points = np.unique(np.concatenate(lows))
     log_below, log_zero = np.zeros(points.size), 0.0
-    for each in cells:
-        below, zero = _log_q_up_to(each, points)
-        log_below += each.number * below
-        log_zero += each.number * zero
+    for (_, number), logs, low in zip(bins, log_qs, lows, strict=True):
+        order = np.argsort(low, kind="stable")
+        masses = np.exp(logs[order])
+        missing = max(0.0, 1 - float(masses.sum()))
+        zero = missing if missing > _NO_MASS else 0.0
+        at = np.searchsorted(low[order], points, side="right")
+        below = np.append(0.0, np.cumsum(masses))[at] + zero
+        above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)[at]
+        with np.errstate(divide="ignore"):
+            log_below += number * np.where(above < 0.5, np.log1p(-np.minimum(above, 0.5)), np.log(below))
+            log_zero += number * float(np.log(zero))
     with np.errstate(divide="ignore", invalid="ignore"):
         before = np.append(log_zero, log_below[:-1])
         log_max = np.where(log_below > before, log_below + np.log(-np.expm1(before - log_below)), -np.inf)
@@ -280,19 +242,6 @@ def _large_ratios_above(cells: list[_Cells], log_count: float, *, share: float, 
         only_other=(math.exp(log_zero) if share == 1 else 0.0) + _LEFT_OUT,
         max_losses=_MAX_LOSSES,
     )
-
-
-def _log_q_up_to(cells: _Cells, points: Array) -> tuple[Array, float]:
-    """Return (log Q mass of a step's ratio being 0 or in a cell that begins at or below each point, of it being 0)."""
-    order = np.argsort(cells.low, kind="stable")
-    low, masses = cells.low[order], np.exp(cells.log_q[order])
-    missing = max(0.0, 1 - float(masses.sum()))
-    zero = missing if missing > _NO_MASS else 0.0
-    at = np.searchsorted(low, points, side="right")
-    below = np.append(0.0, np.cumsum(masses))[at] + zero
-    above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)[at]
-    with np.errstate(divide="ignore"):
-        return np.where(above < 0.5, np.log1p(-np.minimum(above, 0.5)), np.log(below)), float(np.log(zero))
 
 
 def _with_share(losses: Array, share: float) -> Array:
@@ -368,8 +317,8 @@ def pair_of(
         )
     # With a small probability nothing is released: that covers masses that are too large by round-off.
     lowered = math.exp(-raised)
-    mean = _MeanLosses(losses, log_p - raised, log_q - raised, infinite * lowered, zero * lowered)
-    return _lower_bound(mean, margin, estimate)
+    mean = losses, log_p - raised, log_q - raised
+    return _lower_bound(mean, (infinite * lowered, zero * lowered), margin, estimate)
 
 
 def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
@@ -382,7 +331,7 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
     below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
     places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
-    kept = sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
+    kept = np.unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
     if estimate is not Estimate.UPPER:
         mass = np.add.reduceat(masses, kept)
         return np.add.reduceat(masses * ratios, kept) / mass, mass
@@ -394,10 +343,17 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     return ends[fewer > 0], fewer[fewer > 0]
 
 
-def _lower_bound(mean: _MeanLosses, margin: Array, estimate: Estimate) -> OneWayAtoms:
-    """Return the pair of LOWER's or LOWER_REVERSED's direction, each of its losses lowered by `margin`."""
+def _lower_bound(
+    mean: tuple[Array, Array, Array], infinite: tuple[float, float], margin: Array, estimate: Estimate
+) -> OneWayAtoms:
+    """Return the pair of LOWER's or LOWER_REVERSED's direction, each of its losses lowered by `margin`.
+
+    `mean`: losses of the mean ratio, rising, their log P and log Q masses; `infinite`: P mass where it is infinite, Q
+    mass where it is 0.
+    """
+    losses, log_p, log_q = mean
     if estimate is Estimate.LOWER:
-        losses, logs, infinity_mass = mean.losses - margin, mean.log_p, mean.infinite
+        losses, logs, infinity_mass = losses - margin, log_p, infinite[0]
     else:
-        losses, logs, infinity_mass = (-mean.losses - margin)[::-1], mean.log_q[::-1], mean.zero
+        losses, logs, infinity_mass = (-losses - margin)[::-1], log_q[::-1], infinite[1]
     return OneWayAtoms(losses=tuple(losses.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=infinity_mass)

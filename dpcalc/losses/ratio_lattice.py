@@ -9,20 +9,17 @@ Source: docs/theory.md, Theorem 9.12.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
-from itertools import tee
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
-from dpcalc.losses.ratio_rows import BLOCK, Row, add_rows, convolve_rows, crop_row, widen_row
+from dpcalc.errors import TooLargeError
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.records import dataclass
-from dpcalc.work import ELEMENT, spend
+from dpcalc.work import ELEMENT, TURN, spend
 
 # Resolution: the width of the certified interval falls with the square of the number of points. With half as many the
 # golden values of tests/amplification/test_allocation.py are no longer certified to 1e-5.
@@ -43,6 +40,10 @@ _LEVEL = 1e5  # units of work of a level of a sum, beside its products
 _NO_ZERO = 1e-18  # Q mass at ratio 0 up to which its sum with another ratio is not resolved point by point
 _LEFT_OUT = 1e-270  # bound on the Q mass of all that is left out in a sum: less than 10^10 entries
 _TINY = 2.0**-1000  # distance from the bulk that counts as none
+BLOCK = 512  # numbers that are added up in a row: the bound on their round-off grows with their number
+_MAX_ENTRIES = 1 << 17  # points of a row; a product of larger ones takes 2 s
+_PRODUCT = 0.15  # units of work of one of its products
+_LEAST_MASS = 1e-280  # Q mass of an entry below which it is left out: products of such masses have few digits
 
 
 class Estimate(Enum):
@@ -55,6 +56,103 @@ class Estimate(Enum):
     UPPER = "upper"
     LOWER = "lower"
     LOWER_REVERSED = "lower, reversed"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Q masses near neighbouring multiples of a spacing."""
+
+    start: int  # index of the first point, >= 0; its ratio is the index times the spacing
+    # (masses,) at the points, or (masses, moments): a mass may lie off its point, its moment is the mass times the
+    # distance, in spacings. Shape (1 or 2, n).
+    cells: Array
+
+    @property
+    def end(self) -> int:
+        """Index behind the last point."""
+        return self.start + int(self.cells.shape[1])
+
+    def ratios(self, level: int) -> Array:
+        """Return the mean ratio at each point, which is the point itself where it has no mass or no moment."""
+        index = np.arange(self.start, self.end, dtype=np.float64)
+        for moments in self.cells[1:]:
+            index += moments / np.where(self.cells[0] > 0, self.cells[0], 1.0)
+        return np.ldexp(index, level)
+
+    def distance(self, level: int) -> float:
+        """Return the largest relative distance of a mean ratio from its point, spacing 2^level; 0 without moments."""
+        if self.cells.shape[0] == 1:
+            return 0.0
+        ratios, points = self.ratios(level), np.ldexp(np.arange(self.start, self.end, dtype=np.float64), level)
+        return float((np.abs(ratios - points) / ratios).max())
+
+
+def add_rows(*rows: Row | None) -> Row | None:
+    """Return the sum of rows on one spacing, ignoring None; None for no rows; TooLargeError above 2^17 points."""
+    some = [row for row in rows if row]
+    if len(some) < 2:
+        return some[0] if some else None
+    start, end = min(row.start for row in some), max(row.end for row in some)
+    if end - start > _MAX_ENTRIES:
+        raise TooLargeError(f"likelihood ratios: expected at most {_MAX_ENTRIES} lattice points, needs more")
+    cells = np.zeros((some[0].cells.shape[0], end - start))
+    for row in some:
+        cells[:, row.start - start : row.end - start] += row.cells
+    return Row(start, cells)
+
+
+def convolve_rows(a: Row | None, b: Row | None) -> Row | None:
+    """Return the row of the sum of two independent ratios on one spacing, with moments if a has; None if either is."""
+    if not a or not b:
+        return None
+    cells = [_convolved(a.cells[0], b.cells[0])]
+    if a.cells.shape[0] > 1:
+        cells.append(_convolved(a.cells[0], b.cells[1]) + _convolved(a.cells[1], b.cells[0]))
+    return Row(a.start + b.start, np.array(cells))
+
+
+def _convolved(a: Array, b: Array) -> Array:
+    """Convolve two arrays by direct sums, not by FFT, so that entries >= 0 keep their relative accuracy."""
+    spend(_PRODUCT * a.size * b.size + TURN)
+    a, b = sorted((a, b), key=len)
+    result = np.zeros(a.size + b.size - 1)
+    for at in range(0, a.size, BLOCK):
+        block = a[at : at + BLOCK]
+        result[at : at + block.size + b.size - 1] += np.convolve(block, b)
+    return result
+
+
+def widen_row(row: Row, octaves: int) -> Row:
+    """Return the row on a spacing 2^octaves times as wide; masses are split or, if they have moments, merged."""
+    factor, (kinds, size) = 1 << octaves, row.cells.shape
+    left = row.start % factor
+    blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
+    blocks.reshape(kinds, -1)[:, left : left + size] = row.cells
+    start = row.start // factor
+    if kinds == 1:
+        # Each row of masses is split over its own point and the next one so that the mean is unchanged.
+        share = np.arange(factor) / factor
+        at_next, cells = blocks[0] @ share, blocks[0] @ (1 - share)
+        cells[1:] += at_next[:-1]
+        return Row(start, (np.append(cells, at_next[-1]) if at_next[-1] else cells)[np.newaxis])
+    # Each row is merged into one point with a moment. Where means drift away from their points the points are renamed:
+    # only what lies close together is to be merged.
+    masses, moments = blocks
+    offsets = masses @ (np.arange(factor) / factor)
+    merged = np.array([masses.sum(axis=1), moments.sum(axis=1) / factor + offsets])
+    drift = max(round(float(merged[1].sum()) / float(merged[0].sum())), -start)
+    merged[1] -= drift * merged[0]
+    return Row(start + drift, merged)
+
+
+def crop_row(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
+    """Return the row from its first to its last used mass above 1e-280, unused ones set to 0; None if none is left."""
+    is_used = is_used & (row.cells[0] > _LEAST_MASS)
+    used = np.flatnonzero(is_used)
+    if not used.size:
+        return None
+    inside = slice(int(used[0]), int(used[-1]) + 1)
+    return Row(row.start + inside.start, row.cells[:, inside] * is_used[inside])
 
 
 @dataclass(frozen=True)
@@ -104,12 +202,29 @@ class Resolution:
     ) -> "Resolution":
         """Choose spacings, about 2^-9 of the distance from 0 or from the bulk; wider in wide ranges and in tails."""
         (middle, width), (low, high) = bulk, ends
-        octaves, log_points = _row_size(low, high, estimate)
-        steps, reaches = _spacings(_tiers(octaves, log_points, count=count, total=total))
+        octaves = min(_MOST_OF_A_ROW, 1 + math.floor((math.log2(high) - math.log2(low) + 1) / _OCTAVES))
+        # Merging costs three products where splitting costs one, and loses half as much.
+        is_merged = octaves > 1 and estimate is not Estimate.UPPER
+        log_points = _LOG_POINTS - (octaves >= _FEW_POINTS) - is_merged
+        # Tiers by size of the ratio, up to 2^top: rows of more octaves for tiny and huge ratios, of `octaves` between.
+        # Each adds multiples of its octaves; the last such row reaches the top.
+        tiers = (
+            *((math.log2(count) + top, more_octaves, _LOG_FEWEST) for top, more_octaves in _SMALL),
+            (math.log2(total) + _LARGE[0][0], octaves, log_points),
+            (math.log2(total) + _LARGE[1][0], _LARGE[0][1], _LOG_FEWEST),
+            (math.inf, _LARGE[1][1], _LOG_FEWEST),
+        )
+        steps, log_reaches = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        for log_top, size, points in tiers:
+            new = np.arange(_LOWEST // size * size, _HIGHEST, size)
+            is_rising = (new > steps.max(initial=2 * _LOWEST)) & (new + points > log_reaches.max(initial=2 * _LOWEST))
+            new = new[is_rising & (new - size + points < log_top)]
+            steps, log_reaches = np.append(steps, new), np.append(log_reaches, new + points)
         # As many points on the bulk as in a row, unless these were over 2^14 from the smallest ratio to its middle.
         bulk_level = math.frexp(_BULK * width)[1] - log_points
         finest_level = math.ceil(math.log2(max(middle - low, _TINY) / _MAX_BULK))
-        return cls(middle, int(steps[np.searchsorted(steps, max(bulk_level, finest_level))]), steps, reaches)
+        narrowest = int(steps[np.searchsorted(steps, max(bulk_level, finest_level))])
+        return cls(middle, narrowest, steps, np.ldexp(1.0, log_reaches))
 
     def levels(self, ratios: Array) -> NDArray[np.int_]:
         """Return log2 of the spacing at each ratio."""
@@ -120,77 +235,26 @@ class Resolution:
         """Return log2 of the spacings in use between 2^low and 2^high, increasing."""
         return [int(step) for step in self.steps[(self.steps >= low) & (self.steps <= high)]]
 
-    def relative_spacing(self, low: int, high: int) -> float:
-        """Return the largest quotient of a spacing, 2^low to 2^high, and the reach of the next narrower one."""
-        first, last = np.maximum(np.searchsorted(self.steps, [low, high + 1]), 1)
-        return float((np.ldexp(1.0, self.steps[first:last]) / self.reaches[first - 1 : last - 1]).max())
-
-    def is_wide_enough(self, ratios: Array, level: int) -> NDArray[np.bool_]:
-        """Return True where spacing 2^level is wide enough: near 0 or, from `bulk_level` on, near the middle."""
-        reach = self._reach(level)
-        is_near = ratios < reach
-        return is_near | (np.abs(ratios - self.middle) < reach) if level >= self.bulk_level else is_near
+    def reach(self, level: int) -> float:
+        """Return the distance from 0 and, from `bulk_level` on, from the middle below which 2^level is wide enough."""
+        return float(self.reaches[max(int(np.searchsorted(self.steps, level, side="right")) - 1, 0)])
 
     def lattice(self, low: float, high: float) -> Array:
         """Return low, high and all points about between, each a multiple of the spacing at its place; unsorted."""
         first = min(int(self.levels(np.array(low))), self.bulk_level)
         last = int(self._level_at(np.array(max(high, self.middle))))
-        parts = [self._points_on_level(level, low, high) for level in self.levels_between(first, last)]
-        return np.concatenate([np.array([low, high]), *parts])
-
-    def _points_on_level(self, level: int, low: float, high: float) -> Array:
-        """Return the multiples > 0 of 2^level, about from low to high, at which that is the spacing."""
-        reach = self._reach(level)
-        top = min(high, reach + self.middle if level >= self.bulk_level else reach)
-        if top < low:
-            return np.zeros(0)
-        indices = np.arange(math.floor(math.ldexp(low, -level)), math.ceil(math.ldexp(top, -level)) + 2.0)
-        points = np.ldexp(indices, level)
-        used: Array = points[(self.levels(points) == level) & (points > 0)]
-        return used
+        parts = [np.array([low, high])]
+        for level in self.levels_between(first, last):
+            top = min(high, self.reach(level) + (self.middle if level >= self.bulk_level else 0.0))
+            if top >= low:
+                first_index, last_index = math.floor(math.ldexp(low, -level)), math.ceil(math.ldexp(top, -level))
+                points = np.ldexp(np.arange(first_index, last_index + 2.0), level)
+                parts.append(points[(self.levels(points) == level) & (points > 0)])
+        return np.concatenate(parts)
 
     def _level_at(self, distances: Array) -> NDArray[np.int_]:
         """Return for each distance from 0 or the middle the least spacing that is wide enough, log2 of it."""
         return self.steps[np.searchsorted(self.reaches, distances, side="right")]
-
-    def _reach(self, level: int) -> float:
-        """Return the distance from 0 or the middle below which a spacing of 2^level is wide enough."""
-        return float(self.reaches[max(int(np.searchsorted(self.steps, level, side="right")) - 1, 0)])
-
-
-class _Tier(NamedTuple):
-    """Rows up to one distance, of `octaves` powers of 2 and 2^log_points points each; the last such row reaches it."""
-
-    log_top: float
-    octaves: int
-    log_points: int
-
-
-def _row_size(low: float, high: float, estimate: Estimate) -> tuple[int, int]:
-    """Return (octaves that a row covers, log2 of its points) for ratios from low to high."""
-    octaves = min(_MOST_OF_A_ROW, 1 + math.floor((math.log2(high) - math.log2(low) + 1) / _OCTAVES))
-    # Merging costs three products where splitting costs one, and loses half as much.
-    is_merged = octaves > 1 and estimate is not Estimate.UPPER
-    return octaves, _LOG_POINTS - (octaves >= _FEW_POINTS) - is_merged
-
-
-def _tiers(octaves: int, log_points: int, *, count: int, total: int) -> list[_Tier]:
-    """Return tiers by size of the ratio: rows of more octaves for tiny and huge ratios, of `octaves` between."""
-    tops = [*(math.log2(count) + top for top, _ in _SMALL), *(math.log2(total) + end for end, _ in _LARGE), math.inf]
-    sizes = [*(size for _, size in _SMALL), octaves, *(size for _, size in _LARGE)]
-    points = [*(_LOG_FEWEST for _ in _SMALL), log_points, *(_LOG_FEWEST for _ in _LARGE)]
-    return list(map(_Tier, tops, sizes, points))
-
-
-def _spacings(tiers: list[_Tier]) -> tuple[NDArray[np.int64], Array]:
-    """Return (log2 of the spacings, reach of each), rising; each tier adds multiples of its octaves up to its top."""
-    steps, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    for log_top, octaves, log_points in tiers:
-        new = np.arange(_LOWEST // octaves * octaves, _HIGHEST, octaves)
-        is_rising = (new > steps.max(initial=2 * _LOWEST)) & (new + log_points > ends.max(initial=2 * _LOWEST))
-        new = new[is_rising & (new - octaves + log_points < log_top)]
-        steps, ends = np.append(steps, new), np.append(ends, new + log_points)
-    return steps, np.ldexp(1.0, ends)
 
 
 def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Resolution:
@@ -215,139 +279,115 @@ def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estim
     """Return a law on lattices: UPPER splits each mass over two points, else the lower one gets it, with a moment."""
     levels, rows = resolution.levels(ratios), {}
     for level in np.unique(levels).tolist():
-        is_on_level = levels == level
-        row = _row_with_moments(np.ldexp(ratios[is_on_level], -level), masses[is_on_level])
-        rows[level] = _split_by_moments(row) if estimate is Estimate.UPPER else row
+        positions, on_level = np.ldexp(ratios[levels == level], -level), masses[levels == level]
+        points = np.floor(positions)
+        start, size = int(points.min()), int(np.ptp(points)) + 2
+        place = (points - start).astype(np.int64)
+        mass, moment = (np.bincount(place, part, size) for part in (on_level, on_level * (positions - points)))
+        if estimate is Estimate.UPPER:
+            mass = np.maximum(mass - moment, 0.0)
+            mass[1:] += moment[:-1]
+            rows[level] = Row(start, mass[np.newaxis])
+        else:
+            rows[level] = Row(start, np.array([mass, moment]))
     return RatioLaw(rows)
-
-
-def _row_with_moments(positions: Array, masses: Array) -> Row:
-    """Return the row of masses at these multiples, not whole, of the spacing: each with a moment at the point below."""
-    points = np.floor(positions)
-    start = int(points.min())
-    place, size = (points - start).astype(np.int64), int(points.max()) - start + 2
-    return Row(start, np.array([np.bincount(place, part, size) for part in (masses, masses * (positions - points))]))
-
-
-def _split_by_moments(row: Row) -> Row:
-    """Return the row without moments: each mass split over its point and the next one, mean kept."""
-    masses = np.maximum(row.cells[0] - row.cells[1], 0.0)
-    masses[1:] += row.cells[1, :-1]
-    return Row(row.start, masses[np.newaxis])
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     """Return the law of the sum of two independent ratios, bounded as `estimate` says, or TooLargeError."""
-    resolution, highest = _resolution_of_sum(a, b, estimate)
-    first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(highest)))
-    levels = sorted({*a.rows, *b.rows, *resolution.levels_between(first, last)})
-    rows, terms = _rows_of_sum(a, b, levels, resolution)
-    small_zeros = [_add_small_zero(rows, law, zero, estimate) for law, zero in ((a, b.zero), (b, a.zero))]
-    law = RatioLaw(
-        rows,
-        zero=a.zero * b.zero + small_zeros[0] + small_zeros[1],
-        infinite=a.infinite + b.infinite,
-        error=a.error + b.error + (min(terms, BLOCK) + terms // BLOCK + 4 * len(levels) + 64) * UNIT_ROUNDOFF,
-        distance=max(a.distance, b.distance, resolution.relative_spacing(min(first, last), last)),
-        count=a.count + b.count,
-        total=max(a.total, b.total),
-    )
-    return trimmed(law, estimate)
-
-
-def _resolution_of_sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Resolution, float]:
-    """Return the resolution for the sum of two ratios, from smallest to largest value > 0, and the latter."""
     (ratios_a, masses_a), (ratios_b, masses_b) = a.points(), b.points()
     (middle_a, width_a), (middle_b, width_b) = _bulk(ratios_a, masses_a, a.zero), _bulk(ratios_b, masses_b, b.zero)
     bulk = middle_a + middle_b, math.hypot(width_a, width_b)
     low_a, low_b, high = float(ratios_a[0]), float(ratios_b[0]), float(ratios_a[-1]) + float(ratios_b[-1])
     low = min(low_a, low_b) if max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
-    return Resolution.of(bulk, (low, high), estimate, count=a.count + b.count, total=max(a.total, b.total)), high
+    count, total = a.count + b.count, max(a.total, b.total)
+    resolution = Resolution.of(bulk, (low, high), estimate, count=count, total=total)
+    first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(high)))
+    levels = sorted({*a.rows, *b.rows, *resolution.levels_between(first, last)})
 
-
-def _rows_of_sum(a: RatioLaw, b: RatioLaw, levels: list[int], resolution: Resolution) -> tuple[dict[int, Row], int]:
-    """Return (rows of the sum's ratios > 0 by rising level, largest number of products that an entry adds up)."""
     # From the narrowest spacing up: what this spacing is wide enough for stays in the row, the rest is carried on.
     rows: dict[int, Row] = {}
-    carried, terms, previous = None, 0, levels[0]
-    parts_a, parts_b = tee(_on_levels(a, levels)) if a is b else (_on_levels(law, levels) for law in (a, b))
-    for level, on_a, on_b in zip(levels, parts_a, parts_b, strict=True):
-        products = _products(on_a, on_b)
-        terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
+    carried: Row | None = None
+    up_to_a: Row | None = None  # of a law all that is narrower, widened to this spacing, and its own row
+    up_to_b: Row | None = None
+    terms, previous = 0, levels[0]
+    for level in levels:
+        octaves, row_a, row_b = level - previous, a.rows.get(level), b.rows.get(level)
+        narrower_a = up_to_a and widen_row(up_to_a, octaves)
+        up_to_a = add_rows(narrower_a, row_a)
+        if a is b:  # one convolution in the place of two
+            products = [(row_a, add_rows(narrower_a, up_to_a))]
+        else:
+            up_to_b = add_rows(up_to_b and widen_row(up_to_b, octaves), row_b)
+            products = [(row_a, up_to_b), (narrower_a, row_b)]
         convolved = [convolve_rows(x, y) for x, y in products]
-        at_zero = [_row_beside_zero(on_a.row, b.zero), _row_beside_zero(on_b.row, a.zero)]
-        row = add_rows(carried and widen_row(carried, level - previous), *convolved, *at_zero)
-        kept, carried = (row, None) if level == levels[-1] else _split_by_resolution(row, level, resolution)
+        terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
+        beside_zero = [
+            Row(row.start, row.cells * zero)
+            for row, zero in ((row_a, b.zero), (row_b, a.zero))
+            if row and zero > _NO_ZERO
+        ]
+        kept = add_rows(carried and widen_row(carried, octaves), *convolved, *beside_zero)
+        carried = None
+        if kept and level != levels[-1]:
+            points = np.ldexp(np.arange(kept.start, kept.end, dtype=np.float64), level)
+            is_kept = points < resolution.reach(level)
+            if level >= resolution.bulk_level:
+                is_kept |= np.abs(points - resolution.middle) < resolution.reach(level)
+            spend(ELEMENT * points.size + _LEVEL)
+            carried = crop_row(kept, ~is_kept)
+            kept = crop_row(kept, is_kept)
         if kept:
             rows[level] = kept
         previous = level
-    return rows, terms
 
-
-class _OnLevel(NamedTuple):
-    """A law on one spacing: what has narrower spacings, widened to it; the law's row on it; the sum of both."""
-
-    narrower: Row | None
-    row: Row | None
-    up_to: Row | None
-
-
-def _on_levels(law: RatioLaw, levels: list[int]) -> Iterator[_OnLevel]:
-    """Yield the part of the law with spacings up to 2^level, widened to that, for each of the rising levels."""
-    up_to, previous = None, levels[0]
-    for level in levels:
-        narrower, row = up_to and widen_row(up_to, level - previous), law.rows.get(level)
-        up_to, previous = add_rows(narrower, row), level
-        yield _OnLevel(narrower, row, up_to)
-
-
-def _products(a: _OnLevel, b: _OnLevel) -> list[tuple[Row | None, Row | None]]:
-    """Return pairs of rows whose convolutions add up to all sums of two ratios of which the wider has this spacing."""
-    if a is b:  # one convolution in the place of two
-        return [(a.row, add_rows(a.narrower, a.up_to))]
-    return [(a.row, b.up_to), (a.narrower, b.row)]
-
-
-def _row_beside_zero(row: Row | None, zero: float) -> Row | None:
-    """Return the row times the Q mass at ratio 0 of the other law; None if that is at most 1e-18."""
-    return Row(row.start, row.cells * zero) if row and zero > _NO_ZERO else None
-
-
-def _split_by_resolution(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
-    """Split a row into points for which 2^level is wide enough and the others; None for a part without points."""
-    if not row:
-        return None, None
-    points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
-    is_kept = resolution.is_wide_enough(points, level)
-    spend(ELEMENT * points.size + _LEVEL)
-    return crop_row(row, is_kept), crop_row(row, ~is_kept)
-
-
-def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: Estimate) -> float:
-    """Move a Q mass <= 1e-18 at 0 into `rows` or drop it, as `estimate` asks; return the part that stays at 0."""
-    if not 0 < zero <= _NO_ZERO:  # a larger one is in the rows already
-        return 0.0
-    if estimate is Estimate.UPPER:
-        return _split_at_top(rows, law, zero)
-    return zero if estimate is Estimate.LOWER else 0.0
-
-
-def _split_at_top(rows: dict[int, Row], law: RatioLaw, mass: float) -> float:
-    """Move the part of `mass` that keeps the law's mean to the top point of `rows` in place; return what stays at 0."""
-    ratios, masses = law.points()
-    top = max(rows)
-    share = float((ratios * masses).sum()) / math.ldexp(rows[top].end - 1, top)
-    rows[top].cells[0, -1] += mass * share
-    return mass * (1 - share)
+    # A larger Q mass at ratio 0 is in the rows already. UPPER moves the part of a small one that keeps the other law's
+    # mean to the top point, LOWER leaves it at 0, LOWER_REVERSED drops it.
+    zero_mass = a.zero * b.zero
+    for ratios, masses, zero in ((ratios_a, masses_a, b.zero), (ratios_b, masses_b, a.zero)):
+        if 0 < zero <= _NO_ZERO and estimate is not Estimate.LOWER_REVERSED:
+            share = 0.0
+            if estimate is Estimate.UPPER:
+                top = max(rows)
+                share = float((ratios * masses).sum()) / math.ldexp(rows[top].end - 1, top)
+                rows[top].cells[0, -1] += zero * share
+            zero_mass += zero * (1 - share)
+    # The largest quotient of a spacing and the reach of the next narrower one.
+    begin, end = np.maximum(np.searchsorted(resolution.steps, [min(first, last), last + 1]), 1)
+    coarsest = np.ldexp(1.0, resolution.steps[begin:end]) / resolution.reaches[begin - 1 : end - 1]
+    law = RatioLaw(
+        rows,
+        zero=zero_mass,
+        infinite=a.infinite + b.infinite,
+        error=a.error + b.error + (min(terms, BLOCK) + terms // BLOCK + 4 * len(levels) + 64) * UNIT_ROUNDOFF,
+        distance=max(a.distance, b.distance, float(coarsest.max())),
+        count=count,
+        total=total,
+    )
+    return trimmed(law, estimate)
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     """Return the law without tails of less than 1e-26 of its mass; `estimate` says how much stays, and where."""
     ratios, masses = law.flat()
-    first, last = _ends_without_tails(ratios, masses)
-    low, high = ratios < ratios[first], ratios > ratios[last]
-    zero, at_first = _low_tail_shares(ratios[low], masses[low], float(ratios[first]), estimate)
-    infinite, at_last = _high_tail_shares(ratios[high], masses[high], float(ratios[last]), estimate)
+    weight = masses * (1 + ratios / float((ratios * masses).sum()))
+    order = np.argsort(ratios, kind="stable")
+    first = int(order[int(np.searchsorted(np.cumsum(weight[order]), _TAIL))])
+    last = int(order[-1 - int(np.searchsorted(np.cumsum(weight[order[::-1]]), _TAIL))])
+    end, top = float(ratios[first]), float(ratios[last])
+    low, high = ratios < end, ratios > top
+    low_mass, high_mass = float(masses[low].sum()), float(masses[high].sum())
+    # UPPER keeps the mean of the low tail, and Q and P mass of the high one. LOWER puts the low one at ratio 0 and the
+    # high one at the last ratio kept; LOWER_REVERSED the low one at the first ratio kept, and drops the high one.
+    zero = infinite = at_first = at_last = 0.0
+    if estimate is Estimate.UPPER:
+        at_first, at_last = float((masses[low] * ratios[low]).sum() / end), high_mass
+        zero = low_mass - at_first + _LEFT_OUT
+        infinite = float((masses[high] * (ratios[high] - top)).sum()) + _LEFT_OUT * top
+    elif estimate is Estimate.LOWER:
+        zero, at_last = low_mass, high_mass
+    else:
+        at_first = low_mass
     growth = np.ones(masses.size)
     growth[first] += at_first / masses[first]
     growth[last] += at_last / masses[last]
@@ -356,38 +396,13 @@ def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     return replace(law, rows=rows, zero=law.zero + zero, infinite=law.infinite + infinite, distance=distance)
 
 
-def _low_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimate) -> tuple[float, float]:
-    """Return Q masses of a low tail at (ratio 0, ratio `end`): mean kept if UPPER, all at 0 if LOWER, else at `end`."""
-    mass = float(masses.sum())
-    if estimate is Estimate.UPPER:
-        share = float((masses * ratios).sum() / end)
-        return mass - share + _LEFT_OUT, share
-    return (mass, 0.0) if estimate is Estimate.LOWER else (0.0, mass)
-
-
-def _high_tail_shares(ratios: Array, masses: Array, end: float, estimate: Estimate) -> tuple[float, float]:
-    """Return (P mass at infinity, Q mass at `end`) of a high tail: both kept if UPPER, Q mass if LOWER, else (0, 0)."""
-    mass = float(masses.sum())
-    if estimate is Estimate.UPPER:
-        return float((masses * (ratios - end)).sum()) + _LEFT_OUT * end, mass
-    return (0.0, mass) if estimate is Estimate.LOWER else (0.0, 0.0)
-
-
-def _ends_without_tails(ratios: Array, masses: Array) -> tuple[int, int]:
-    """Return indices of the lowest and highest ratio to keep; tails beyond them have less than 1e-26 of the mass."""
-    weight = masses * (1 + ratios / float((ratios * masses).sum()))
-    order = np.argsort(ratios, kind="stable")
-    first = order[int(np.searchsorted(np.cumsum(weight[order]), _TAIL))]
-    last = order[-1 - int(np.searchsorted(np.cumsum(weight[order[::-1]]), _TAIL))]
-    return int(first), int(last)
-
-
 def rows_where(law: RatioLaw, is_used: NDArray[np.bool_], growth: Array | float = 1.0) -> dict[int, Row]:
     """Return the law's rows times `growth`, cut to their used entries; rows without any are left out."""
-    ends = np.cumsum([row.cells.shape[1] for row in law.rows.values()])[:-1]
-    parts = zip(np.split(is_used, ends), np.split(np.broadcast_to(growth, is_used.shape), ends), strict=True)
-    kept = (
-        (level, crop_row(replace(row, cells=row.cells * factor), used))
-        for (level, row), (used, factor) in zip(law.rows.items(), parts, strict=True)
-    )
-    return {level: row for level, row in kept if row}
+    growth, kept, at = np.broadcast_to(growth, is_used.shape), {}, 0
+    for level, row in law.rows.items():
+        entries = slice(at, at + row.cells.shape[1])
+        at = entries.stop
+        cut = crop_row(replace(row, cells=row.cells * growth[entries]), is_used[entries])
+        if cut:
+            kept[level] = cut
+    return kept

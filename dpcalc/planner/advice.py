@@ -14,6 +14,7 @@ from dpcalc.mechanisms.kinds import Promise, change_of
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import are_one_step_bounds, opacus_epsilon, opacus_steps, rates_in_words
+from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Level
@@ -136,7 +137,7 @@ def _with_cap(plan: Plan, cap: int | None) -> Plan:
                 poisson = Poisson(probability=scheme.probability)
                 scheme = poisson if cap is None else replace(scheme, max_batch_size=cap)
             levels.append(replace(level, scheme=scheme))
-        phases.append(replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels))))
+        phases.append(with_levels(phase, levels))
     return replace(plan, phases=tuple(phases))
 
 
@@ -222,7 +223,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
                 if level.is_equal and isinstance(level.scheme, (Fixed, Shuffle, WithReplacement)):
                     rate = min(Fraction(1), Fraction(level.scheme.size, level.count))
                     drawn[at] = replace(level, scheme=Poisson(probability=rate))
-        poisson.append(replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(drawn))))
+        poisson.append(with_levels(phase, drawn))
         # Balls in bins for an only shuffle, if no higher level is drawn.
         in_bins = list(levels)
         if len(shuffled) == 1 and not phase.hierarchy.allocation:
@@ -230,7 +231,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
             if isinstance(level.scheme, Shuffle) and level.is_equal and all(above.is_whole for above in levels[:at]):
                 number = level.scheme.steps_of_a_pass(level.count)
                 in_bins[at] = replace(level, scheme=BallsInBins(bins=number))
-        binned.append(replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(in_bins))))
+        binned.append(with_levels(phase, in_bins))
         allocation = binned[-1].hierarchy.allocation
         if allocation:
             bins[allocation.steps_of_a_pass] = None

@@ -22,7 +22,13 @@ from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
 from dpcalc.amplification.phase import averaged_choices, black_box_refusal, phase_bounds
-from dpcalc.amplification.schedule import PhaseBound, ensemble_refusal, phase_steps, query_steps
+from dpcalc.amplification.schedule import (
+    PhaseBound,
+    ensemble_refusal,
+    phase_steps,
+    query_steps,
+    secret_pass_steps,
+)
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
@@ -171,7 +177,7 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
-            return gaussian_releases(phase, bound)
+            return gaussian_releases(phase, bound, plan.delta, protected.choices[place][0])
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
     why = black_box_refusal(
@@ -187,10 +193,22 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
             return unamplified_releases(steps)
 
 
-def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Steps, Steps]:
-    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise."""
+def gaussian_releases(
+    phase: Phase, bound: PhaseBound, delta: float = 1e-5, otherwise: PhaseBound | None = None
+) -> tuple[Steps, Steps]:
+    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise.
+
+    Passes in secret order are bounded for use at about `delta`, a bound at every epsilon; where they are not amplified
+    the bound `otherwise` is taken.
+    """
+    noise = phase.gaussian.noise_multiplier
+    if bound.secret and otherwise is not None:
+        steps = secret_pass_steps(bound, steps=phase.steps, noise_multiplier=noise, delta=delta)
+        if steps is not None:
+            return steps
+        bound = otherwise
     releases = phase_steps if bound.allocation is None else allocated_gaussian_steps
-    return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+    return releases(bound, steps=phase.steps, noise_multiplier=noise)
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Steps, Steps]:
@@ -244,9 +262,10 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
         if isinstance(mechanism, BlackBox):
             releases = repeated_releases(mechanism, bound, phase.steps)
         else:
-            releases = gaussian_releases(phase, bound)
+            releases = gaussian_releases(phase, bound, delta, first)
         steps = [each for each in releases if each]
-        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
+        is_rare = phase.hierarchy.allocated or any(each.secret for each in choices)
+        if is_rare:  # large losses are: moments would rank them wrongly
             return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
         # A joint bound takes longer to compose: it is chosen only where it gains something.
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
@@ -268,7 +287,7 @@ def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> t
         return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or hides))
     # The first is that of the unit's own level, whose passes are taken apart; of ancestors a pass is one release of the
     # sum of squared distances.
-    return (choices[0], *(bound for bound in choices[1:] if bound.squared == 1))
+    return (choices[0], *(each for each in choices[1:] if each.squared == 1 and not each.is_gaussian_alone))
 
 
 class Composition:

@@ -69,7 +69,8 @@ _PRV_LARGEST = 650.0  # above it the exponentials of the accountant overflow, an
 
 def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row | None:
     """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing.
-    It says something of add-remove, independent Gaussian noise and draws that are made afresh in every step.
+
+    It is about add-remove, independent Gaussian noise and draws that are made afresh in every step.
 
     References:
         CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
@@ -83,23 +84,19 @@ def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = 
     valid = all(_is_flat(bound, bound.inclusion, bound.shift) for phases in runs for _, bound in phases)
     epsilon = one_step_epsilon if valid else None
     if epsilon is None:
-        steps = [
-            [
-                (
-                    flat_pair(bound.inclusion, bound.shift, at=bound.shift),
-                    phase.gaussian.noise_multiplier,
-                    phase.steps,
-                )
-                for phase, bound in phases
-            ]
-            for phases in runs
-        ]
-        epsilon = _larger_epsilon([each for number, each in enumerate(steps) if each not in steps[:number]], run.delta)
+        distinct: list[list[_PairSteps]] = []
+        for phases in runs:
+            pairs = [flat_pair(bound.inclusion, bound.shift, at=bound.shift) for _, bound in phases]
+            noises = [(phase.gaussian.noise_multiplier, phase.steps) for phase, _ in phases]
+            steps = [(pair, *noise) for pair, noise in zip(pairs, noises, strict=True)]
+            if steps not in distinct:
+                distinct.append(steps)
+        epsilon = _larger_epsilon(distinct, run.delta)
     why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
     return _pld_row(THEOREM_3, epsilon, "" if valid else why, "the same as the one-step bound here")
 
 
-def flat_poisson_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row:
+def flat_poisson_row(plan: Plan | Composition) -> Row:
     """Return the row of flat Poisson draws at the rate of a loader; valid if they give the one-step bound."""
     composition = composed(plan)
     note = _refused_note(composition)
@@ -108,12 +105,9 @@ def flat_poisson_row(plan: Plan | Composition, *, one_step_epsilon: float | None
         note = NO_LOADER
     if note or steps is None:
         return without_number("pld", FLAT_POISSON, note)
-    valid = are_one_step_bounds(composition, steps)
-    epsilon = one_step_epsilon if valid else None
-    if epsilon is None:
-        epsilon = _flat_epsilon(steps, composition.plan.delta)
     said = f"Poisson draws of single units at the rate {rates_in_words(steps)}, which Opacus assumes"
-    return _pld_row(FLAT_POISSON, epsilon, "" if valid else f"{said} whatever the loader draws", said)
+    why_not = "" if are_one_step_bounds(composition, steps) else f"{said} whatever the loader draws"
+    return _pld_row(FLAT_POISSON, _flat_epsilon(steps, composition.plan.delta), why_not, said)
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
@@ -216,8 +210,7 @@ def _refused_note(composition: Composition) -> str:
 
 
 def opacus_steps(composition: Composition, *, told: str = "loader") -> list[FlatStep] | None:
-    """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws.
-    None if a phase is no number of passes of a loader.
+    """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws; None without one.
 
     References:
         Opacus 1.6.0, `PrivacyEngine.make_private` (`sample_rate = 1 / len(data_loader)`, also for

@@ -41,6 +41,7 @@ from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon
+from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import FAILURES, SECOND, allowance, optional
@@ -82,7 +83,7 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
                 levels = list(phase.hierarchy.levels)
                 level, fewer = levels[run.unit - 1], levels[run.unit - 1].count - (size - 1)
                 levels[run.unit - 1] = replace(level, count=fewer, min_count=fewer)
-                phases.append(replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels))))
+                phases.append(with_levels(phase, levels))
             link = single.changed(replace(run, phases=tuple(phases)))
 
     def with_delta(log_delta: float) -> Composition:

@@ -31,15 +31,11 @@ _ORDERS_A_ROUND, _ROUNDS = 8, 4  # orders tried at once, and how often the inter
 
 
 class RenyiBounds(NamedTuple):
-    """Two upper bounds on one composed run from its Renyi divergences.
+    """Two upper bounds on one composed run from its Renyi divergences."""
 
-    Attributes:
-        epsilon: from (steps, delta), the epsilon of the run.
-        cumulants: from (steps, largest order), the function K(z) = z times the divergence of order z + 1.
-    """
-
-    epsilon: Callable[[dict[Curve, int], float], float]
+    epsilon: Callable[[dict[Curve, int], float], float]  # from (steps, delta), that of the run
     cumulants: Callable[[dict[Curve, int], float], _Cumulants]
+    """From (steps, largest order), the function K(z) = z times the divergence of order z + 1."""
 
 
 def _quadrature_cumulants(counts: dict[Curve, int], max_order: float) -> _Cumulants:

@@ -1,6 +1,7 @@
 """Plans that differ in one quantity, as solvers search them and charts draw them."""
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -76,7 +77,12 @@ def with_scaled_noise(plan: Plan, factor: float) -> Plan:
 def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
     """Return the plan with the level at index `place` (from 0) of one phase replaced."""
     levels = (*chosen.hierarchy.levels[:place], level, *chosen.hierarchy.levels[place + 1 :])
-    return replace_phase(plan, chosen, replace(chosen, hierarchy=replace(chosen.hierarchy, levels=levels)))
+    return replace_phase(plan, chosen, with_levels(chosen, levels))
+
+
+def with_levels(phase: Phase, levels: Iterable[Level]) -> Phase:
+    """Return the phase with other levels."""
+    return replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels)))
 
 
 def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:

@@ -16,8 +16,7 @@ from dpcalc.amplification.allocation import allocated_pass
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.likelihood_ratio import large_ratio_pair, mean_pair, pair_of, ratio_law, sum_of_copies
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, sum_of
-from dpcalc.losses.ratio_rows import Row, widen_row
+from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, Row, sum_of, widen_row
 
 
 def random_ratio(random):
