@@ -46,7 +46,8 @@ class Output:
         command: its name.
         result: what JSON has after schema, version and command.
         headline: the result in one line, the first one on a terminal.
-        blocks: (key, text) of each plain line, an empty line between two blocks.
+        lines: (key, text) of each plain line.
+        blocks: in the place of lines, of several configs or the like; plain lines have an empty line between two.
         rows: (label, text) of each row on a terminal.
         table: what a terminal draws in the place of headline and rows, or None.
         quiet_text: whole lines for `--quiet`.
@@ -55,6 +56,7 @@ class Output:
     command: str
     result: Mapping[str, object]
     headline: str = ""
+    lines: Sequence[tuple[str, str]] = ()
     blocks: Sequence[Sequence[tuple[str, str]]] = ()
     rows: Sequence[tuple[str, str]] = ()
     table: Table | None = None
@@ -64,12 +66,13 @@ class Output:
         return json_document(self.command, self.result)
 
     def plain_text(self) -> str:
-        return "\n".join("".join(f"{key}: {text}\n" for key, text in block if text) for block in self.blocks)
+        blocks = self.blocks or (self.lines,)
+        return "\n".join("".join(f"{key}: {text}\n" for key, text in block if text) for block in blocks)
 
     def with_last(self, name: str, value: object, *, line: str, row: tuple[str, str]) -> Output:
-        """Return the result of one config with a further field, the last one in each form."""
-        (block,), result = self.blocks, {**self.result, name: value}
-        return replace(self, result=result, blocks=([*block, (name, line)],), rows=[*self.rows, row])
+        """Return the result with a further field, the last one in each form."""
+        result = {**self.result, name: value}
+        return replace(self, result=result, lines=[*self.lines, (name, line)], rows=[*self.rows, row])
 
 
 def lines(values: Mapping[str, object], prefix: str = "", /, **texts: str | Callable[[float], str]) -> Lines:
