@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
@@ -30,14 +29,6 @@ from dpcalc.report.rules import RULES
 NO_BUDGET = "no budget"
 """What stands in the place of `passed` where there is nothing to compare with."""
 PAST_TENSES = {"check": "checked", "validate": "read", "diff": "compared", "lock": "read"}
-
-
-class Place(NamedTuple):
-    """A place for a report: file from the top of the repository ("" for standard input), line and column from 1."""
-
-    location: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +59,16 @@ class GateAnswer:
     def location(self, result: Result) -> str:
         return "" if result.path == STDIN else self.locate(result.path)
 
-    def place(self, result: Result, finding: Diagnostic) -> Place:
-        """Return the place of a finding; if it is in a file that the gate's findings do not name, the file's start."""
+    def place(self, result: Result, finding: Diagnostic) -> tuple[str, int, int]:
+        """Return file (from the top of the repository, "" for standard input), line and column (from 1) of a finding.
+
+        If it is in a file that the gate's findings do not name, the start of the file that was judged.
+        """
         if finding.path == result.path:
-            return Place(self.location(result), finding.line or 1, finding.column or 1)
+            return self.location(result), finding.line or 1, finding.column or 1
         if any(finding.path == problem.path for problem in result.problems):
-            return Place(self.locate(finding.path), finding.line or 1, finding.column or 1)
-        return Place(self.location(result), 1, 1)
+            return self.locate(finding.path), finding.line or 1, finding.column or 1
+        return self.location(result), 1, 1
 
     def fingerprinted(self) -> Iterator[tuple[Result, Diagnostic, str]]:
         """Yield each finding with a fingerprint of its rule, file, and position among the file's findings of this rule.
